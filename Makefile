@@ -1,0 +1,74 @@
+# Needs python3 (3.11 or newer, with venv), make and a package index; everything else goes into .venv.
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+RESULTS := .requirements.json
+BREAKER := src/tidegate/machine/breaker.py
+
+# The trust store of the system, and an interpreter that is already here.
+export UV_SYSTEM_CERTS = 1
+export UV_PYTHON_DOWNLOADS = never
+
+PYTEST := $(BIN)/python -m pytest -q
+COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test test-long check bench requirements lock clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+$(READY): requirements/dev.txt requirements/uv.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Tidegate needs Python 3.11 or newer with venv (Debian: apt install python3-venv)."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# Where uv has no wheel for the platform, pip installs the same pins.
+	$(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt && \
+	  $(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt requirements/uv.txt || \
+	  $(BIN)/python -m pip install -q --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: $(READY) ## the tour: outages played on a virtual clock
+	$(BIN)/tidegate simulate --tour
+
+demo: run ## the same as run
+
+test: $(READY) ## every test but the long ones, the breaker's coverage, the requirements
+	$(PYTEST) -n $(WORKERS) -m "not long" --requirements $(RESULTS)
+	@if test -f $(BREAKER); then \
+	  $(BIN)/python -m coverage run --branch -m pytest -q -n 0 -m "not long" tests/unit/machine && \
+	  $(BIN)/python -m coverage report --include=$(BREAKER) --fail-under=90; \
+	else echo "$(BREAKER) is not there yet: no coverage to measure"; fi
+	$(BIN)/python -m tools.requirements $(RESULTS)
+
+test-long: $(READY) ## the long tests: many examples, many threads, much virtual time
+	$(PYTEST) -m long --timeout 1800
+
+check: $(READY) ## lint, format, types, layers and the unit tests, in under a minute
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -n $(WORKERS) -m "not long" tests/unit
+
+bench: $(READY) ## measure the cost of a call against floors
+	$(BIN)/python -m bench
+
+requirements: $(RESULTS) ## id, tests and result of each requirement
+	@$(BIN)/python -m tools.requirements $(RESULTS)
+
+# Directories are listed too, so that a deleted test counts as a change.
+$(RESULTS): $(READY) $(shell find src tests \( -name '*.py' -o -type d \) -not -name __pycache__)
+	-$(PYTEST) -n $(WORKERS) -m "not long" --requirements $@
+
+lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
+	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --group bootstrap -o requirements/uv.txt
+
+clean: ## remove .venv and all that the other targets left
+	rm -rf $(VENV) $(RESULTS) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
