@@ -1,4 +1,4 @@
-"""A pytest plugin that writes, with ``--requirements FILE``, which test proves which requirement and how it ended.
+"""A pytest plugin that writes, with ``--requirements=FILE``, which test proves which requirement and how it ended.
 
 Each test that carries ``@pytest.mark.req("LID-07", ...)`` becomes one entry ``{"test", "ids", "outcome"}``. The ids
 travel in the report of the test, so that the controller of pytest-xdist sees them as well.

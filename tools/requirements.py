@@ -1,7 +1,7 @@
 """Prints requirement -> tests -> result, and fails when the table of requirements promises more than the tests show.
 
 ``python -m tools.requirements RESULTS`` reads the table in docs/reference/requirements.md and the results that
-``pytest --requirements RESULTS`` wrote. It exits 1 when
+``pytest --requirements=RESULTS`` wrote. It exits 1 when
 
 - a held requirement has no passing test, or a failing one,
 - a test names an id that is not in the table,
@@ -128,7 +128,7 @@ def main(argv: list[str], root: Path | None = None) -> int:
     except (OSError, ValueError) as exc:
         print(f"requirements: {exc}", file=sys.stderr)
         return 1
-    print("\n".join(render(table, proofs)))
+    print("\n".join(render(table, proofs)), flush=True)
     found = list(problems(table, proofs, committed_tables(root)))
     for problem in found:
         print(f"requirements: {problem}", file=sys.stderr)
