@@ -1,0 +1,1 @@
+"""Tidegate keeps a program working while the services it calls do not."""

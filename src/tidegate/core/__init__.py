@@ -1,0 +1,1 @@
+"""Values and policy: pure, no state, no clock, no I/O."""

@@ -1,0 +1,75 @@
+"""Frozen numbers that answer a question; no state, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.duration import Duration, seconds
+
+
+class Cooldown:
+    """After how many failures of one code in a row a key is disabled, and for how long.
+
+        Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
+    """
+
+    __slots__ = ("rests",)
+
+    def __init__(self, rests: Mapping[str, tuple[int, Duration]]) -> None:
+        if not rests:
+            raise ValueError("Cooldown: give at least one code")
+        found: dict[str, tuple[int, float]] = {}
+        for code, (times, rest) in rests.items():
+            if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+                raise ValueError(f"Cooldown[{code!r}]: {times!r} is not allowed; give a whole number from 1")
+            found[code] = (times, seconds(rest, field=f"Cooldown[{code!r}]", least=0.001))
+        self.rests: Mapping[str, tuple[int, float]] = found
+
+    @classmethod
+    def feeds(cls) -> Cooldown:
+        """The numbers of the feed poller."""
+        return cls({
+            "forbidden": (5, "24h"), "not_found": (3, "48h"), "gone": (1, "72h"),
+            "upstream_failure": (10, "6h"), "network": (10, "12h"), "parse_error": (5, "24h"),
+        })  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cooldown) and self.rests == other.rests
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.rests.items())))
+
+    def __repr__(self) -> str:
+        return f"Cooldown({dict(self.rests)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """A verdict that is not believed at once, because the service is known to say it for faults of its own.
+
+    Until *code* was seen *times* times, at least *apart* from each other and with no success in between, it is treated
+    as *until_then*. Then it counts, as *becomes* if that is given. A *probe* (a call without side effects, handed the
+    key) decides at once: if it fails too the code is believed, if it succeeds it is not. With *unless_worked*, a
+    target that has ever answered well keeps *until_then* for good. With *fewer_than*, so many keys saying the same
+    within *within* means that the service is at fault, and nobody is believed.
+    """
+
+    code: str
+    times: int = 2
+    apart: Duration = "30s"
+    probe: Callable[[Any], Any] | None = None
+    becomes: str | None = None
+    until_then: str = "upstream_failure"
+    unless_worked: bool = False
+    fewer_than: int | None = None
+    within: Duration = "5m"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.times, bool) or not isinstance(self.times, int) or self.times < 1:
+            raise ValueError(f"Confirm.times: {self.times!r} is not allowed; give a whole number from 1")
+        if self.fewer_than is not None and (not isinstance(self.fewer_than, int) or self.fewer_than < 2):
+            raise ValueError(f"Confirm.fewer_than: {self.fewer_than!r} is not allowed; give a whole number from 2")
+        object.__setattr__(self, "apart", seconds(self.apart, field="Confirm.apart"))
+        object.__setattr__(self, "within", seconds(self.within, field="Confirm.within"))

@@ -1,0 +1,84 @@
+"""What Tidegate raises.
+
+    TidegateError
+    └── Held                    the call was not made, and nothing was sent
+        ├── BreakerOpen         the breaker is open
+        └── TooManyRequests     the breaker is half-open and its permits are taken
+
+A guarded function raises its own exceptions untouched; misuse is TypeError or ValueError at construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from datetime import UTC, datetime
+
+
+class TidegateError(Exception):
+    """The base of every exception that Tidegate itself raises."""
+
+
+class Held(TidegateError):
+    """The gate is shut: the call was not made.
+
+    Times are seconds: UNIX time, or the clock that was handed in. *until* is None when only a person can end it.
+    """
+
+    # The fields live in `args`, in this order, with no __init__: raising it is the hot path of an open
+    # breaker, and plain values survive pickling.
+
+    @property
+    def target(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def key(self) -> Hashable:
+        """Which part of the target; None when the whole of it is held."""
+        key: Hashable = self.args[1]
+        return key
+
+    @property
+    def reason(self) -> str:
+        """One of the gate's reasons: paused, fatal, cooldown, backoff, retry_after, breaker, rate, concurrency."""
+        return str(self.args[2])
+
+    @property
+    def since(self) -> float:
+        return float(self.args[3])
+
+    @property
+    def until(self) -> float | None:
+        return None if self.args[4] is None else float(self.args[4])
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds from the moment it was raised until asking again makes sense."""
+        return None if self.args[5] is None else max(0.0, float(self.args[5]))
+
+    def __str__(self) -> str:
+        who = self.target if self.key is None else f"{self.target} (key {self.key!r})"
+        if self.retry_after is None:
+            return f"{who} is held ({self.reason}): a person must end it"
+        return f"{who} is held ({self.reason}): try again in {_seconds(self.retry_after)}{self._clock_time()}"
+
+    def _clock_time(self) -> str:
+        # A virtual or monotonic clock gives numbers that are no dates; printing them as dates would lie.
+        if self.until is None or not 1e9 < self.until < 4e9:
+            return ""
+        return f", at {datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class BreakerOpen(Held):
+    """The breaker is open; it rejects at once until its time is over."""
+
+
+class TooManyRequests(Held):
+    """The breaker is half-open and has given out all its permits."""
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"

@@ -1,0 +1,108 @@
+"""When a breaker trips and what counts against it: frozen numbers and the user's own rules, no state."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.core.duration import Duration, seconds
+from tidegate.core.names import valid_name
+from tidegate.machine.epoch import Counts
+
+_log = logging.getLogger("tidegate.breaker")
+
+# How many buckets a sliding window is made of: its edge is at most a tenth of it too coarse.
+_BUCKETS = 10
+
+StateChange = Callable[[str, str, str], object]
+Verdict = Callable[[BaseException], bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerPolicy:
+    """The numbers of a breaker; ValueError names the field that is wrong."""
+
+    name: str
+    max_requests: int
+    interval: Duration
+    timeout: Duration
+    min_requests: int
+    failure_ratio: float
+    consecutive: int | None
+    window: Duration | None
+    trip: Callable[[Counts], bool] | None
+    on_state_change: StateChange | None
+    counts_as_failure: Verdict | None
+    permit_timeout: Duration
+
+    def __post_init__(self) -> None:
+        valid_name(self.name, field="name")
+        _whole(self.max_requests, "max_requests")
+        _whole(self.min_requests, "min_requests")
+        if self.consecutive is not None:
+            _whole(self.consecutive, "consecutive")
+        ratio = self.failure_ratio
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
+            raise ValueError(f"failure_ratio: {ratio!r} is not allowed; give a number above 0 and up to 1")
+        for field, least in (("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01)):
+            given: Duration | None = getattr(self, field)
+            if given is not None:
+                object.__setattr__(self, field, seconds(given, field=field, least=least))
+        for field in ("trip", "on_state_change", "counts_as_failure"):
+            if not (getattr(self, field) is None or callable(getattr(self, field))):
+                raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called")
+
+    @property
+    def slice(self) -> float:
+        """How long one epoch of the closed state lasts; for ever when the interval is 0."""
+        if self.window is not None:
+            return seconds(self.window) / _BUCKETS
+        return seconds(self.interval) or math.inf
+
+    @property
+    def enough(self) -> int:
+        """The fewest failures with which the ratio rule can trip."""
+        least = int(self.failure_ratio * self.min_requests)
+        return least if least / self.min_requests >= self.failure_ratio else least + 1
+
+    def due(self, counts: Counts, run: int) -> bool:
+        """Whether these counts trip the breaker."""
+        if self.consecutive is not None and run >= self.consecutive:
+            return True
+        return counts.requests >= self.min_requests and counts.failure_ratio >= self.failure_ratio
+
+    def judge(self, error: BaseException) -> bool | None:
+        """True: a failure; False: a success all the same; None: neither."""
+        if not isinstance(error, Exception):
+            return None  # cancelled, interrupted, exiting: says nothing about the service
+        if self.counts_as_failure is None:
+            return True
+        try:
+            return self.counts_as_failure(error)
+        except Exception:
+            _log.exception("breaker_rule_raised name=%s rule=counts_as_failure", self.name)
+            return True
+
+    def asked(self, counts: Counts) -> bool:
+        """What the user's own rule says; a rule that raises says no."""
+        try:
+            return bool(self.trip is not None and self.trip(counts))
+        except Exception:
+            _log.exception("breaker_rule_raised name=%s rule=trip", self.name)
+            return False
+
+    def tell(self, name: str, old: str, new: str) -> None:
+        """Tells the user's callback; one that raises does no harm to the call."""
+        if self.on_state_change is None:
+            return
+        try:
+            self.on_state_change(name, old, new)
+        except Exception:
+            _log.exception("breaker_rule_raised name=%s rule=on_state_change", self.name)
+
+
+def _whole(value: int, field: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a whole number from 1")
