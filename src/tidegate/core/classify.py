@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tidegate.core import chain, heuristics
 from tidegate.core.codes import CORE, CodeBook
@@ -47,7 +48,9 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     if pack is not None and seen.kind is not Kind.CANCELLED and (rule := pack.first(seen)) is not None:
         if rule.code is None:
             return None
-        return _fault(book, rule.code, f"{pack.name}:{rule.name}", seen, reach=rule.reach, now=now)
+        fault = _fault(book, rule.code, f"{pack.name}:{rule.name}", seen, reach=rule.reach, now=now)
+        hinted = rule.asks_to_wait(seen)
+        return fault if hinted is None else replace(fault, retry_after=max(hinted, fault.retry_after or 0.0))
     code, decided = _general(seen)
     return None if code is None else _fault(book, code, decided, seen, now=now)
 

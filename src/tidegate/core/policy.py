@@ -49,11 +49,17 @@ class Cooldown:
 class Confirm:
     """A verdict that is not believed at once, because the service is known to say it for faults of its own.
 
-    Until *code* was seen *times* times, at least *apart* from each other and with no success in between, it is treated
-    as *until_then*. Then it counts, as *becomes* if that is given. A *probe* (a call without side effects, handed the
-    key) decides at once: if it fails too the code is believed, if it succeeds it is not. With *unless_worked*, a
-    target that has ever answered well keeps *until_then* for good. With *fewer_than*, so many keys saying the same
-    within *within* means that the service is at fault, and nobody is believed.
+    Sightings of *code* are counted for each key; for each operation of a key when the code reaches no further. One
+    counts when it comes at least *apart* after the last that counted. Before there are *times* of them the fault is treated as
+    *until_then*; from the one that makes *times* on it is believed: as *becomes* if that is given, as a good answer
+    with *good*, else as it is. A success of the same key (and operation) ends the count; an answer that only *good*
+    made good does not, so what was believed once stays believed until the service says something else.
+
+    A *probe* (a call without side effects, handed the key) decides at once instead: if it fails too the code is
+    believed, if it succeeds it is not. With *unless_worked*, a target that has ever answered well keeps *until_then*
+    for good. With *only_worked*, only a key (and operation) that has answered well before is doubted; any other is
+    believed at the first sighting. With *fewer_than*, so many keys saying the same within *within* mean that the
+    service is at fault: as long as that is so, nobody is believed.
     """
 
     code: str
@@ -61,8 +67,10 @@ class Confirm:
     apart: Duration = "30s"
     probe: Callable[[Any], Any] | None = None
     becomes: str | None = None
+    good: bool = False
     until_then: str = "upstream_failure"
     unless_worked: bool = False
+    only_worked: bool = False
     fewer_than: int | None = None
     within: Duration = "5m"
 
@@ -71,5 +79,9 @@ class Confirm:
             raise ValueError(f"Confirm.times: {self.times!r} is not allowed; give a whole number from 1")
         if self.fewer_than is not None and (not isinstance(self.fewer_than, int) or self.fewer_than < 2):
             raise ValueError(f"Confirm.fewer_than: {self.fewer_than!r} is not allowed; give a whole number from 2")
+        if self.good and self.becomes is not None:
+            raise ValueError(f"Confirm.becomes: {self.becomes!r} is not allowed with good; give one of them")
+        if self.unless_worked and self.only_worked:
+            raise ValueError("Confirm.only_worked: it is not allowed with unless_worked; give one of them")
         object.__setattr__(self, "apart", seconds(self.apart, field="Confirm.apart"))
         object.__setattr__(self, "within", seconds(self.within, field="Confirm.within"))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.core import heuristics
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.evidence import Evidence
-from tidegate.core.fault import Reach
+from tidegate.core.fault import Reach, Reason
 from tidegate.core.kinds import Kind
 from tidegate.core.policy import Confirm
 
 Statuses = int | range | tuple[int, ...]
-ANY = object()  # in `json=`: the path exists, with whatever value
+Said = int | str
+ANY: Any = object()  # in `json=` and `says=`: it is there, with whatever value
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_CONDITIONS = ("status", "kind", "says", "json", "text", "header", "path", "html", "test")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +30,20 @@ class Rule:
 
         Rule(name="quota", code="quota_exhausted", status=429, json={"error.code": "insufficient_quota"})
 
-    *json* maps dotted paths to a value, a set of values or ANY; *text* holds lower-case fragments, one of which is in
-    the body; *header* maps names to a lower-case fragment; *path* are fragments of the URL's path; *test* is a function
-    of the evidence, for what the rest cannot say.
+    *status* is 0 for a bare message that names none. *says* is what the pack's own `says` reads off an answer: a value,
+    a set of them or ANY; *json* maps dotted paths to a value, a set of values or ANY; *text* holds lower-case
+    fragments, one of which is in the body; *header* maps names to a lower-case fragment; *path* are fragments of the
+    URL's path; *html* tells a web page from data, whatever its label; *test* is a function of the evidence, for what
+    the rest cannot say.
+    *reach* overrides that of the code. *after* reads how many seconds the service asks to wait where it does not use
+    `Retry-After`; the longer of the two counts.
     """
 
     name: str
     code: str | None
     status: Statuses | None = None
     kind: Kind | tuple[Kind, ...] | None = None
+    says: Said | Collection[Said] | None = None
     json: Mapping[str, Any] = field(default_factory=dict)
     text: str | tuple[str, ...] = ()
     header: Mapping[str, str] = field(default_factory=dict)
@@ -38,10 +51,33 @@ class Rule:
     html: bool | None = None
     test: Callable[[Evidence], bool] | None = None
     reach: Reach | None = None
+    after: Callable[[Evidence], float | None] | None = None
+    _needles: tuple[bytes, ...] = field(init=False, repr=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"rule {self.name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
+        if all(getattr(self, each) in (None, (), "", {}) for each in _CONDITIONS):
+            raise ValueError(f"rule {self.name!r}: give at least one condition, or it speaks of everything")
+        statuses = (self.status,) if isinstance(self.status, int) else self.status or ()
+        if any(each and not 100 <= each <= 599 for each in statuses):
+            raise ValueError(
+                f"rule {self.name!r}: status {self.status!r} is not allowed; give 100 to 599, or 0 for none"
+            )
+        for fragment in (*_each(self.text), *self.header.values()):
+            if not fragment or fragment != fragment.lower():
+                raise ValueError(f"rule {self.name!r}: {fragment!r} never matches; give a lower-case fragment")
+        names = [path.rpartition(".")[2] for path in self.json]
+        needles = tuple(f'"{name}"'.encode() for name in names if name.isascii() and not name.isdigit())
+        object.__setattr__(self, "_needles", needles)
 
     @property
     def needs_body(self) -> bool:
-        return bool(self.json or self.text or self.html or self.test)
+        return bool(self.reads_body or self.test or self.after)
+
+    @property
+    def reads_body(self) -> bool:
+        return bool(self.json or self.text) or self.html is not None or self.says is not None
 
     def speaks_of(self, status: int) -> bool:
         """Whether it could match an answer with this status."""
@@ -53,10 +89,17 @@ class Rule:
             case _:
                 return status in self.status
 
-    def matches(self, seen: Evidence) -> bool:
-        if not self.speaks_of(seen.status):
+    def matches(self, seen: Evidence, said: Said | None = None) -> bool:
+        """Whether all conditions but the status hold; *said* is what the pack's `says` gave."""
+        if self.says is not None and not _is_said(said, self.says):
             return False
         if self.kind is not None and seen.kind not in (self.kind if isinstance(self.kind, tuple) else (self.kind,)):
+            return False
+        if self.html is not None and _is_page(seen) is not self.html:
+            return False
+        if self.text and not _contains(seen.body, _each(self.text)):
+            return False
+        if self.json and not self._in_json(seen):
             return False
         if self.path and not any(part in seen.path for part in _each(self.path)):
             return False
@@ -64,34 +107,61 @@ class Rule:
             value = seen.header(name)
             if value is None or fragment not in value.lower():
                 return False
-        if self.html is not None and seen.html is not self.html:
+        return self.test is None or bool(self.test(seen))
+
+    def asks_to_wait(self, seen: Evidence) -> float | None:
+        """Seconds from *after*; None when it says nothing, nonsense or nothing ahead, or raises."""
+        if self.after is None:
+            return None
+        try:
+            found = self.after(seen)
+            return float(found) if found is not None and math.isfinite(found) and found > 0 else None
+        except Exception:  # noqa: BLE001 - total, whatever a user's own function does
+            return None
+
+    def _in_json(self, seen: Evidence) -> bool:
+        # Nearly every good answer lacks one of the names, and finding that out costs less than parsing it.
+        body = seen.body
+        if any(needle not in body for needle in self._needles):
             return False
-        if self.text and not _contains(seen.body, _each(self.text)):
-            return False
-        if self.json and not all(_holds(seen.json, path, want) for path, want in self.json.items()):
-            return False
-        return self.test is None or self.test(seen)
+        return all(_holds(seen.json, path, want) for path, want in self.json.items())
 
 
 class Pack:
-    """The rules of one service, its own codes, and what must be confirmed before it is believed."""
+    """The rules of one service, its own codes, and what must be confirmed before it is believed.
 
-    __slots__ = ("book", "confirm", "name", "rules")
+    *says* reads the service's own word for what went wrong off an answer, once for all rules: a number or a text, None
+    when there is none. *codes* join the code book for this pack.
+    """
+
+    __slots__ = ("_of_status", "book", "codes", "confirm", "name", "rules", "says")
 
     def __init__(
-        self, name: str, rules: Iterable[Rule], *, codes: Iterable[Code] = (), confirm: Iterable[Confirm] = ()
+        self,
+        name: str,
+        rules: Iterable[Rule],
+        *,
+        codes: Iterable[Code] = (),
+        confirm: Iterable[Confirm] = (),
+        says: Callable[[Evidence], Said | None] | None = None,
     ) -> None:
         self.name = name
         self.rules = tuple(rules)
+        self.codes = tuple(codes)
         self.confirm = tuple(confirm)
-        self.book: CodeBook = CORE.extend(*codes)
-        names = [rule.name for rule in self.rules]
-        twice = {each for each in names if names.count(each) > 1}
-        if twice:
-            raise ValueError(f"pack {name!r}: rule {sorted(twice)[0]!r} stands twice")
+        self.says = says
+        try:
+            self.book: CodeBook = CORE.extend(*self.codes)
+        except ValueError as error:
+            raise ValueError(f"pack {name!r}: {error}") from error
+        # At most one entry for each status there is.
+        self._of_status: dict[int, tuple[tuple[Rule, ...], bool]] = {}
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"pack {name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
+        _check_once(name, "rule", [rule.name for rule in self.rules])
+        _check_once(name, "Confirm", [each.code for each in self.confirm])
         for rule in self.rules:
-            if rule.code is not None and rule.code not in self.book:
-                raise ValueError(f"pack {name!r}, rule {rule.name!r}: there is no code {rule.code!r} in the book")
+            self._check(rule)
         for each in self.confirm:
             for code in (each.code, each.becomes, each.until_then):
                 if code is not None and code not in self.book:
@@ -99,24 +169,95 @@ class Pack:
 
     def needs_body(self, status: int) -> bool:
         """Whether a rule must see the body of an answer with this status."""
-        return any(rule.needs_body and rule.speaks_of(status) for rule in self.rules)
+        return any(rule.needs_body for rule in self._speaking_of(status)[0])
 
     def first(self, seen: Evidence) -> Rule | None:
         """The first rule that matches; one that raises does not."""
-        for rule in self.rules:
+        status, typed = seen.status, False
+        if not status:
+            if seen.kind is not None:
+                typed = True  # what the exception is outweighs what its message says
+            else:
+                status = heuristics.status_in(seen.text)
+                seen = _unwrapped(seen)
+        rules, asked = self._speaking_of(status)
+        said = self._said(seen) if asked and not typed else None
+        for rule in rules:
+            if typed and rule.reads_body:
+                continue
             try:
-                if rule.matches(seen):
+                if rule.matches(seen, said):
                     return rule
-            except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
+            except Exception:  # noqa: BLE001, S112 - a user's own test may raise on an answer it never expected
                 continue
         return None
+
+    def _speaking_of(self, status: int) -> tuple[tuple[Rule, ...], bool]:
+        """The rules for a status, and whether one of them wants to know what the answer says."""
+        found = self._of_status.get(status)
+        if found is None:
+            rules = tuple(rule for rule in self.rules if rule.speaks_of(status))
+            found = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
+        return found
+
+    def _said(self, seen: Evidence) -> Said | None:
+        try:
+            return None if self.says is None else self.says(seen)
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def _check(self, rule: Rule) -> None:
+        where = f"pack {self.name!r}, rule {rule.name!r}"
+        if rule.says is not None and self.says is None:
+            raise ValueError(f"{where}: it has says=, but the pack has no function for that")
+        if rule.code is None:
+            return
+        if rule.code not in self.book:
+            raise ValueError(f"{where}: there is no code {rule.code!r} in the book")
+        reason, reach = self.book[rule.code].reason, rule.reach or self.book[rule.code].reach
+        if reason is Reason.ITEM and reach.rank > Reach.OPERATION.rank:
+            raise ValueError(f"{where}: a fault of one item cannot reach {reach}")
+        if reason is Reason.AUTH and reach in (Reach.ITEM, Reach.SELF):
+            raise ValueError(f"{where}: a refused credential cannot reach only {reach}")
 
     def __repr__(self) -> str:
         return f"<Pack {self.name!r} of {len(self.rules)} rules>"
 
 
+def _check_once(pack: str, what: str, names: list[str]) -> None:
+    twice = {each for each in names if names.count(each) > 1}
+    if twice:
+        raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
+
+
+def _unwrapped(seen: Evidence) -> Evidence:
+    """A message that quotes a JSON answer, as that answer; anything else as it is."""
+    text = seen.text
+    start, end = text.find("{"), text.rfind("}")
+    if not 0 <= start < end or seen.json is not None:
+        return seen
+    try:
+        document = json.loads(text[start : end + 1])
+    except (ValueError, RecursionError):
+        return seen
+    found = Evidence(error=seen.error, response=seen.response, status=seen.status)
+    found._json = document
+    return found
+
+
 def _each(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
+
+
+def _is_said(said: Said | None, want: Said | Collection[Said]) -> bool:
+    if said is None or want is ANY:
+        return said is not None
+    return said == want if isinstance(want, (int, str)) else said in want
+
+
+def _is_page(seen: Evidence) -> bool:
+    # Some services label their JSON as HTML.
+    return not seen.body[:64].lstrip().startswith((b"{", b"[")) and seen.html
 
 
 def _contains(body: bytes, fragments: tuple[str, ...]) -> bool:
