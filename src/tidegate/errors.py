@@ -10,6 +10,7 @@ A guarded function raises its own exceptions untouched; misuse is TypeError or V
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from datetime import UTC, datetime
 
@@ -48,17 +49,19 @@ class Held(TidegateError):
 
     @property
     def until(self) -> float | None:
-        return None if self.args[4] is None else float(self.args[4])
+        until = self.args[4]
+        return None if until is None or until == math.inf else float(until)
 
     @property
     def retry_after(self) -> float | None:
         """Seconds from the moment it was raised until asking again makes sense."""
-        return None if self.args[5] is None else max(0.0, float(self.args[5]))
+        wait = self.args[5]
+        return None if wait is None or wait == math.inf else max(0.0, float(wait))
 
     def __str__(self) -> str:
         who = self.target if self.key is None else f"{self.target} (key {self.key!r})"
         if self.retry_after is None:
-            return f"{who} is held ({self.reason}): a person must end it"
+            return f"{who} is held ({self.reason}): no time ends it, a person or a probe does"
         return f"{who} is held ({self.reason}): try again in {_seconds(self.retry_after)}{self._clock_time()}"
 
     def _clock_time(self) -> str:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.core.evidence import read
+from tidegate.core.reading import read
 
 MOST_NODES = 64
 
 # Where libraries put the exception below, when they do not (or not only) chain it.
-_HIDDEN = ("reason", "os_error", "original_error")
+HIDDEN = ("reason", "os_error", "original_error", "cause")
+
+# Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
+# handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
+BUGS = frozenset({
+    TypeError, AttributeError, NameError, UnboundLocalError, KeyError, IndexError, AssertionError, ImportError,
+    ModuleNotFoundError, SyntaxError, IndentationError, NotImplementedError, RecursionError, ZeroDivisionError,
+})  # fmt: skip
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
     """*error* and what it was explicitly raised from, outermost first; members of a group in their order."""
-    yield from _walk(error, implicit=False)
+    return _walk(error, implicit=False)
 
 
 def contexts(error: BaseException) -> Iterator[BaseException]:
     """The same, and what was being handled when each was raised."""
-    yield from _walk(error, implicit=True)
+    return _walk(error, implicit=True)
 
 
 def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
@@ -35,17 +42,12 @@ def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
 
 
 def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
-    found: list[BaseException] = []
-    if isinstance(node, BaseExceptionGroup):
-        found += list(node.exceptions[:MOST_NODES])
-    if isinstance(node.__cause__, BaseException):
-        found.append(node.__cause__)
-    for name in _HIDDEN:
-        hidden = read(node, name)
-        if isinstance(hidden, BaseException):
-            found.append(hidden)
-    if node.args and isinstance(node.args[0], BaseException):
-        found.append(node.args[0])
-    if implicit and node.__cause__ is None and not node.__suppress_context__ and node.__context__ is not None:
-        found.append(node.__context__)
-    return found
+    cause = read(node, "__cause__")
+    found: list[object] = [cause, *(read(node, name) for name in HIDDEN)]
+    for name in ("exceptions", "args"):
+        inside = read(node, name)
+        if isinstance(inside, (tuple, list)):
+            found += inside[:MOST_NODES]
+    if implicit and cause is None and type(node) not in BUGS and not read(node, "__suppress_context__"):
+        found.append(read(node, "__context__"))
+    return [each for each in found if isinstance(each, BaseException)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tidegate.core.fault import Level, Reach, Reason, breaker_verdict
+from tidegate.core.fault import Fault, Level, Reach, Reason, breaker_verdict
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}", re.ASCII)
 
@@ -29,6 +29,21 @@ class Code:
     @property
     def counts_as_failure(self) -> bool | None:
         return breaker_verdict(self.reason, self.reach)
+
+    def fault(
+        self,
+        rule: str,
+        *,
+        reach: Reach | None = None,
+        status: int = 0,
+        retry_after: float | None = None,
+        detail: str = "",
+    ) -> Fault:
+        """A fault of this code, as *rule* decided."""
+        return Fault(
+            code=self.name, reason=self.reason, reach=reach or self.reach, level=self.level, message=self.message,
+            advice=self.advice, rule=rule, status=status, retry_after=retry_after, detail=detail,
+        )  # fmt: skip
 
 
 class CodeBook(Mapping[str, Code]):

@@ -18,7 +18,7 @@ _BODY = ("content", "body", "text")
 class Evidence:
     """One answer, one exception, or both; everything is read when it is asked for, and bounded."""
 
-    __slots__ = ("_body", "_json", "error", "kind", "response", "status")
+    __slots__ = ("_body", "_json", "_url", "error", "kind", "response", "status")
 
     def __init__(
         self,
@@ -27,12 +27,14 @@ class Evidence:
         kind: Kind | None = None,
         status: int = 0,
         body: bytes | None = None,
+        url: str = "",
     ) -> None:
         self.error = error
         self.response = response
         self.kind = kind
         self.status = status
         self._body = body
+        self._url = url
         self._json: object = _UNREAD
 
     def header(self, name: str) -> str | None:
@@ -75,6 +77,8 @@ class Evidence:
     @property
     def url(self) -> str:
         """The address that was called; empty when unknown."""
+        if self._url:
+            return self._url
         for source in (self.response, self.error):
             for path in (("url",), ("request", "url"), ("request_info", "url")):
                 found: object = source

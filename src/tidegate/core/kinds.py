@@ -1,35 +1,15 @@
-"""What an exception type says by itself, by its name, without importing the library it comes from."""
+"""What one exception says by its type, and by the few attributes that tell apart what one type lumps together."""
 
 from __future__ import annotations
 
 import errno
-from enum import StrEnum
+import re
+from collections.abc import Callable
 
+from tidegate.core.known import NAMES, Kind
+from tidegate.core.reading import MOST_TEXT, message_of, read
 
-class Kind(StrEnum):
-    """What went wrong below or beside HTTP."""
-
-    TIMEOUT = "timeout"
-    DNS = "dns"
-    REFUSED = "refused"
-    RESET = "reset"
-    UNREACHABLE = "unreachable"
-    TLS = "tls"
-    CERTIFICATE = "certificate"
-    CUT = "cut"
-    CONNECT = "connect"  # the connection failed; only the cause says how
-    PROTOCOL = "protocol"  # no proper HTTP came back
-    BAD_URL = "bad_url"
-    REDIRECTS = "redirects"
-    NOT_JSON = "not_json"
-    BAD_REQUEST = "bad_request"  # our side built something that cannot be sent
-    POOL = "pool"
-    DISK_FULL = "disk_full"
-    CANCELLED = "cancelled"
-
-
-# A generic kind gives way to a specific one that a cause brings.
-GENERIC = frozenset({Kind.CONNECT, Kind.PROTOCOL})
+__all__ = ["CODE_OF_KIND", "OURS", "STRENGTH", "Kind", "BESIDE_THE_POINT", "kind_of"]
 
 CODE_OF_KIND = {
     Kind.TIMEOUT: "timeout",
@@ -45,73 +25,26 @@ CODE_OF_KIND = {
     Kind.BAD_URL: "bad_address",
     Kind.REDIRECTS: "redirected",
     Kind.NOT_JSON: "bad_answer",
+    Kind.NOT_XML: "bad_answer",
+    Kind.HTML: "html_answer",
     Kind.BAD_REQUEST: "bad_request",
     Kind.POOL: "own_pool",
     Kind.DISK_FULL: "own_disk",
     Kind.CANCELLED: "cancelled",
+    Kind.HELD: "cancelled",
 }
 
-_HTTPX = {
-    "ConnectTimeout": Kind.TIMEOUT, "ReadTimeout": Kind.TIMEOUT, "WriteTimeout": Kind.TIMEOUT,
-    "TimeoutException": Kind.TIMEOUT, "PoolTimeout": Kind.POOL,
-    "ConnectError": Kind.CONNECT, "ProxyError": Kind.CONNECT, "ReadError": Kind.RESET, "WriteError": Kind.RESET,
-    "CloseError": Kind.RESET, "NetworkError": Kind.CONNECT, "RemoteProtocolError": Kind.PROTOCOL,
-    "LocalProtocolError": Kind.BAD_REQUEST, "ProtocolError": Kind.PROTOCOL,
-    "UnsupportedProtocol": Kind.BAD_URL, "InvalidURL": Kind.BAD_URL, "TooManyRedirects": Kind.REDIRECTS,
-    "DecodingError": Kind.CUT, "TransportError": Kind.CONNECT, "ConnectionNotAvailable": Kind.POOL,
+# A stronger kind in a cause beats a weaker one above it: a client's SSLError may be a wrong certificate, its timeout
+# may be our own full pool.
+STRENGTH = {kind: 2 for kind in Kind} | {
+    Kind.CONNECT: 0, Kind.PROTOCOL: 0, Kind.TLS: 1, Kind.TIMEOUT: 1, Kind.CUT: 1, Kind.NOT_JSON: 1,
 }  # fmt: skip
 
-_NAMES: dict[str, dict[str, Kind]] = {
-    "builtins": {
-        "ConnectionRefusedError": Kind.REFUSED, "ConnectionResetError": Kind.RESET, "BrokenPipeError": Kind.RESET,
-        "ConnectionAbortedError": Kind.RESET, "ConnectionError": Kind.CONNECT, "TimeoutError": Kind.TIMEOUT,
-    },
-    "socket": {"gaierror": Kind.DNS, "herror": Kind.DNS, "timeout": Kind.TIMEOUT},
-    "ssl": {
-        "SSLCertVerificationError": Kind.CERTIFICATE, "CertificateError": Kind.CERTIFICATE,
-        "SSLZeroReturnError": Kind.RESET, "SSLEOFError": Kind.RESET, "SSLError": Kind.TLS,
-    },
-    "http": {
-        "IncompleteRead": Kind.CUT, "RemoteDisconnected": Kind.RESET, "InvalidURL": Kind.BAD_URL,
-        "BadStatusLine": Kind.PROTOCOL, "HTTPException": Kind.PROTOCOL,
-    },
-    "urllib": {"ContentTooShortError": Kind.CUT, "URLError": Kind.CONNECT},
-    "asyncio": {
-        "TimeoutError": Kind.TIMEOUT, "IncompleteReadError": Kind.CUT, "CancelledError": Kind.CANCELLED,
-        "LimitOverrunError": Kind.PROTOCOL,
-    },
-    "concurrent": {"TimeoutError": Kind.TIMEOUT, "CancelledError": Kind.CANCELLED},
-    "json": {"JSONDecodeError": Kind.NOT_JSON},
-    "zlib": {"error": Kind.CUT},
-    "httpx": _HTTPX, "httpx2": _HTTPX, "httpcore": _HTTPX, "httpcore2": _HTTPX,
-    "requests": {
-        "ConnectTimeout": Kind.TIMEOUT, "ReadTimeout": Kind.TIMEOUT, "Timeout": Kind.TIMEOUT,
-        "SSLError": Kind.TLS, "ProxyError": Kind.CONNECT, "ConnectionError": Kind.CONNECT,
-        "ChunkedEncodingError": Kind.CUT, "ContentDecodingError": Kind.CUT, "TooManyRedirects": Kind.REDIRECTS,
-        "InvalidURL": Kind.BAD_URL, "MissingSchema": Kind.BAD_URL, "InvalidSchema": Kind.BAD_URL,
-        "InvalidHeader": Kind.BAD_REQUEST, "JSONDecodeError": Kind.NOT_JSON, "InvalidJSONError": Kind.BAD_REQUEST,
-    },
-    "urllib3": {
-        "NameResolutionError": Kind.DNS, "NewConnectionError": Kind.CONNECT, "ConnectTimeoutError": Kind.TIMEOUT,
-        "ReadTimeoutError": Kind.TIMEOUT, "TimeoutError": Kind.TIMEOUT, "SSLError": Kind.TLS,
-        "IncompleteRead": Kind.CUT, "InvalidChunkLength": Kind.CUT, "ProtocolError": Kind.PROTOCOL,
-        "ProxyError": Kind.CONNECT, "DecodeError": Kind.CUT, "LocationParseError": Kind.BAD_URL,
-        "LocationValueError": Kind.BAD_URL, "EmptyPoolError": Kind.POOL, "MaxRetryError": Kind.CONNECT,
-    },
-    "aiohttp": {
-        "ConnectionTimeoutError": Kind.TIMEOUT, "SocketTimeoutError": Kind.TIMEOUT, "ServerTimeoutError": Kind.TIMEOUT,
-        "ClientConnectorDNSError": Kind.DNS, "ClientConnectorCertificateError": Kind.CERTIFICATE,
-        "ClientConnectorSSLError": Kind.TLS, "ClientSSLError": Kind.TLS, "ServerFingerprintMismatch": Kind.CERTIFICATE,
-        "ServerDisconnectedError": Kind.RESET, "ClientConnectionResetError": Kind.RESET,
-        "ClientConnectorError": Kind.CONNECT, "ClientOSError": Kind.CONNECT, "ClientConnectionError": Kind.CONNECT,
-        "ClientPayloadError": Kind.CUT, "InvalidURL": Kind.BAD_URL, "TooManyRedirects": Kind.REDIRECTS,
-        "ContentTypeError": Kind.NOT_JSON,
-    },
-    "openai": {
-        "APITimeoutError": Kind.TIMEOUT, "APIConnectionError": Kind.CONNECT, "APIResponseValidationError": Kind.NOT_JSON,
-    },
-    "anyio": {"EndOfStream": Kind.RESET, "BrokenResourceError": Kind.RESET, "IncompleteRead": Kind.CUT},
-}  # fmt: skip
+OURS = frozenset({Kind.CANCELLED, Kind.HELD})
+
+# These may carry a status that is not the point: of the answer that could not be read, of the last redirect, or one
+# that the client made up for what was no HTTP at all.
+BESIDE_THE_POINT = frozenset({Kind.NOT_JSON, Kind.HTML, Kind.CUT, Kind.REDIRECTS, Kind.PROTOCOL})
 
 _ERRNO = {
     errno.ETIMEDOUT: Kind.TIMEOUT,
@@ -129,41 +62,82 @@ _ERRNO = {
     errno.ENFILE: Kind.POOL,
 }
 
+# The clients' own fixed words, where one type of theirs stands for several things.
+_WORDS: dict[Kind, tuple[tuple[str, Kind], ...]] = {
+    Kind.PROTOCOL: (
+        ("peer closed connection without sending complete message body", Kind.CUT),
+        ("server disconnected", Kind.RESET),
+        ("connectionterminated", Kind.RESET),
+        ("streamreset", Kind.RESET),
+    ),
+    Kind.CONNECT: (("unknown url type", Kind.BAD_URL), ("no host given", Kind.BAD_URL)),
+}
+
+_Look = Callable[[BaseException, Kind | None], Kind | None]
+
+_PAGES = ("<!doctype html", "<html")
 _MOST_TYPES = 4096
-_by_type: dict[type, Kind | None] = {}
+# Nothing, or the first half of a word, a number or an escape.
+_JSON_ENDED = re.compile(r"(?:t(?:ru?)?|f(?:al?s?)?|n(?:ul?)?|-|\.|[eE][+-]?|u[0-9a-fA-F]{0,4})?", re.ASCII)
+_XML_ENDED = (3, 5)  # expat: no element found, unclosed token
+_by_type: dict[type, tuple[Kind | None, _Look | None]] = {}
 
 
 def kind_of(error: BaseException) -> Kind | None:
-    """The kind of this one exception, by its type and errno; its causes are not looked at."""
-    found = _kind_of_type(type(error))
-    if found is None and isinstance(error, OSError):
-        return _ERRNO.get(error.errno) if isinstance(error.errno, int) else None
-    if found is Kind.CONNECT and isinstance(error, OSError) and isinstance(error.errno, int):
-        return _ERRNO.get(error.errno, found)
-    if found is Kind.NOT_JSON and _ended_early(error):
-        return Kind.CUT
-    return found
+    """The kind of this one exception; its causes are not looked at."""
+    cls = type(error)
+    kind, look = _by_type.get(cls) or _learn(cls)
+    return kind if look is None else look(error, kind)
 
 
-def _kind_of_type(cls: type) -> Kind | None:
-    try:
-        return _by_type[cls]
-    except KeyError:
-        pass
-    found = next((kind for base in cls.__mro__ if (kind := _named(base)) is not None), None)
+def _learn(cls: type) -> tuple[Kind | None, _Look | None]:
+    kind = next((found[0] for base in cls.__mro__ if (found := _named(base))), None)
+    look = _by_errno if kind is None and issubclass(cls, OSError) else _LOOKS.get(kind)
     if len(_by_type) >= _MOST_TYPES:
         _by_type.clear()  # somebody makes types in a loop; start over rather than keep them alive
-    _by_type[cls] = found
-    return found
+    _by_type[cls] = learnt = (kind, look)
+    return learnt
 
 
-def _named(cls: type) -> Kind | None:
-    module = cls.__module__
-    names = _NAMES.get(module.partition(".")[0]) if isinstance(module, str) else None
-    return None if names is None else names.get(cls.__name__)
+def _named(cls: type) -> tuple[Kind | None] | None:
+    """The entry of the table for this one class; None when there is none."""
+    module, name = read(cls, "__module__"), cls.__name__
+    names = NAMES.get(module.partition(".")[0]) if type(module) is str else None
+    return (names[name],) if names is not None and name in names else None
 
 
-def _ended_early(error: BaseException) -> bool:
-    """Whether a JSON text stopped in the middle: an answer that broke off, not one of another shape."""
-    doc, pos = getattr(error, "doc", None), getattr(error, "pos", None)
-    return isinstance(doc, str) and isinstance(pos, int) and bool(doc.strip()) and pos >= len(doc.rstrip())
+def _by_errno(error: BaseException, kind: Kind | None) -> Kind | None:
+    number = read(error, "errno")
+    return _ERRNO.get(number, kind) if type(number) is int else kind
+
+
+def _by_words(error: BaseException, kind: Kind | None) -> Kind | None:
+    if (found := _by_errno(error, kind)) is not kind or kind is None:
+        return found
+    text = message_of(error, 200).lower()
+    return next((meant for words, meant in _WORDS[kind] if words in text), kind)
+
+
+def _by_json(error: BaseException, kind: Kind | None) -> Kind | None:
+    """A text that stops in the middle broke off; one that is a web page comes from somebody else."""
+    doc, at = read(error, "doc"), read(error, "pos")
+    if type(doc) is bytes:
+        doc = doc[:MOST_TEXT].decode("latin-1")
+    if type(doc) is not str or type(at) is not int:
+        # aiohttp looks at the content type before it reads anything.
+        return Kind.HTML if "mimetype: text/html" in message_of(error, 500) else kind
+    if doc[:200].lstrip().lower().startswith(_PAGES):
+        return Kind.HTML
+    rest = doc[at : at + MOST_TEXT].strip()
+    ended = _JSON_ENDED.fullmatch(rest) is not None or message_of(error, 40).startswith("Unterminated")
+    return Kind.CUT if ended else kind
+
+
+def _by_xml(error: BaseException, kind: Kind | None) -> Kind | None:
+    number = read(error, "code")
+    return Kind.CUT if type(number) is int and number in _XML_ENDED else kind
+
+
+_LOOKS: dict[Kind | None, _Look] = {
+    Kind.CONNECT: _by_words, Kind.PROTOCOL: _by_words, Kind.NOT_JSON: _by_json, Kind.NOT_XML: _by_xml,
+}  # fmt: skip

@@ -16,9 +16,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import ParamSpec, TypeVar, cast
 
-from tidegate.core.duration import Duration
+from tidegate.core.duration import Duration, seconds
 from tidegate.errors import BreakerOpen, TooManyRequests
 from tidegate.machine.epoch import NO_COUNTS, SHUT, Counts, Epoch
 from tidegate.machine.ledger import ledger_of
@@ -43,7 +44,8 @@ class Breaker:
     Trips when, within *interval*, at least *min_requests* were made and *failure_ratio* of them failed, or after
     *consecutive* failures in a row, or when `trip(counts)` says so; asked when a call fails. *window* replaces the
     tumbling interval by a sliding one. `counts_as_failure(error)` says True (a failure), False (a success: the service
-    answered) or None (neither); without it every Exception counts, and a cancelled call never does.
+    answered) or None (neither); without it every Exception counts, and a cancelled call never does. With
+    `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
     """
 
     __slots__ = (
@@ -57,7 +59,7 @@ class Breaker:
         name: str,
         max_requests: int = 3,
         interval: Duration = 60,
-        timeout: Duration = 120,
+        timeout: Duration | None = 120,
         min_requests: int = 10,
         failure_ratio: float = 0.6,
         consecutive: int | None = None,
@@ -307,18 +309,22 @@ class Breaker:
         with self._lock:
             return self._epoch.in_a_row if self._state == CLOSED else self._last_run
 
-    def force(self, state: str, until: float) -> None:
-        """Holds it open or closed until *until* (on the breaker's clock), whatever happens; then it probes, or counts anew."""
+    def force(self, state: str, until: float | str | timedelta) -> None:
+        """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.
+
+        A number is a time on the breaker's clock, "10m" or a timedelta is counted from now.
+        """
         if state not in (OPEN, CLOSED):
             raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
         now = self._clock()
-        if not math.isfinite(until) or until <= now:
+        end = now + seconds(until, field="until") if isinstance(until, (str, timedelta)) else float(until)
+        if not math.isfinite(end) or end <= now:
             raise ValueError(f"until: {until!r} is not ahead of now ({now!r})")
         with self._lock:
             if state == OPEN:
-                self._open(now, until, forced=True)
+                self._open(now, end, forced=True)
             else:
-                self._close(now, until, forced=True)
+                self._close(now, end, forced=True)
         self._flush()
 
     def reset(self) -> None:
@@ -367,7 +373,7 @@ class Breaker:
         if self._state == OPEN or self._half.requests >= self.policy.max_requests:
             return None
         self._half.admit()
-        probe = Probe(self, now + self.policy.permit_timeout)
+        probe = Probe(self, now + seconds(self.policy.permit_timeout))
         self._probes.append(probe)
         return probe
 
@@ -387,7 +393,7 @@ class Breaker:
             if late > now:
                 return
             self._failed += 1
-            self._open(late, late + self.policy.timeout)
+            self._open(late, late + self.policy.open_for)
 
     def _roll(self, now: float) -> None:
         """The next interval, or the next bucket of the window."""
@@ -398,7 +404,7 @@ class Breaker:
             self._generation += 1
         else:
             self._buckets.append(over)
-            while self._buckets and self._buckets[0].ends <= now - self.policy.window + self.policy.slice:
+            while self._buckets and self._buckets[0].ends <= now - seconds(self.policy.window) + self.policy.slice:
                 self._retire(self._buckets.popleft())
         self._epoch = Epoch(now + self.policy.slice, over.in_a_row)
 
@@ -443,7 +449,7 @@ class Breaker:
         if not probe.expired:
             self._failed += 1
         if current:
-            self._open(now, now + self.policy.timeout)
+            self._open(now, now + self.policy.open_for)
 
     def _free(self, probe: Probe, *, keep: bool = False) -> bool:
         """Takes a permit back; True when it belongs to the present half-open state."""
@@ -516,12 +522,12 @@ class Breaker:
         with self._lock:
             counts = self._counts() if self._counts_now(epoch, now) else None
             if counts is not None and self.policy.trip is None and self.policy.due(counts, self._epoch.in_a_row):
-                self._open(now, now + self.policy.timeout)
+                self._open(now, now + self.policy.open_for)
         # The user's own rule is asked outside the lock; what it says holds only if nothing moved meanwhile.
         if counts is not None and self.policy.trip is not None and self.policy.asked(counts):
             with self._lock:
                 if self._counts_now(epoch, now):
-                    self._open(now, now + self.policy.timeout)
+                    self._open(now, now + self.policy.open_for)
         if self._changes:
             self._flush()
 

@@ -27,7 +27,7 @@ class BreakerPolicy:
     name: str
     max_requests: int
     interval: Duration
-    timeout: Duration
+    timeout: Duration | None
     min_requests: int
     failure_ratio: float
     consecutive: int | None
@@ -53,6 +53,11 @@ class BreakerPolicy:
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
                 raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called")
+
+    @property
+    def open_for(self) -> float:
+        """How long the open state lasts; for ever when only a probe ends it."""
+        return math.inf if self.timeout is None else seconds(self.timeout)
 
     @property
     def slice(self) -> float:

@@ -1,0 +1,46 @@
+"""An adapter for `requests`: a session is guarded without touching its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from tidegate.core.evidence import Evidence
+from tidegate.face.exchange import Exchange
+from tidegate.runtime.caller import Caller
+
+
+def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
+    if inner is None:
+        from requests.adapters import HTTPAdapter  # noqa: PLC0415 - whoever asks for an adapter has it
+
+        inner = HTTPAdapter()
+    if not hasattr(inner, "send"):
+        raise TypeError(f"inner: {inner!r} is no adapter; give a requests.adapters.HTTPAdapter")
+    return Adapter(caller, key, inner)
+
+
+class Adapter:
+    """Give it to `session.mount("https://", ...)`. A streamed body is not looked into: only its status and headers are."""
+
+    def __init__(self, caller: Caller, key: Hashable, inner: Any) -> None:
+        self._caller, self._key, self._inner = caller, key, inner
+
+    def send(self, request: Any, **options: Any) -> Any:
+        path = str(request.path_url).partition("?")[0]
+        exchange = Exchange(self._caller, self._key, str(request.method), path)
+        try:
+            if exchange.wait:
+                self._caller.clock.sleep(exchange.wait)
+            response = self._inner.send(request, **options)
+            if not options.get("stream"):
+                _ = response.content  # read here, so that a body that breaks off is this call's failure
+        except BaseException as error:
+            exchange.failed(error)
+            raise
+        exchange.answered(Evidence(response=response, status=int(response.status_code), url=str(request.url)))
+        exchange.finished()
+        return response
+
+    def close(self) -> None:
+        self._inner.close()

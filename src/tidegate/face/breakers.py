@@ -1,0 +1,55 @@
+"""Which breakers a target has: none, one, or one per declared group of its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tidegate.machine.breaker import Breaker
+from tidegate.runtime.clock import Clock
+
+Moved = Callable[[str, str, str], object]
+
+
+def breakers_of(
+    name: str,
+    given: Breaker | Mapping[str, Any] | bool | None,
+    groups: Mapping[str, Iterable[str]] | None,
+    moved: Moved,
+    clock: Clock,
+    probe: Callable[[], Any] | None,
+) -> tuple[dict[str | None, Breaker], dict[str, str]]:
+    """Breakers by group (None: everything else), and the group of each operation.
+
+    *given* is a breaker of the user's own, its numbers as a mapping, or True for the usual numbers.
+    """
+    if not given:
+        if groups:
+            raise ValueError("groups: they are groups of breakers; give breaker=True or its numbers too")
+        return {}, {}
+    if isinstance(given, Breaker):
+        if groups:
+            raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
+        return {None: given}, {}
+    numbers = {} if given is True else dict(given)
+    if probe is not None:
+        numbers.setdefault("timeout", None)  # with a probe, only the probe ends the open state
+    told = numbers.pop("on_state_change", None)
+
+    def make(label: str) -> Breaker:
+        def on_state_change(which: str, old: str, new: str) -> None:
+            moved(which, old, new)
+            if told is not None:
+                told(which, old, new)
+
+        return Breaker(label, on_state_change=on_state_change, clock=clock.monotonic, **numbers)
+
+    found: dict[str | None, Breaker] = {None: make(name)}
+    group_of: dict[str, str] = {}
+    for group, operations in (groups or {}).items():
+        found[group] = make(f"{name}/{group}")
+        for operation in operations:
+            if operation in group_of:
+                raise ValueError(f"groups: operation {operation!r} is in {group_of[operation]!r} and in {group!r}")
+            group_of[operation] = group
+    return found, group_of

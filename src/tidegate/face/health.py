@@ -1,0 +1,39 @@
+"""The health of one key, as people and programs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from tidegate.core.fault import Fault
+from tidegate.machine.gate import Hold
+from tidegate.machine.keystate import KeyState
+from tidegate.runtime.caller import Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """A key, or one operation of it, that is not well. Times are UNIX time."""
+
+    target: str
+    key: Hashable
+    operation: str | None
+    failures: int
+    since: float
+    fault: Fault | None
+    hold: Hold | None  # None: the next call may go
+    disabled_by: str | None
+
+
+def health_of(caller: Caller, key: Hashable, operation: str | None, state: KeyState) -> Health:
+    hold = state.hold(caller.clock.monotonic(), operation)
+    return Health(
+        target=caller.policy.name,
+        key=key,
+        operation=operation,
+        failures=state.failures,
+        since=state.since + caller.clock.now() - caller.clock.monotonic(),
+        fault=state.fault,
+        hold=None if hold is None else caller.shown(hold),
+        disabled_by=state.rest.by if state.rest.disabled else None,
+    )

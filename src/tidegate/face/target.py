@@ -1,0 +1,285 @@
+"""A target: something outside that we call and keep health for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from tidegate.core.backoff import Backoff
+from tidegate.core.codes import CORE
+from tidegate.core.duration import Duration, seconds
+from tidegate.core.events import EventKind
+from tidegate.core.names import valid_name
+from tidegate.core.policy import Confirm, Cooldown
+from tidegate.core.rate import Rate
+from tidegate.core.rule import Pack, Rule
+from tidegate.face import adapter, guarding, transport
+from tidegate.face.breakers import breakers_of
+from tidegate.face.health import Health, health_of
+from tidegate.face.wrapping import wrapped
+from tidegate.machine.breaker import Breaker
+from tidegate.machine.doubt import Doubt
+from tidegate.machine.gate import EndedBy, Hold, HoldReason
+from tidegate.machine.own_link import SelfGuard
+from tidegate.runtime import bus as buses
+from tidegate.runtime import own_links
+from tidegate.runtime.caller import Caller, CallPolicy
+from tidegate.runtime.calling import How, acall, call
+from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.runtime.limits import Limits
+from tidegate.runtime.stale import Answer, Shelf
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+Until = float | str | timedelta | datetime | None
+
+
+class Part:
+    """A target, or the part of it that one key names: what can be called, asked and ended there."""
+
+    _caller: Caller
+    _shelf: Shelf
+    _stale: bool
+
+    def __init__(self, target: Part, key: Hashable) -> None:
+        self._caller, self._shelf, self._stale = target._caller, target._shelf, target._stale
+        self._key = key
+
+    @property
+    def name(self) -> str:
+        return self._caller.policy.name
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def guard(
+        self, key: str | Callable[..., Hashable] | None = None, *, retry: int = 0, operation: str | None = None
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """A decorator for `def` and `async def`. *key*: a parameter's name, or a function of the arguments.
+
+        *retry* allows so many short retries at once, never of a fatal fault nor of a call that was held.
+        """
+        _retries(retry)
+
+        def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+            named = operation or getattr(fn, "__name__", "call")
+            key_of = guarding.key_getter(fn, key, self._key)
+            if self._stale:
+                return guarding.guard_stale(self._caller, self._shelf, fn, key_of, named, retry)
+            return guarding.guard(self._caller, fn, key_of, named, retry)
+
+        return decorate
+
+    def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`fn(*args, **kwargs)`, once, behind the gates."""
+        return call(self._caller, How(self._key, _named(fn)), fn, args, kwargs)
+
+    async def acall(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`await fn(*args, **kwargs)`, once, behind the gates."""
+        return await acall(self._caller, How(self._key, _named(fn)), fn, args, kwargs)
+
+    def call_stale(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """A fresh answer, or the last good one for the same arguments, marked with its age."""
+        return guarding.call_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
+
+    async def acall_stale(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """As `call_stale`, awaited."""
+        return await guarding.acall_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
+
+    def wrap(self, client: C) -> C:
+        """*client* with every public method guarded; it looks like the same type."""
+        return wrapped(self._caller, self._key, client)
+
+    def transport(self, inner: Any) -> Any:
+        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is."""
+        return transport.guarded(self._caller, self._key, inner)
+
+    def adapter(self, inner: Any = None) -> Any:
+        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`."""
+        return adapter.guarded(self._caller, self._key, inner)
+
+    # -- what people ask and do ----------------------------------------------------------------------------------
+
+    def explain(self, operation: str | None = None) -> list[Hold]:
+        """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
+        caller = self._caller
+        found = [caller.shown(hold) for hold in caller.keys.holds(self._key, operation)]
+        breakers = [caller.breaker(operation)] if operation is not None else list(caller.breakers.values())
+        found += [hold for each in breakers if each is not None and (hold := _breaker_hold(caller, each)) is not None]
+        order = list(HoldReason)
+        return sorted(found, key=lambda hold: order.index(hold.reason))
+
+    def clear(self) -> None:
+        """Forgets all state of the key, as after a reconnect: the next call goes at once."""
+        self._caller.clear(self._key)
+
+    def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
+        """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
+        end = None if until is None else _moment(until, self._caller.clock)
+        self._caller.keys.disable(self._key, end, by, reason)
+        self._caller.publish(EventKind.TARGET_DISABLED, self._key, {"reason": reason, "by": by})
+
+    def enable(self, by: str = "person") -> bool:
+        """Ends a cooldown, whoever ordered it; False when there was none."""
+        ended = self._caller.keys.enable(self._key)
+        if ended:
+            self._caller.publish(EventKind.TARGET_ENABLED, self._key, {"by": by})
+        return ended
+
+
+class Target(Part):
+    """Something outside that we call, by name; `key()` tells its parts (users, feeds) apart.
+
+        spotify = Target("spotify", rules=rules.spotify, backoff=Backoff("30s", cap="30m"))
+
+        @spotify.guard(key="user_id", retry=3)
+        async def recent(user_id: int, after: int) -> list[Play]: ...
+
+    Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
+    operation's where a fault reaches no further. All state is in memory.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        rules: Pack | Iterable[Rule] | None = None,
+        backoff: Backoff | None = None,
+        breaker: Breaker | Mapping[str, Any] | bool | None = None,
+        cooldown: Cooldown | None = None,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        rate: Rate | float | None = None,
+        concurrency: int | None = None,
+        confirm: Iterable[Confirm] | None = None,
+        probe: Callable[[], Any] | None = None,
+        probe_every: Duration = "10s",
+        behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
+        deadline: Duration | None = None,
+        wait: Duration = 0,
+        reprobe: Duration | None = "1h",
+        most_asked: Duration = "1h",
+        cap_notice: bool = True,
+        self_guard: SelfGuard | bool = True,
+        user: Callable[[Hashable], Hashable] = lambda key: key,
+        clock: Clock = SYSTEM,
+        bus: buses.Bus = buses.DEFAULT,
+        dice: Callable[[], float] = random.random,
+    ) -> None:
+        if behind not in ("hold", "fail-fast", "serve-stale"):
+            raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
+        pack = rules if isinstance(rules, Pack) or rules is None else Pack(name, rules)
+        policy = CallPolicy(
+            name=valid_name(name, field="name"),
+            pack=pack,
+            backoff=backoff or Backoff.sync(),
+            cooldown=cooldown,
+            deadline=None if deadline is None else seconds(deadline, field="deadline", least=0.001),
+            most_asked=seconds(most_asked, field="most_asked"),
+            reprobe=None if reprobe is None else seconds(reprobe, field="reprobe", least=1),
+            cap_notice=cap_notice,
+            user=user,
+            probe=probe,
+            probe_every=seconds(probe_every, field="probe_every", least=0.001),
+        )
+        believed = (pack.confirm if pack is not None else ()) if confirm is None else tuple(confirm)
+        breakers, group_of = breakers_of(name, breaker, groups, lambda *moved: self._caller.breaker_moved(*moved), clock, probe)
+        self._caller = Caller(
+            policy,
+            breakers=breakers,
+            groups=group_of,
+            limits=_limits(rate, concurrency, seconds(wait, field="wait")),
+            doubt=Doubt(believed, CORE if pack is None else pack.book),
+            clock=clock,
+            bus=bus,
+            link=_link(self_guard),
+            dice=dice,
+        )
+        self._shelf = Shelf()
+        self._stale = behind == "serve-stale"
+        self._key = None
+        self.behind = behind
+
+    def key(self, key: Hashable) -> Part:
+        """The part of the target that *key* names."""
+        hash(key)
+        return Part(self, key)
+
+    @property
+    def breaker(self) -> Breaker | None:
+        """The breaker of the whole target, if it has one."""
+        return self._caller.breakers.get(None)
+
+    @property
+    def breakers(self) -> Mapping[str | None, Breaker]:
+        """The breakers by group; None is the group of every other operation."""
+        return dict(self._caller.breakers)
+
+    def unhealthy(self) -> list[Health]:
+        """Every key, and every operation, that is not well. A key that never failed is not even known."""
+        return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy()]
+
+    def pause(self, until: Until, by: str = "person") -> None:
+        """No call of any key until then; always with an end."""
+        if until is None:
+            raise ValueError("until: a pause always has an end; give a time")
+        self._caller.keys.pause(_moment(until, self._caller.clock), f"Paused by {by}.")
+        self._caller.publish(EventKind.TARGET_PAUSED, None, {"by": by})
+
+    def resume(self, by: str = "person") -> bool:
+        """Ends a pause; False when there was none."""
+        was = self._caller.keys.resume()
+        if was:
+            self._caller.publish(EventKind.TARGET_RESUMED, None, {"by": by})
+        return was
+
+    def __repr__(self) -> str:
+        return f"<Target {self.name!r}>"
+
+
+def _named(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _retries(retry: int) -> None:
+    if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= 100:
+        raise ValueError(f"retry: {retry!r} is not allowed; give a whole number from 0 to 100")
+
+
+def _limits(rate: Rate | float | None, concurrency: int | None, wait: float) -> Limits | None:
+    if concurrency is not None and (isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1):
+        raise ValueError(f"concurrency: {concurrency!r} is not allowed; give a whole number from 1")
+    if rate is None and concurrency is None:
+        return None
+    return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
+
+
+def _link(self_guard: SelfGuard | bool) -> own_links.SharedLink:
+    if isinstance(self_guard, SelfGuard):
+        return own_links.SharedLink(self_guard)
+    return own_links.DEFAULT if self_guard else own_links.OFF
+
+
+def _moment(until: float | str | timedelta | datetime, clock: Clock) -> float:
+    """*until* on the clock that never steps; ValueError when it is not ahead."""
+    if isinstance(until, (str, timedelta)):
+        left = seconds(until, field="until")
+    else:
+        left = (until.timestamp() if isinstance(until, datetime) else float(until)) - clock.now()
+    if not left > 0:
+        raise ValueError(f"until: {until!r} is not ahead of now")
+    return clock.monotonic() + left
+
+
+def _breaker_hold(caller: Caller, breaker: Breaker) -> Hold | None:
+    state = breaker.state
+    if state == "closed":
+        return None
+    wall = caller.clock.now() - caller.clock.monotonic()
+    by = EndedBy.CALL if state == "half-open" else EndedBy.PROBE if caller.policy.probe else EndedBy.TIME
+    until = None if state == "half-open" or by is EndedBy.PROBE or breaker.until is None else breaker.until + wall
+    return Hold(
+        reason=HoldReason.BREAKER, since=breaker.since + wall, until=until, ended_by=by,
+        message=f"The breaker of {breaker.name} is {state}.",
+    )  # fmt: skip

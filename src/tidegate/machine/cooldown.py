@@ -1,0 +1,85 @@
+"""Cooldown: a key that keeps failing in the same way rests, then gets one probe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.policy import Cooldown
+
+AUTO = "auto"
+# How long a probe may take before another one is let through.
+PROBE_TIME = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """The run of failures of one key, and whether it is disabled because of it."""
+
+    run_code: str | None = None
+    run_length: int = 0
+    disabled_at: float | None = None
+    until: float | None = None  # None while disabled: only a person ends it
+    reason: str | None = None
+    by: str | None = None
+    probing_until: float | None = None
+
+    @property
+    def disabled(self) -> bool:
+        return self.disabled_at is not None
+
+
+class Change(StrEnum):
+    NONE = "none"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+
+
+FRESH = Rest()
+
+
+def admits(rest: Rest, now: float) -> bool:
+    """Whether a call may go: not disabled, or the rest is over and no other probe is under way."""
+    if not rest.disabled:
+        return True
+    if rest.until is None or now < rest.until:
+        return False
+    return rest.probing_until is None or now >= rest.probing_until
+
+
+def probing(rest: Rest, now: float) -> Rest:
+    """The rest with its one probe given out."""
+    return replace(rest, probing_until=now + PROBE_TIME)
+
+
+def given_back(rest: Rest) -> Rest:
+    """The rest with its probe free again: the call proved nothing."""
+    return replace(rest, probing_until=None) if rest.probing_until is not None else rest
+
+
+def succeeded(rest: Rest) -> tuple[Rest, Change]:
+    """A success ends the run and the rest; one that a person ordered without an end it does not."""
+    if rest.disabled and rest.until is None:
+        return rest, Change.NONE
+    return FRESH, Change.ENABLED if rest.disabled else Change.NONE
+
+
+def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, Change]:
+    """One more failure. Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one."""
+    if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
+        return given_back(rest), Change.NONE
+    run = rest.run_length + 1 if rest.run_code == fault.code else 1
+    counted = replace(rest, run_code=fault.code, run_length=run, probing_until=None)
+    row = policy.rests.get(fault.code)
+    if row is None or (rest.disabled and rest.until is None):
+        return counted, Change.NONE
+    times, length = row
+    if rest.disabled or run >= times:  # on probation, one failure is enough
+        return replace(counted, disabled_at=now, until=now + length, reason=fault.code, by=AUTO), Change.DISABLED
+    return counted, Change.NONE
+
+
+def disabled(rest: Rest, *, until: float | None, by: str, reason: str, now: float) -> Rest:
+    """Disabled by a person, or for a reason that is no failure."""
+    return replace(rest, disabled_at=now, until=until, by=by, reason=reason, probing_until=None)

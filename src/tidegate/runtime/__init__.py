@@ -1,0 +1,1 @@
+"""Doing: clocks, calls, the bus and the sinks."""

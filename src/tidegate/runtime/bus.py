@@ -1,0 +1,165 @@
+"""The in-process bus: publishing never waits, a slow subscriber loses its oldest events, a gone one is forgotten."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from tidegate.core.events import Event
+
+if TYPE_CHECKING:
+    import asyncio
+
+_log = logging.getLogger("tidegate.bus")
+
+Sink = Callable[[Event], object]
+
+
+class Subscription:
+    """The events of one user, or of everybody, since `with` was entered.
+
+    `for` and `async for` wait for the next one until it is closed; `drain()` takes what is there.
+    """
+
+    def __init__(self, bus: Bus, user: Hashable, most: int) -> None:
+        self._bus = bus
+        self._user = user
+        self._events: deque[Event] = deque(maxlen=most)
+        self._ready = threading.Condition()
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._open = False
+        self.dropped = 0
+
+    def __enter__(self) -> Subscription:
+        self._open = True
+        self._bus._add(self._user, self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """No more events; a loop over it ends after the ones that are there."""
+        self._bus._remove(self._user, self)
+        with self._ready:
+            self._open = False
+            self._wake()
+
+    def drain(self) -> list[Event]:
+        """What has arrived and was not taken yet."""
+        with self._ready:
+            found = list(self._events)
+            self._events.clear()
+            return found
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        with self._ready:
+            while not self._events:
+                if not self._open:
+                    raise StopIteration
+                self._ready.wait()
+            return self._events.popleft()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        import asyncio  # noqa: PLC0415 - the bus also serves programs that have no loop
+
+        while True:
+            with self._ready:
+                if self._events:
+                    return self._events.popleft()
+                if not self._open:
+                    raise StopAsyncIteration
+                signal = asyncio.Event()
+                self._waiter = (asyncio.get_running_loop(), signal)
+            await signal.wait()
+
+    def _put(self, event: Event) -> None:
+        with self._ready:
+            if len(self._events) == self._events.maxlen:
+                self.dropped += 1
+            self._events.append(event)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._ready.notify_all()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            loop, signal = waiter
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(signal.set)
+
+
+class Bus:
+    """Delivers each event to the sinks, to the subscribers of its user and to those of everybody."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscribers: dict[Hashable, WeakSet[Subscription]] = {}
+        self._sinks: tuple[Sink, ...] = ()
+
+    def subscribe(self, user: Hashable = None, *, most: int = 100) -> Subscription:
+        """The events of *user*, or everybody's; to be entered with `with`. Keeps at most *most* events that were not taken."""
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ValueError(f"most: {most!r} is not allowed; give a whole number from 1")
+        return Subscription(self, user, most)
+
+    def attach(self, sink: Sink) -> None:
+        """Calls *sink* with every event, in the thread that publishes; attaching it again changes nothing."""
+        with self._lock:
+            if sink not in self._sinks:
+                self._sinks = (*self._sinks, sink)
+
+    def detach(self, sink: Sink) -> None:
+        with self._lock:
+            self._sinks = tuple(each for each in self._sinks if each != sink)
+
+    def publish(self, event: Event) -> None:
+        """Never waits and never raises."""
+        for sink in self._sinks:
+            try:
+                sink(event)
+            except Exception:
+                _log.exception("sink_raised event=%s", event.kind)
+        for subscription in self._interested(event.user):
+            subscription._put(event)
+
+    def _interested(self, user: Hashable) -> list[Subscription]:
+        with self._lock:
+            found = list(self._subscribers.get(None, ()))
+            if user is not None:
+                found += self._subscribers.get(user, ())
+            return found
+
+    def _add(self, user: Hashable, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscribers.setdefault(user, WeakSet()).add(subscription)
+
+    def _remove(self, user: Hashable, subscription: Subscription) -> None:
+        with self._lock:
+            group = self._subscribers.get(user)
+            if group is not None:
+                group.discard(subscription)
+                if not group:
+                    del self._subscribers[user]
+
+    @property
+    def subscribers(self) -> int:
+        with self._lock:
+            # A subscriber that was dropped without being closed leaves an empty group behind.
+            for user in [user for user, group in self._subscribers.items() if not group]:
+                del self._subscribers[user]
+            return sum(len(group) for group in self._subscribers.values())
+
+
+DEFAULT = Bus()

@@ -1,0 +1,99 @@
+"""The one file that reads time. Everything else is handed a clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+from tidegate.core.duration import Duration, seconds
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Time, and waiting for it."""
+
+    def now(self) -> float:
+        """UNIX time, for people and for comparing with other machines."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step, for measuring."""
+
+    def sleep(self, wait: float) -> None: ...
+
+    async def asleep(self, wait: float) -> None: ...
+
+
+# Unlike the monotonic clock of Linux, boot time goes on while the machine sleeps: a rest of 48 h is over after 48 h.
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _monotonic() -> float:
+    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return _monotonic()
+
+    def sleep(self, wait: float) -> None:
+        time.sleep(wait)
+
+    async def asleep(self, wait: float) -> None:
+        import asyncio  # noqa: PLC0415 - not at import: a synchronous program should not pay for it
+
+        await asyncio.sleep(wait)
+
+
+class VirtualClock:
+    """Time that moves only when told to, or when everybody waits for it.
+
+        clock = VirtualClock()
+        clock.advance("24h")                    # in synchronous code
+        clock.run(main())                       # asyncio on this clock: a day of sleeps takes milliseconds
+    """
+
+    __slots__ = ("_elapsed", "_start")
+
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
+        self._start = start
+        self._elapsed = 0.0
+
+    def now(self) -> float:
+        return self._start + self._elapsed
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    def advance(self, duration: Duration) -> None:
+        """Moves time forward; timers of a running loop fire when it gets its next turn."""
+        self._elapsed += seconds(duration, field="advance")
+
+    def step_wall(self, by: float) -> None:
+        """Steps the wall clock alone, back or forth, as NTP or a person may."""
+        self._start += by
+
+    def sleep(self, wait: float) -> None:
+        self._elapsed += max(0.0, wait)
+
+    async def asleep(self, wait: float) -> None:
+        import asyncio  # noqa: PLC0415
+
+        await asyncio.sleep(wait)
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Runs *main* on an event loop whose time is this clock's: when all wait, it jumps to the next timer."""
+        from tidegate.runtime.virtual_loop import run  # noqa: PLC0415
+
+        return run(self, main)
+
+
+SYSTEM = SystemClock()

@@ -1,0 +1,60 @@
+"""Rate and concurrency of one target, in process."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from tidegate.core.rate import Rate
+from tidegate.machine.gate import EndedBy, Hold, HoldReason
+
+# After a breaker has closed again, concurrency climbs from 1 to its limit over this time.
+RAMP = 60.0
+
+
+class Limits:
+    """Counts what is under way and what the rate has paid for."""
+
+    __slots__ = ("_active", "_closed_at", "_lock", "_paid_until", "concurrency", "rate", "wait")
+
+    def __init__(self, rate: Rate | None, concurrency: int | None, wait: float) -> None:
+        self.rate = rate
+        self.concurrency = concurrency
+        self.wait = wait  # how long a call may wait for its turn
+        self._lock = threading.Lock()
+        self._active = 0
+        self._paid_until = -math.inf
+        self._closed_at = -math.inf
+
+    def take(self, now: float) -> Hold | float:
+        """Seconds to wait before the call, or why it may not go."""
+        with self._lock:
+            if self.concurrency is not None and self._active >= self.allowed(now):
+                return Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL)
+            wait = 0.0
+            if self.rate is not None:
+                wait = self.rate.wait(self._paid_until, now)
+                if wait > self.wait:
+                    return Hold(reason=HoldReason.RATE, since=now, until=now + wait)
+                self._paid_until = self.rate.pay(self._paid_until, now)
+            self._active += 1
+            return wait
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._active -= 1
+
+    def closed(self, now: float) -> None:
+        """The breaker has just closed: a backlog must not kill the service that came back."""
+        self._closed_at = now
+
+    def allowed(self, now: float) -> int:
+        """How many calls may be under way at this moment."""
+        if self.concurrency is None:
+            return 1_000_000_000
+        share = min(1.0, max(0.0, (now - self._closed_at) / RAMP))
+        return max(1, math.ceil(self.concurrency * share))
+
+    @property
+    def active(self) -> int:
+        return self._active

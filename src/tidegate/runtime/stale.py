@@ -1,0 +1,53 @@
+"""The last good answer of a call, for when there is no new one."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A value, whether it is an old one, and how old: seconds since it was fetched."""
+
+    value: T
+    stale: bool
+    age: float
+
+
+class Shelf:
+    """The last good values per function and arguments, at most so many."""
+
+    __slots__ = ("_lock", "_most", "_values")
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
+
+    def put(self, place: Hashable, value: object, now: float) -> None:
+        with self._lock:
+            self._values[place] = (value, now)
+            self._values.move_to_end(place)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+    def get(self, place: Hashable, now: float) -> Answer[Any] | None:
+        with self._lock:
+            found = self._values.get(place)
+        return None if found is None else Answer(found[0], stale=True, age=max(0.0, now - found[1]))
+
+
+def place_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """What tells one call from another; TypeError when an argument cannot be told apart by value."""
+    place = (fn, args, tuple(sorted(kwargs.items())))
+    try:
+        hash(place)
+    except TypeError as error:
+        raise TypeError(f"stale answers need hashable arguments: {error}") from error
+    return place
