@@ -1,5 +1,3 @@
-"""Rule packs: how to read the answers of one service."""
+"""Rule packs, ready-made and your own; all of them live in the core."""
 
-from tidegate.core.rules import ANY, Pack, Rule
-
-__all__ = ["ANY", "Pack", "Rule"]
+from tidegate.core.rules import *  # noqa: F403

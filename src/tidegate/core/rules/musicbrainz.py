@@ -1,0 +1,35 @@
+"""MusicBrainz: one status for our own haste and for trouble on their side."""
+
+from __future__ import annotations
+
+from tidegate.core.evidence import Evidence
+from tidegate.core.fault import Reach
+from tidegate.core.retry_after import http_date
+from tidegate.core.rule import Pack, Rule
+from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
+
+
+def _until_reset(seen: Evidence) -> float | None:
+    """Seconds from the answer's own date to the reset it announces."""
+    reset, date = seen.header("x-ratelimit-reset"), http_date(seen.header("date"))
+    return None if reset is None or date is None else float(reset) - date
+
+
+musicbrainz = Pack(
+    "musicbrainz",
+    [
+        WEB_PAGE,
+        Rule(name="unknown-id", code=None, status=404),
+        Rule(name="user-data", code="misconfigured", status=401, reach=Reach.OPERATION),
+        # Counted for our address, so for all users together.
+        Rule(name="too-fast", code="rate_limited", status=(0, 503), text="exceeding the allowable rate limit",
+             reach=Reach.TARGET, after=_until_reset),
+        Rule(name="shedding", code="overloaded", status=503, header={"x-ratelimit-who": "shed"}),
+        Rule(name="global-limit", code="overloaded", status=503, header={"x-ratelimit-zone": "global"}),
+        Rule(name="busy", code="overloaded", status=(0, 503), text="server is currently busy"),
+        Rule(name="read-only", code="overloaded", status=503, text=("read-only", "read only", "readonly")),
+        # To slow down for nothing is the cheaper mistake.
+        Rule(name="unexplained", code="rate_limited", status=503, reach=Reach.TARGET, after=_until_reset),
+    ],
+    confirm=[NEVER_WORKED],
+)  # fmt: skip

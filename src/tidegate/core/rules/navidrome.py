@@ -1,0 +1,78 @@
+"""Navidrome, and other servers that speak Subsonic: failures arrive inside a good HTTP answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tidegate.core.evidence import Evidence
+from tidegate.core.fault import Reach
+from tidegate.core.policy import Confirm
+from tidegate.core.rule import ANY, Pack, Rule
+from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
+
+# Navidrome always answers 200; other Subsonic servers put the envelope into a 4xx.
+_ENVELOPE = (0, 200, 400, 401, 403, 404)
+_ERROR = re.compile(rb'<error\b[^>]{0,200}?\bcode="([0-9]{1,3})"')
+_NO_NUMBER = -1
+
+
+def _number(seen: Evidence) -> int | None:
+    """The number of the error in a failed Subsonic envelope."""
+    body = seen.body
+    if b"subsonic-response" not in body or b'"failed"' not in body:
+        return None
+    document = seen.json
+    if isinstance(document, Mapping):
+        envelope = document["subsonic-response"]
+        return _of_envelope(envelope) if envelope["status"] == "failed" else None
+    found = _ERROR.search(body)
+    return int(found[1]) if found else None
+
+
+def _of_envelope(envelope: Mapping[str, object]) -> int:
+    error = envelope.get("error")
+    number = error.get("code") if isinstance(error, Mapping) else None
+    return number if isinstance(number, int) else _NO_NUMBER
+
+
+navidrome = Pack(
+    "navidrome",
+    [
+        WEB_PAGE,
+        Rule(name="internal-error", code="upstream_failure", status=_ENVELOPE, says=0, text='"internal server error:'),
+        Rule(name="generic-error", code="call_failed", status=_ENVELOPE, says=0),
+        Rule(name="missing-parameter", code="bad_request", status=_ENVELOPE, says=10, reach=Reach.OPERATION),
+        Rule(name="version-mismatch", code="wrong_version", status=_ENVELOPE, says={20, 30}),
+        Rule(name="wrong-credentials", code="unauthorized", status=_ENVELOPE, says=40),
+        Rule(name="login-method", code="login_method", status=_ENVELOPE, says={41, 42, 43, 44}),
+        Rule(name="not-permitted", code="forbidden", status=_ENVELOPE, says=50),
+        Rule(name="trial-over", code="trial_over", status=_ENVELOPE, says=60),
+        Rule(name="not-found", code="not_found", status=_ENVELOPE, says=70),
+        Rule(name="other-error", code="call_failed", status=_ENVELOPE, says=ANY),
+        Rule(name="login-refused", code="wrong_password", status=401, path="/auth/login"),
+        Rule(name="too-many-logins", code="rate_limited", status=429, path="/auth/login", reach=Reach.TARGET),
+        Rule(name="withdrawn", code="not_supported", status=410),
+    ],
+    says=_number,
+    codes=own_codes(
+        ("wrong_password", "auth", "credential", "ERROR", "The music server refuses the user name or the password.",
+         "Enter the user name and the password again."),
+        ("login_method", "auth", "credential", "ERROR", "The music server does not accept this way of logging in.",
+         "Use a user name and a password that the server itself knows, or a new API key."),
+        ("call_failed", "transient", "operation", "WARN", "The music server could not carry out this call.",
+         "Nothing to do: it is tried again by itself."),
+        ("wrong_version", "config", "target", "ERROR", "The music server speaks another version than we do.",
+         "Update the music server, or this program."),
+        ("trial_over", "config", "target", "ERROR", "The trial period of the music server is over.",
+         "The operator of the music server must renew its licence."),
+    ),
+    confirm=[
+        NEVER_WORKED,
+        # The server says the same when it cannot read its own table of users.
+        Confirm("unauthorized", times=2, apart="30s"),
+        # A wrong parameter and a passing fault look alike; only one of them goes away.
+        Confirm("call_failed", times=3, apart=0, becomes="bad_request", until_then="call_failed"),
+    ],
+)  # fmt: skip
