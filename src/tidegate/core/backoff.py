@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from tidegate.core.checks import number
 from tidegate.core.duration import Duration, seconds
 
 # 2.0 ** 1100 raises OverflowError, and no cap is ever further away than this many doublings.
@@ -53,9 +54,7 @@ class Backoff:
         self.cap = seconds(cap, field="Backoff.cap")
         if self.cap < self.base:
             raise ValueError(f"Backoff.cap: {cap!r} is below Backoff.base ({base!r})")
-        if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 <= factor <= 1000:
-            raise ValueError(f"Backoff.factor: {factor!r} is not allowed; give a number from 1 to 1000")
-        self.factor = float(factor)
+        self.factor = number(factor, field="Backoff.factor", least=1, most=1000)
         self.jitter = _jitter(jitter)
         self.steps = ()
 
@@ -85,7 +84,10 @@ class Backoff:
         return cls.listed(5, 15, 45, jitter=0.2)
 
     def delay(self, failures: int, roll: float | None = None) -> float:
-        """Seconds to wait after one more failure; *failures* counts those before it, *roll* in [0, 1) picks the jitter."""
+        """Seconds to wait after one more failure.
+
+        *failures* counts those before it; *roll* in [0, 1) picks the jitter, and is thrown when it is not given.
+        """
         if failures < 0:
             raise ValueError(f"failures: {failures!r} is below 0")
         at = random.random() if roll is None else roll
@@ -128,6 +130,4 @@ class Backoff:
 def _jitter(jitter: float | Add) -> float | Add:
     if isinstance(jitter, Add):
         return jitter
-    if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter <= 1:
-        raise ValueError(f"Backoff.jitter: {jitter!r} is not allowed; give a share from 0 to 1, or Add(lo, hi)")
-    return float(jitter)
+    return number(jitter, field="Backoff.jitter", least=0, most=1)

@@ -14,7 +14,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
 Duration = float | int | str | timedelta
 
 
-def seconds(value: Duration, *, field: str = "duration", least: float = 0.0) -> float:
+def seconds(value: object, *, field: str = "duration", least: float = 0.0) -> float:
     """Seconds in *value*; ValueError names *field* when it is no duration, not finite, or below *least*."""
     if isinstance(value, timedelta):
         found = value.total_seconds()

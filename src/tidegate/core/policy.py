@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
 
 
 class Cooldown:
     """After how many failures of one code in a row a key is disabled, and for how long.
 
-        Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
+    Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
     """
 
     __slots__ = ("rests",)
@@ -22,9 +23,10 @@ class Cooldown:
             raise ValueError("Cooldown: give at least one code")
         found: dict[str, tuple[int, float]] = {}
         for code, (times, rest) in rests.items():
-            if isinstance(times, bool) or not isinstance(times, int) or times < 1:
-                raise ValueError(f"Cooldown[{code!r}]: {times!r} is not allowed; give a whole number from 1")
-            found[code] = (times, seconds(rest, field=f"Cooldown[{code!r}]", least=0.001))
+            found[code] = (
+                whole(times, field=f"Cooldown[{code!r}]"),
+                seconds(rest, field=f"Cooldown[{code!r}]", least=0.001),
+            )
         self.rests: Mapping[str, tuple[int, float]] = found
 
     @classmethod
@@ -50,10 +52,10 @@ class Confirm:
     """A verdict that is not believed at once, because the service is known to say it for faults of its own.
 
     Sightings of *code* are counted for each key; for each operation of a key when the code reaches no further. One
-    counts when it comes at least *apart* after the last that counted. Before there are *times* of them the fault is treated as
-    *until_then*; from the one that makes *times* on it is believed: as *becomes* if that is given, as a good answer
-    with *good*, else as it is. A success of the same key (and operation) ends the count; an answer that only *good*
-    made good does not, so what was believed once stays believed until the service says something else.
+    counts when it comes at least *apart* after the last that counted. Before there are *times* of them the fault is
+    treated as *until_then*; from the one that makes *times* on it is believed: as *becomes* if that is given, as a good
+    answer with *good*, else as it is. A success of the same key (and operation) ends the count; an answer that only
+    *good* made good does not, so what was believed once stays believed until the service says something else.
 
     A *probe* (a call without side effects, handed the key) decides at once instead: if it fails too the code is
     believed, if it succeeds it is not. With *unless_worked*, a target that has ever answered well keeps *until_then*
@@ -75,10 +77,9 @@ class Confirm:
     within: Duration = "5m"
 
     def __post_init__(self) -> None:
-        if isinstance(self.times, bool) or not isinstance(self.times, int) or self.times < 1:
-            raise ValueError(f"Confirm.times: {self.times!r} is not allowed; give a whole number from 1")
-        if self.fewer_than is not None and (not isinstance(self.fewer_than, int) or self.fewer_than < 2):
-            raise ValueError(f"Confirm.fewer_than: {self.fewer_than!r} is not allowed; give a whole number from 2")
+        whole(self.times, field="Confirm.times")
+        if self.fewer_than is not None:
+            whole(self.fewer_than, field="Confirm.fewer_than", least=2)
         if self.good and self.becomes is not None:
             raise ValueError(f"Confirm.becomes: {self.becomes!r} is not allowed with good; give one of them")
         if self.unless_worked and self.only_worked:

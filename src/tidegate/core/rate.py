@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.core.checks import number, whole
 from tidegate.core.duration import Duration, seconds
 
 
@@ -11,8 +12,8 @@ from tidegate.core.duration import Duration, seconds
 class Rate:
     """*count* calls per *per*, of which *burst* may come at once.
 
-        Rate(1, "1.1s")        # MusicBrainz
-        Rate(120, "1m", burst=5)
+    Rate(1, "1.1s")        # MusicBrainz
+    Rate(120, "1m", burst=5)
     """
 
     count: float
@@ -20,10 +21,8 @@ class Rate:
     burst: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, (int, float)) or not 0 < self.count < 1e9:
-            raise ValueError(f"Rate.count: {self.count!r} is not allowed; give a number above 0")
-        if isinstance(self.burst, bool) or not isinstance(self.burst, int) or self.burst < 1:
-            raise ValueError(f"Rate.burst: {self.burst!r} is not allowed; give a whole number from 1")
+        number(self.count, field="Rate.count", least=1e-6, most=1e9)
+        whole(self.burst, field="Rate.burst")
         object.__setattr__(self, "per", seconds(self.per, field="Rate.per", least=0.001))
 
     @property

@@ -12,7 +12,7 @@ from tidegate.runtime.caller import Caller
 
 def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
     if inner is None:
-        from requests.adapters import HTTPAdapter  # noqa: PLC0415 - whoever asks for an adapter has it
+        from requests.adapters import HTTPAdapter
 
         inner = HTTPAdapter()
     if not hasattr(inner, "send"):
@@ -21,7 +21,7 @@ def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
 
 
 class Adapter:
-    """Give it to `session.mount("https://", ...)`. A streamed body is not looked into: only its status and headers are."""
+    """Give it to `session.mount("https://", ...)`. Of a streamed answer only status and headers are looked at."""
 
     def __init__(self, caller: Caller, key: Hashable, inner: Any) -> None:
         self._caller, self._key, self._inner = caller, key, inner

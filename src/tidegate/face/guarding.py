@@ -34,7 +34,7 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
             clears = keys.clears
             try:
                 result = fn(*args, **kwargs)
-            except Exception as error:
+            except Exception as error:  # whatever it is gets a verdict, and is raised again
                 first = (Admission(key_of(args, kwargs), operation, clears=clears), error)
             else:
                 caller.worked = True
@@ -57,7 +57,7 @@ def _guard_async(
             clears = keys.clears
             try:
                 result = await fn(*args, **kwargs)
-            except Exception as error:
+            except Exception as error:  # whatever it is gets a verdict, and is raised again
                 first = (Admission(key_of(args, kwargs), operation, clears=clears), error)
             else:
                 caller.worked = True
@@ -129,7 +129,12 @@ def call_stale(
 
 
 async def acall_stale(
-    caller: Caller, shelf: Shelf, how: How, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    caller: Caller,
+    shelf: Shelf,
+    how: How,
+    fn: Callable[..., Awaitable[R]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Answer[R]:
     place = place_of(fn, args, kwargs)
     try:

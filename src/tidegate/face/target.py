@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from tidegate.core.backoff import Backoff
+from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.events import EventKind
-from tidegate.core.names import valid_name
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Pack, Rule
@@ -61,10 +61,10 @@ class Part:
 
         *retry* allows so many short retries at once, never of a fatal fault nor of a call that was held.
         """
-        _retries(retry)
+        whole(retry, field="retry", least=0, most=100)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
-            named = operation or getattr(fn, "__name__", "call")
+            named = operation or _named(fn)
             key_of = guarding.key_getter(fn, key, self._key)
             if self._stale:
                 return guarding.guard_stale(self._caller, self._shelf, fn, key_of, named, retry)
@@ -184,7 +184,7 @@ class Target(Part):
             probe_every=seconds(probe_every, field="probe_every", least=0.001),
         )
         believed = (pack.confirm if pack is not None else ()) if confirm is None else tuple(confirm)
-        breakers, group_of = breakers_of(name, breaker, groups, lambda *moved: self._caller.breaker_moved(*moved), clock, probe)
+        breakers, group_of = breakers_of(name, breaker, groups, self._breaker_moved, clock, probe)
         self._caller = Caller(
             policy,
             breakers=breakers,
@@ -200,6 +200,9 @@ class Target(Part):
         self._stale = behind == "serve-stale"
         self._key = None
         self.behind = behind
+
+    def _breaker_moved(self, name: str, old: str, new: str) -> None:
+        self._caller.breaker_moved(name, old, new)
 
     def key(self, key: Hashable) -> Part:
         """The part of the target that *key* names."""
@@ -239,17 +242,12 @@ class Target(Part):
 
 
 def _named(fn: Callable[..., Any]) -> str:
-    return getattr(fn, "__name__", None) or type(fn).__name__
-
-
-def _retries(retry: int) -> None:
-    if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= 100:
-        raise ValueError(f"retry: {retry!r} is not allowed; give a whole number from 0 to 100")
+    return str(getattr(fn, "__name__", None) or type(fn).__name__)
 
 
 def _limits(rate: Rate | float | None, concurrency: int | None, wait: float) -> Limits | None:
-    if concurrency is not None and (isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1):
-        raise ValueError(f"concurrency: {concurrency!r} is not allowed; give a whole number from 1")
+    if concurrency is not None:
+        whole(concurrency, field="concurrency")
     if rate is None and concurrency is None:
         return None
     return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)

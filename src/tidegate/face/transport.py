@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Hashable, Iterator
-from functools import cache
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from typing import Any, Self
 
 from tidegate.core.evidence import MOST_BODY, Evidence
 from tidegate.face.exchange import Exchange
 from tidegate.runtime.caller import Caller
+
 
 def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
     """A transport of the same colour as *inner*."""
@@ -44,13 +44,13 @@ class Transport:
         if not outcome.answered(evidence(request, response, chunks)) or loaded:
             outcome.finished()
         if not loaded:
-            response.stream = sync_stream(type(response.stream))(response.stream, outcome, chunks, rest)
+            response.stream = _of(sync_stream, response.stream)(response.stream, outcome, chunks, rest)
         return response
 
     def close(self) -> None:
         self._inner.close()
 
-    def __enter__(self) -> Transport:
+    def __enter__(self) -> Self:
         self._inner.__enter__()
         return self
 
@@ -82,13 +82,13 @@ class AsyncTransport:
         if not outcome.answered(evidence(request, response, chunks)) or loaded:
             outcome.finished()
         if not loaded:
-            response.stream = async_stream(type(response.stream))(response.stream, outcome, chunks, rest)
+            response.stream = _of(async_stream, response.stream)(response.stream, outcome, chunks, rest)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> AsyncTransport:
+    async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
         return self
 
@@ -105,7 +105,7 @@ def is_loaded(response: Any) -> bool:
     """Whether the whole body is in memory already, as a mock transport has it."""
     try:
         return isinstance(response.content, bytes)
-    except Exception:  # noqa: BLE001 - both libraries say "not read yet" with an exception of their own
+    except Exception:
         return False
 
 
@@ -144,13 +144,23 @@ async def apeek(rest: AsyncIterator[bytes], chunks: list[bytes]) -> None:
             return
 
 
+_classes: dict[tuple[Callable[[type], type], type], type] = {}
+
+
+def _of(make: Callable[[type], type], stream: object) -> Any:
+    """The stream class for one of the library's, made once."""
+    kind = type(stream)
+    if (make, kind) not in _classes:
+        _classes[make, kind] = make(kind)
+    return _classes[make, kind]
+
+
 def _base(kind: type, name: str) -> type:
     """The library's own stream class: its client insists on it."""
     return next((each for each in kind.__mro__ if each.__name__ == name), object)
 
 
-@cache
-def sync_stream(kind: type) -> Any:
+def sync_stream(kind: type) -> type:
     """A stream class that replays what was looked at, passes on the rest, and settles how it ended."""
 
     class Stream(_base(kind, "SyncByteStream")):  # type: ignore[misc]
@@ -176,8 +186,7 @@ def sync_stream(kind: type) -> Any:
     return Stream
 
 
-@cache
-def async_stream(kind: type) -> Any:
+def async_stream(kind: type) -> type:
     """As `sync_stream`, for `async for`."""
 
     class Stream(_base(kind, "AsyncByteStream")):  # type: ignore[misc]

@@ -66,7 +66,10 @@ def succeeded(rest: Rest) -> tuple[Rest, Change]:
 
 
 def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, Change]:
-    """One more failure. Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one."""
+    """One more failure.
+
+    Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one.
+    """
     if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
         return given_back(rest), Change.NONE
     run = rest.run_length + 1 if rest.run_code == fault.code else 1

@@ -16,13 +16,18 @@ Place = tuple[Hashable, str | None]  # a key, and its operation when the code re
 
 
 class Doubt:
-    """Remembers, for one target, how often each doubtful code was seen and what has worked. The caller holds the lock."""
+    """Remembers how often each doubtful code of a target was seen, and what has worked. The caller holds the lock."""
 
     __slots__ = ("_book", "_policies", "_sightings", "_worked", "tracks_success")
 
     def __init__(self, policies: Iterable[Confirm], book: CodeBook) -> None:
         self._policies = {policy.code: policy for policy in policies}
-        unknown = [code for p in self._policies.values() for code in (p.code, p.becomes, p.until_then) if code and code not in book]
+        unknown = [
+            code
+            for p in self._policies.values()
+            for code in (p.code, p.becomes, p.until_then)
+            if code and code not in book
+        ]
         if unknown:
             raise ValueError(f"confirm: there is no code {unknown[0]!r} in the book of the target's rules")
         self._book = book
@@ -36,7 +41,9 @@ class Doubt:
     def policy(self, fault: Fault) -> Confirm | None:
         return self._policies.get(fault.code)
 
-    def judged(self, policy: Confirm, key: Hashable, operation: str | None, fault: Fault, now: float, *, worked: bool) -> Fault | None:
+    def judged(
+        self, policy: Confirm, key: Hashable, operation: str | None, fault: Fault, now: float, *, worked: bool
+    ) -> Fault | None:
         """The fault as it is to be treated after this sighting; None when it is a good answer after all."""
         place = (key, operation if fault.reach is Reach.OPERATION else None)
         times = self._sighted(policy, place, now)
@@ -85,7 +92,9 @@ class Doubt:
 
     def _keys_saying(self, policy: Confirm, now: float) -> int:
         since = now - seconds(policy.within)
-        said = {place[0] for (place, code), (_, last) in self._sightings.items() if code == policy.code and last >= since}
+        said = {
+            place[0] for (place, code), (_, last) in self._sightings.items() if code == policy.code and last >= since
+        }
         return len(said)
 
     def _as(self, name: str, fault: Fault, word: str) -> Fault:

@@ -36,7 +36,19 @@ class Epoch:
     A call keeps the epoch it was admitted in, so a late result lands there and changes nothing that is current.
     """
 
-    __slots__ = ("_admitted", "_succeeded", "admit", "ends", "excluded", "failures", "left", "mark", "ok", "run", "run_before")
+    __slots__ = (
+        "_admitted",
+        "_succeeded",
+        "admit",
+        "ends",
+        "excluded",
+        "failures",
+        "left",
+        "mark",
+        "ok",
+        "run",
+        "run_before",
+    )
 
     def __init__(self, ends: float, run_before: int = 0) -> None:
         self.ends = ends  # on the breaker's clock; a call at or after it takes the slow path

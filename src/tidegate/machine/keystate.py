@@ -49,13 +49,17 @@ class KeyState:
             return _hold(HoldReason.FATAL, self, fault, operation, by)
         rest = self.rest
         if rest.disabled and not admits(rest, now):
-            reason = HoldReason.COOLDOWN
             end = rest.probing_until if rest.until is not None and now >= rest.until else rest.until
             by = EndedBy.PERSON if rest.until is None else EndedBy.TIME
             return Hold(
-                reason=reason, since=rest.disabled_at or now, until=end, ended_by=by, operation=operation, code=rest.reason,
+                reason=HoldReason.COOLDOWN,
+                since=rest.disabled_at or now,
+                until=end,
+                ended_by=by,
+                operation=operation,
+                code=rest.reason,
                 message="" if fault is None else fault.message,
-            )  # fmt: skip
+            )
         if self.failures and now < self.until and fault is not None:
             asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
             return _hold(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF, self, fault, operation, EndedBy.TIME)
@@ -77,7 +81,9 @@ class KeyState:
         return told
 
 
-def wait_after(fault: Fault, failures: int, backoff: Backoff, roll: float, *, most_asked: float, reprobe: float | None) -> float:
+def wait_after(
+    fault: Fault, failures: int, backoff: Backoff, roll: float, *, most_asked: float, reprobe: float | None
+) -> float:
     """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run."""
     if fault.fatal:
         # Credentials come back only by a person; money and settings may be mended elsewhere, so ask once in a while.

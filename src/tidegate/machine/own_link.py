@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.core.checks import share, whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault
 
@@ -19,10 +20,8 @@ class SelfGuard:
     within: Duration = "60s"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hosts, int) or self.hosts < 2:
-            raise ValueError(f"SelfGuard.hosts: {self.hosts!r} is not allowed; give a whole number from 2")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"SelfGuard.share: {self.share!r} is not allowed; give a number above 0 and up to 1")
+        whole(self.hosts, field="SelfGuard.hosts", least=2)
+        share(self.share, field="SelfGuard.share")
         object.__setattr__(self, "within", seconds(self.within, field="SelfGuard.within", least=0.001))
 
 

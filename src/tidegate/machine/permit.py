@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from tidegate.machine.breaker import Breaker
-    from tidegate.machine.epoch import Epoch
-
-
-class Probe:
-    """The place of one call in a half-open breaker. It has the face of an `Epoch`, so a call need not know which it holds."""
-
-    __slots__ = ("_breaker", "deadline", "expired")
-
-    def __init__(self, breaker: Breaker, deadline: float) -> None:
-        self._breaker = breaker
-        self.deadline = deadline
-        self.expired = False  # its time ran out, and was counted as the failure it is
-
-    def ok(self) -> None:
-        self._breaker._probe_ok(self)
+    from tidegate.machine.states import Ticket
 
 
 class Permit:
     """The right to make one call. Settled once: by `done`, or by leaving the `with` block.
 
-        if (permit := breaker.allow()) is not None:
-            permit.done(ping())
+    if (permit := breaker.allow()) is not None:
+        permit.done(ping())
     """
 
     __slots__ = ("_breaker", "_ticket")
 
-    def __init__(self, breaker: Breaker, ticket: Epoch | Probe | None = None) -> None:
+    def __init__(self, breaker: Breaker, ticket: Ticket | None = None) -> None:
         self._breaker = breaker
         self._ticket = ticket
 
@@ -49,7 +35,7 @@ class Permit:
         else:
             self._breaker.fail(ticket)
 
-    def __enter__(self) -> Permit:
+    def __enter__(self) -> Self:
         if self._ticket is None:
             self._ticket = self._breaker.enter()
         return self
@@ -63,7 +49,7 @@ class Permit:
         else:
             self._breaker.left(ticket, error)
 
-    async def __aenter__(self) -> Permit:
+    async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidegate.core.checks import share, valid_name, whole
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.names import valid_name
 from tidegate.machine.epoch import Counts
 
 _log = logging.getLogger("tidegate.breaker")
@@ -39,13 +39,11 @@ class BreakerPolicy:
 
     def __post_init__(self) -> None:
         valid_name(self.name, field="name")
-        _whole(self.max_requests, "max_requests")
-        _whole(self.min_requests, "min_requests")
+        whole(self.max_requests, field="max_requests")
+        whole(self.min_requests, field="min_requests")
         if self.consecutive is not None:
-            _whole(self.consecutive, "consecutive")
-        ratio = self.failure_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
-            raise ValueError(f"failure_ratio: {ratio!r} is not allowed; give a number above 0 and up to 1")
+            whole(self.consecutive, field="consecutive")
+        share(self.failure_ratio, field="failure_ratio")
         for field, least in (("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01)):
             given: Duration | None = getattr(self, field)
             if given is not None:
@@ -106,8 +104,3 @@ class BreakerPolicy:
             self.on_state_change(name, old, new)
         except Exception:
             _log.exception("breaker_rule_raised name=%s rule=on_state_change", self.name)
-
-
-def _whole(value: int, field: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{field}: {value!r} is not allowed; give a whole number from 1")

@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
+from tidegate.core.checks import whole
 from tidegate.core.events import Event
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Subscription:
         self._open = False
         self.dropped = 0
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         self._open = True
         self._bus._add(self._user, self)
         return self
@@ -72,7 +73,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        import asyncio  # noqa: PLC0415 - the bus also serves programs that have no loop
+        import asyncio
 
         while True:
             with self._ready:
@@ -109,10 +110,8 @@ class Bus:
         self._sinks: tuple[Sink, ...] = ()
 
     def subscribe(self, user: Hashable = None, *, most: int = 100) -> Subscription:
-        """The events of *user*, or everybody's; to be entered with `with`. Keeps at most *most* events that were not taken."""
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise ValueError(f"most: {most!r} is not allowed; give a whole number from 1")
-        return Subscription(self, user, most)
+        """The events of *user*, or everybody's, from `with` on; at most *most* are kept until they are taken."""
+        return Subscription(self, user, whole(most, field="most"))
 
     def attach(self, sink: Sink) -> None:
         """Calls *sink* with every event, in the thread that publishes; attaching it again changes nothing."""
@@ -129,7 +128,7 @@ class Bus:
         for sink in self._sinks:
             try:
                 sink(event)
-            except Exception:
+            except Exception:  # a sink that fails must not harm the call that it hears of
                 _log.exception("sink_raised event=%s", event.kind)
         for subscription in self._interested(event.user):
             subscription._put(event)

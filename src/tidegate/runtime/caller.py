@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.codes import CORE
 from tidegate.core.classify import classify, evidence_of
-from tidegate.core.events import Event, EventKind
+from tidegate.core.codes import CORE
+from tidegate.core.events import Event, EventKind, Notice
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rule import Pack
@@ -222,7 +222,9 @@ class Caller:
         if fault.reason is Reason.CANCELLED:
             self.keys.give_back(call.key)
             return
-        self._publish(EventKind.CALL_FAILED, call.key, call.operation, fault=fault, fields={"own_link": own} if own else {})
+        self._publish(
+            EventKind.CALL_FAILED, call.key, call.operation, fault=fault, fields={"own_link": own} if own else {}
+        )
         if own:
             self.keys.give_back(call.key)
             return
@@ -233,13 +235,13 @@ class Caller:
             self._publish(kind, call.key, call.operation, fault=fault, fields=fields)
             if kind is EventKind.TARGET_FATAL:
                 self._notify(notices.fatal(self.policy.name, call, fault, self._wall(state.since)))
-        state = self.keys.find(call.key, call.operation, fault)
-        if state is not None and self._reached_cap(state, fault):
-            state.told |= Told.CAP
-            self._notify(notices.cap(self.policy.name, call, fault, self._wall(state.since)))
+        part = self.keys.find(call.key, call.operation, fault)
+        if part is not None and self._reached_cap(part, fault):
+            part.told |= Told.CAP
+            self._notify(notices.cap(self.policy.name, call, fault, self._wall(part.since)))
 
     def clear(self, key: Hashable) -> None:
-        """Forgets everything of a key, as reconnecting does: the next call goes at once, the next fatal is a new episode."""
+        """Forgets everything of a key, as reconnecting does: the next call goes, the next fatal is a new episode."""
         self.keys.clear(key)
         with self._lock:
             self._doubt.forget(key)
@@ -248,9 +250,7 @@ class Caller:
     def breaker_moved(self, name: str, old: str, new: str) -> None:
         if new == "closed" and self.limits is not None:
             self.limits.closed(self.clock.monotonic())
-        self._publish(
-            EventKind.BREAKER_STATE_CHANGED, None, None, fields={"name": name, "from": old, "to": new}
-        )
+        self._publish(EventKind.BREAKER_STATE_CHANGED, None, None, fields={"name": name, "from": old, "to": new})
 
     def publish(self, kind: EventKind, key: Hashable, fields: Mapping[str, Any]) -> None:
         """An event that a person caused."""
@@ -288,7 +288,7 @@ class Caller:
     def _wall(self, at: float) -> float:
         return at + self.clock.now() - self.clock.monotonic()
 
-    def _notify(self, notice: notices.Notice) -> None:
+    def _notify(self, notice: Notice) -> None:
         self._publish(EventKind.NOTICE, notice.key, notice.operation, notice=notice)
 
     def _publish(
@@ -298,13 +298,12 @@ class Caller:
         operation: str | None,
         *,
         fault: Fault | None = None,
-        notice: notices.Notice | None = None,
+        notice: Notice | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> None:
         user = None if key is None else self.policy.user(key)
-        self.bus.publish(
-            Event(
-                kind=kind, at=self.clock.now(), target=self.policy.name, key=key, operation=operation, user=user,
-                fault=fault, notice=notice, fields=fields or {},
-            )  # fmt: skip
-        )
+        event = Event(
+            kind=kind, at=self.clock.now(), target=self.policy.name, key=key, operation=operation, user=user,
+            fault=fault, notice=notice, fields=fields or {},
+        )  # fmt: skip
+        self.bus.publish(event)

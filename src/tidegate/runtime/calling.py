@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reason
@@ -191,7 +191,7 @@ async def _within(
 ) -> R:
     if deadline is None:
         return await fn(*args, **kwargs)
-    import asyncio  # noqa: PLC0415 - a synchronous program should not pay for it
+    import asyncio
 
     async with asyncio.timeout(deadline):
         return await fn(*args, **kwargs)
@@ -220,8 +220,7 @@ def _asked(doubted: Confirm, key: Hashable) -> BaseException | None:
     try:
         answer = doubted.probe(key) if doubted.probe is not None else None
         if inspect.isawaitable(answer):
-            _close(answer)
-            raise TypeError("Confirm.probe is async def, but the guarded call is not")
+            _refuse(answer, "Confirm.probe")
     except Exception as error:
         return error
     return None
@@ -244,8 +243,7 @@ def _probe(caller: Caller, operation: str | None) -> None:
     try:
         answer = probe()
         if inspect.isawaitable(answer):
-            _close(answer)
-            raise TypeError("probe is async def, but the guarded call is not")
+            _refuse(answer, "probe")
     except Exception as error:
         _failed_probe(breaker, error)
     else:
@@ -270,7 +268,8 @@ def _failed_probe(breaker: Breaker, error: Exception) -> None:
     _log.info("probe_failed name=%s error=%s", breaker.name, type(error).__name__)
 
 
-def _close(answer: object) -> None:
+def _refuse(answer: object, name: str) -> NoReturn:
     close = getattr(answer, "close", None)
     if close is not None:
         close()  # a coroutine that is never awaited would warn
+    raise TypeError(f"{name} is async def, but the guarded call is not")

@@ -48,7 +48,7 @@ class SystemClock:
         time.sleep(wait)
 
     async def asleep(self, wait: float) -> None:
-        import asyncio  # noqa: PLC0415 - not at import: a synchronous program should not pay for it
+        import asyncio
 
         await asyncio.sleep(wait)
 
@@ -56,9 +56,9 @@ class SystemClock:
 class VirtualClock:
     """Time that moves only when told to, or when everybody waits for it.
 
-        clock = VirtualClock()
-        clock.advance("24h")                    # in synchronous code
-        clock.run(main())                       # asyncio on this clock: a day of sleeps takes milliseconds
+    clock = VirtualClock()
+    clock.advance("24h")                    # in synchronous code
+    clock.run(main())                       # asyncio on this clock: a day of sleeps takes milliseconds
     """
 
     __slots__ = ("_elapsed", "_start")
@@ -85,13 +85,13 @@ class VirtualClock:
         self._elapsed += max(0.0, wait)
 
     async def asleep(self, wait: float) -> None:
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         await asyncio.sleep(wait)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs *main* on an event loop whose time is this clock's: when all wait, it jumps to the next timer."""
-        from tidegate.runtime.virtual_loop import run  # noqa: PLC0415
+        from tidegate.runtime.virtual_loop import run
 
         return run(self, main)
 

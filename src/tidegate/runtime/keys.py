@@ -74,7 +74,9 @@ class Keys:
         if paused is not None and now >= paused[1]:
             self.paused = None
         elif paused is not None:
-            yield Hold(reason=HoldReason.PAUSED, since=paused[0], until=paused[1], ended_by=EndedBy.PERSON, message=paused[2])
+            yield Hold(
+                reason=HoldReason.PAUSED, since=paused[0], until=paused[1], ended_by=EndedBy.PERSON, message=paused[2]
+            )
         if not self.states:
             return
         with self._lock:
@@ -130,12 +132,15 @@ class Keys:
             return changes
 
     def succeeded(self, key: Hashable, operation: str | None) -> list[tuple[Told, str | None, float, bool]]:
-        """Ends the run of the key and of the operation; returns what had been told, of what, since when, and if it was disabled."""
+        """Ends the run of the key and of the operation.
+
+        Returns what had been told, of which operation, since when, and whether a rest has ended.
+        """
         with self._lock:
             state = self.states.get(key)
             if state is None:
                 return []
-            ended = []
+            ended: list[tuple[Told, str | None, float, bool]] = []
             state.rest, change = resting.succeeded(state.rest)
             since = state.since
             told = state.recovered()
@@ -235,7 +240,7 @@ class Keys:
 
 
 def _idle(state: KeyState, now: float) -> bool:
-    if state.parts or state.rest.disabled or math.isinf(state.until) and state.until > 0:
+    if state.parts or state.rest.disabled or (math.isinf(state.until) and state.until > 0):
         return False
     return now - max(state.until, state.since) > _IDLE
 

@@ -23,13 +23,15 @@ class BreakerCollector:
     """Every breaker of the process, by name; those that share a name are added up, and the worst state shows."""
 
     def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - an extra
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         state = GaugeMetricFamily(
             "circuit_breaker_state", "Circuit breaker state (0 closed, 1 half-open, 2 open)", labels=["name"]
         )
         run = GaugeMetricFamily(
-            "circuit_breaker_consecutive_failures", "Failures in a row; while open, those that opened it", labels=["name"]
+            "circuit_breaker_consecutive_failures",
+            "Failures in a row; while open, those that opened it",
+            labels=["name"],
         )
         requests = CounterMetricFamily(
             "circuit_breaker_requests", "Calls through the circuit breaker, by result", labels=["name", "result"]

@@ -8,6 +8,7 @@ from typing import Protocol
 from tidegate.core.events import Notice, NoticeKind
 from tidegate.core.fault import Fault
 
+
 class Subject(Protocol):
     """What a notice is about."""
 

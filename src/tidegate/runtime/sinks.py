@@ -61,11 +61,11 @@ def _shown(value: object) -> str:
 def sinks(*, log: bool | None = None, metrics: Any = None, bus: Bus = DEFAULT) -> None:
     """Sends the events of this process to the log (True or False), and its breakers to a Prometheus registry.
 
-        tidegate.sinks(log=True, metrics=prometheus_client.REGISTRY)
+    tidegate.sinks(log=True, metrics=prometheus_client.REGISTRY)
     """
     if log is not None:
         (bus.attach if log else bus.detach)(log_event)
     if metrics is not None:
-        from tidegate.runtime.metrics import register  # noqa: PLC0415 - needs prometheus_client
+        from tidegate.runtime.metrics import register
 
         register(metrics)

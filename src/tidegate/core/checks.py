@@ -1,0 +1,37 @@
+"""What a policy may be given. Each check returns the value, or raises with the field, the value and what is allowed."""
+
+from __future__ import annotations
+
+_MOST = 200
+
+
+def valid_name(name: object, *, field: str) -> str:
+    """A name of a target or a breaker: it becomes a metric label, a log field and a line on a page."""
+    if not isinstance(name, str):
+        raise TypeError(f"{field}: {name!r} is no text")
+    if not name or len(name) > _MOST or not name.isprintable() or name != name.strip():
+        raise ValueError(
+            f"{field}: {name!r} is not allowed; give 1 to {_MOST} printable characters, no space at the ends"
+        )
+    return name
+
+
+def whole(value: object, *, field: str, least: int = 1, most: int = 1_000_000_000) -> int:
+    """A whole number between *least* and *most*."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a whole number from {least} to {most}")
+    return value
+
+
+def number(value: object, *, field: str, least: float, most: float) -> float:
+    """A number between *least* and *most*."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def share(value: object, *, field: str) -> float:
+    """A part of a whole: above 0, up to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a number above 0 and up to 1")
+    return float(value)
