@@ -12,12 +12,12 @@ from tidegate.runtime.caller import Caller
 
 
 def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
-    """A transport of the same colour as *inner*."""
-    if hasattr(inner, "handle_async_request"):
-        return AsyncTransport(caller, key, inner)
-    if hasattr(inner, "handle_request"):
-        return Transport(caller, key, inner)
-    raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
+    """A transport of the colour of *inner*; of both when that has both, as a mock transport does."""
+    sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
+    if not sync and not asynchronous:
+        raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
+    kind = _BothColours if sync and asynchronous else Transport if sync else AsyncTransport
+    return kind(caller, key, inner)
 
 
 class Transport:
@@ -94,6 +94,10 @@ class AsyncTransport:
 
     async def __aexit__(self, *details: object) -> None:
         await self._inner.__aexit__(*details)
+
+
+class _BothColours(Transport, AsyncTransport):
+    """For an inner transport that serves either kind of client."""
 
 
 def wants_body(caller: Caller, response: Any) -> bool:

@@ -46,8 +46,8 @@ class Breaker:
     """
 
     __slots__ = (
-        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_reject", "_rejected",
-        "_states", "_wary", "name", "policy",
+        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_reject",
+        "_rejected", "_states", "_wary", "name", "policy",
     )  # fmt: skip
 
     def __init__(
