@@ -6,10 +6,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core import heuristics
+from tidegate.core.chain import BUGS
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach, Reason
@@ -97,9 +99,9 @@ class Rule:
             return False
         if self.html is not None and _is_page(seen) is not self.html:
             return False
-        if self.text and not _contains(seen.body, _each(self.text)):
-            return False
         if self.json and not self._in_json(seen):
+            return False
+        if self.text and not _contains(seen.body, _each(self.text)):
             return False
         if self.path and not any(part in seen.path for part in _each(self.path)):
             return False
@@ -116,7 +118,7 @@ class Rule:
         try:
             found = self.after(seen)
             return float(found) if found is not None and math.isfinite(found) and found > 0 else None
-        except Exception:  # noqa: BLE001 - total, whatever a user's own function does
+        except Exception:  # total, whatever a user's own function does
             return None
 
     def _in_json(self, seen: Evidence) -> bool:
@@ -175,11 +177,13 @@ class Pack:
         """The first rule that matches; one that raises does not."""
         status, typed = seen.status, False
         if not status:
-            if seen.kind is not None:
+            if seen.kind is not None or type(seen.error) in BUGS:
                 typed = True  # what the exception is outweighs what its message says
             else:
-                status = heuristics.status_in(seen.text)
-                seen = _unwrapped(seen)
+                # A message about a good status is about something else that went wrong.
+                named = heuristics.status_in(seen.text)
+                status = named if named >= 400 else 0
+                _unwrap(seen)
         rules, asked = self._speaking_of(status)
         said = self._said(seen) if asked and not typed else None
         for rule in rules:
@@ -188,7 +192,7 @@ class Pack:
             try:
                 if rule.matches(seen, said):
                     return rule
-            except Exception:  # noqa: BLE001, S112 - a user's own test may raise on an answer it never expected
+            except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
                 continue
         return None
 
@@ -203,7 +207,7 @@ class Pack:
     def _said(self, seen: Evidence) -> Said | None:
         try:
             return None if self.says is None else self.says(seen)
-        except Exception:  # noqa: BLE001 - as above
+        except Exception:  # as above
             return None
 
     def _check(self, rule: Rule) -> None:
@@ -230,19 +234,13 @@ def _check_once(pack: str, what: str, names: list[str]) -> None:
         raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
 
 
-def _unwrapped(seen: Evidence) -> Evidence:
-    """A message that quotes a JSON answer, as that answer; anything else as it is."""
+def _unwrap(seen: Evidence) -> None:
+    """Lets a message that quotes a JSON answer be read as that answer."""
     text = seen.text
     start, end = text.find("{"), text.rfind("}")
-    if not 0 <= start < end or seen.json is not None:
-        return seen
-    try:
-        document = json.loads(text[start : end + 1])
-    except (ValueError, RecursionError):
-        return seen
-    found = Evidence(error=seen.error, response=seen.response, status=seen.status)
-    found._json = document
-    return found
+    if 0 <= start < end and seen.json is None:
+        with suppress(ValueError, RecursionError):
+            seen._json = json.loads(text[start : end + 1])
 
 
 def _each(given: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ def _of_a_user(seen: Evidence) -> bool:
 
 def _garbled(seen: Evidence) -> bool:
     """The body is neither JSON nor XML."""
-    return bool(seen.body.strip()) and not seen.body.lstrip().startswith((b"{", b"[", b"<", b"\xef\xbb\xbf"))
+    head = seen.body[:64].lstrip()
+    return bool(head) and not head.startswith((b"{", b"[", b"<", b"\xef\xbb\xbf"))
 
 
 lastfm = Pack(

@@ -27,17 +27,19 @@ _KNOWN = _QUOTA | _TOO_FAST | _KEY | _MODEL | _REGION | _OVERLOADED | _REQUEST
 _UNKNOWN = "an unknown code"
 
 _IN_200 = (0, 200)
+_HEAD = 512  # bytes: both an error and the choices begin here, and a good answer may be long
 
 
 def _code(seen: Evidence) -> str | None:
     """The code of the error if it is known, else its type."""
-    if seen.error is None and b'"error"' not in seen.body:
+    head = seen.body[:_HEAD]
+    if b'"error"' not in head and b'"type"' not in head:
         return None
     document = seen.json
     if not isinstance(document, Mapping):
         return None
     # A client that parsed the answer keeps only what was inside.
-    error = document.get("error", None if seen.error is None else document)
+    error = document.get("error", document if {"code", "type"} <= document.keys() else None)
     if not isinstance(error, Mapping):
         return _UNKNOWN if error else None
     named = [str(error.get(each)) for each in ("code", "type")]
@@ -46,7 +48,7 @@ def _code(seen: Evidence) -> str | None:
 
 def _choice(seen: Evidence) -> Mapping[str, Any] | None:
     """The first choice of a completion; empty when it has none, None for any other answer."""
-    document = seen.json if b'"choices"' in seen.body else None
+    document = seen.json if b'"choices"' in seen.body[:_HEAD] else None
     choices = document.get("choices") if isinstance(document, Mapping) else None
     if not isinstance(choices, list):
         return None
