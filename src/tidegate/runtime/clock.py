@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
@@ -61,11 +62,12 @@ class VirtualClock:
     clock.run(main())                       # asyncio on this clock: a day of sleeps takes milliseconds
     """
 
-    __slots__ = ("_elapsed", "_start")
+    __slots__ = ("_elapsed", "_lock", "_start")
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self._start = start
         self._elapsed = 0.0
+        self._lock = threading.Lock()
 
     def now(self) -> float:
         return self._start + self._elapsed
@@ -75,14 +77,21 @@ class VirtualClock:
 
     def advance(self, duration: Duration) -> None:
         """Moves time forward; timers of a running loop fire when it gets its next turn."""
-        self._elapsed += seconds(duration, field="advance")
+        self.sleep(seconds(duration, field="advance"))
+
+    def advance_to(self, moment: float) -> None:
+        """Moves `monotonic()` forward to *moment*, exactly; a moment that has passed changes nothing."""
+        with self._lock:
+            self._elapsed = max(self._elapsed, moment)
 
     def step_wall(self, by: float) -> None:
         """Steps the wall clock alone, back or forth, as NTP or a person may."""
         self._start += by
 
     def sleep(self, wait: float) -> None:
-        self._elapsed += max(0.0, wait)
+        # Guarded functions may sleep in many threads at once, and no wait may be lost.
+        with self._lock:
+            self._elapsed += max(0.0, wait)
 
     async def asleep(self, wait: float) -> None:
         import asyncio
@@ -90,7 +99,11 @@ class VirtualClock:
         await asyncio.sleep(wait)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Runs *main* on an event loop whose time is this clock's: when all wait, it jumps to the next timer."""
+        """Runs *main* on an event loop whose time is this clock's: when all wait, it jumps to the next timer.
+
+        Work handed to `run_in_executor` or `asyncio.to_thread` is waited for and takes no virtual time. Raises
+        `tidegate.testing.Deadlock` when every task waits for what nothing will bring.
+        """
         from tidegate.runtime.virtual_loop import run
 
         return run(self, main)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tidegate.runtime.clock import VirtualClock
+    from tidegate.testing.event_log import EventLog
 
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """A clock that jumps instead of waiting; hand it to `Target(..., clock=virtual_clock)`."""
+    """A clock that jumps instead of waiting: `Target(..., clock=virtual_clock)`."""
     from tidegate.runtime.clock import VirtualClock
 
     return VirtualClock()
+
+
+@pytest.fixture
+def tide_events() -> Iterator[EventLog]:
+    """The events of a bus of this test's own: `Target(..., bus=tide_events.bus)`."""
+    from tidegate.testing.event_log import EventLog
+
+    log = EventLog()
+    yield log
+    log.close()

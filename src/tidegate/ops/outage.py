@@ -1,0 +1,144 @@
+"""When a service fails and how, as people write it: "2h down", "1h 30% errors", "30m 429 retry-after 5m"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+
+from tidegate.core.checks import share as checked_share
+from tidegate.core.duration import Duration, brief, seconds
+
+# How long all is well before the first trouble, where the text does not say.
+LEAD = 1800.0
+_ALLOWED = (
+    "give a length and a trouble, such as '2h down', '2h hang', '2h 30% errors', '2h 503' or '2h 429 retry-after 10m',"
+    " optionally ending in 'at 1h'; several with commas"
+)
+_LENGTH = r"[0-9.]+\s*(?:ms|s|m|h|d|w)(?:\s*[0-9.]+\s*(?:ms|s|m|h|d|w))*"
+_PART = re.compile(
+    rf"(?P<lasts>{_LENGTH})\s+(?:(?P<share>[0-9.]+)\s*%\s*)?(?P<what>down|hang|errors|[0-9]{{3}})"
+    rf"(?:\s+retry-after\s+(?P<after>{_LENGTH}))?(?:\s+at\s+(?P<at>{_LENGTH}))?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+class Ill(StrEnum):
+    """What a service does instead of answering well."""
+
+    DOWN = "down"  # nobody answers the door
+    HANG = "hang"  # the call is taken and never answered
+    STATUS = "status"  # it answers with an HTTP status that says no
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One stretch of time in which *share* of the calls fail in one way. Seconds since the start; *end* is outside."""
+
+    start: float
+    end: float
+    ill: Ill = Ill.DOWN
+    status: int = 0
+    retry_after: float | None = None
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise ValueError(f"Trouble.end: {self.end!r} is not after its start ({self.start!r})")
+        checked_share(self.share, field="Trouble.share")
+        if self.ill is Ill.STATUS and not 400 <= self.status <= 599:
+            raise ValueError(f"Trouble.status: {self.status!r} is no trouble; give 400 to 599")
+        if self.retry_after is not None and self.ill is not Ill.STATUS:
+            raise ValueError("Trouble.retry_after: only an answer can carry it; give a status such as 429")
+
+    @property
+    def label(self) -> str:
+        """As people read it, without when: "30 % answer 500"."""
+        how = {Ill.DOWN: "down", Ill.HANG: "hanging"}.get(self.ill) or f"answering {self.status}{_phrase(self.status)}"
+        if self.share < 1:
+            how = f"{self.share:.0%} of calls fail" if self.ill is not Ill.STATUS else f"{self.share:.0%} {how}"
+        return how if self.retry_after is None else f"{how}, Retry-After {brief(self.retry_after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The troubles of one service over a stretch of time.
+
+    Outage.parse("2h down")                                 # all is well for 30 minutes before it
+    Outage.parse("1h down at 10m, 30m 30% errors")          # a part without a time follows the one before
+    """
+
+    troubles: tuple[Trouble, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, *, lead: Duration = LEAD) -> Outage:
+        """The outage that *text* describes, "none" for none; ValueError says what is allowed."""
+        found: list[Trouble] = []
+        at = seconds(lead, field="lead")
+        if text.strip().lower() in ("", "none"):
+            return cls()
+        for part in text.split(","):
+            trouble = _trouble(part.strip(), at)
+            found.append(trouble)
+            at = trouble.end
+        return cls(tuple(found))
+
+    @property
+    def start(self) -> float | None:
+        return min((each.start for each in self.troubles), default=None)
+
+    @property
+    def end(self) -> float | None:
+        return max((each.end for each in self.troubles), default=None)
+
+    @property
+    def label(self) -> str:
+        return "; ".join(f"{brief(each.end - each.start)} {each.label}" for each in self.troubles) or "no outage"
+
+    def trouble(self, at: float, roll: float) -> Trouble | None:
+        """What goes wrong with a call at *at*; *roll* in [0, 1) decides where only a share of the calls fails."""
+        for each in self.troubles:
+            if each.start <= at < each.end and roll < each.share:
+                return each
+        return None
+
+
+def _trouble(part: str, at: float) -> Trouble:
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise ValueError(f"outage: {part!r} is not understood; {_ALLOWED}")
+    what, after = found["what"].lower(), found["after"]
+    start = at if found["at"] is None else seconds(found["at"], field="outage")
+    lasts = seconds(found["lasts"], field="outage", least=0.001)
+    share = 1.0 if found["share"] is None else _share(found["share"])
+    status = int(what) if what.isdigit() else 500 if what == "errors" else 0
+    if what.isdigit() and not 400 <= status <= 599:
+        raise ValueError(f"outage: {status} is no trouble; give a status from 400 to 599")
+    if after is not None and not status:
+        raise ValueError(f"outage: {part!r} has no answer that could carry retry-after; give '2h 429 retry-after 10m'")
+    return Trouble(
+        start=start,
+        end=start + lasts,
+        ill=Ill.STATUS if status else Ill(what),
+        status=status,
+        retry_after=None if after is None else seconds(after, field="outage"),
+        share=share,
+    )
+
+
+def _share(text: str) -> float:
+    try:
+        found = float(text) / 100
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise ValueError(f"outage: {text}% is no share; give a number above 0% and up to 100%")
+    return found
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return ""

@@ -1,0 +1,162 @@
+"""Plays calls against a failing service on a virtual clock, and says what the gates made of it.
+
+The clock, the target and the service are handed in: what is played is the real target, never a model of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tidegate.errors import Held
+from tidegate.machine.gate import Hold
+from tidegate.ops.calls import Calls
+from tidegate.ops.outage import Ill, Outage
+from tidegate.ops.spans import Span, Spans
+
+
+class Told(NamedTuple):
+    """One thing that a person was told."""
+
+    at: float
+    title: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*."""
+
+    outage: Outage
+    every: float
+    lasts: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.every <= self.lasts:
+            raise ValueError(f"every: {self.every:g} s is not allowed; give more than 0, and no more than is played")
+        if (ticks := self.lasts / self.every) > MOST_TICKS:
+            raise ValueError(
+                f"every: {ticks:,.0f} calls are too many; a longer pause must make it {MOST_TICKS:,} or fewer"
+            )
+
+
+MOST_TICKS = 1_000_000
+
+
+class Stage(Protocol):
+    """The target, its fake service and their clock."""
+
+    def now(self) -> float:
+        """Seconds since the start."""
+
+    def wait_until(self, at: float) -> None: ...
+
+    def ask(self) -> object:
+        """One call through the gates; raises Held, or what the service raised."""
+
+    def holds(self) -> Sequence[Hold]:
+        """Why a call would not go now, in seconds since the start."""
+
+    def calls(self) -> Calls: ...
+
+    def probes(self) -> int:
+        """How often the health probe was asked."""
+
+    def told(self) -> Sequence[Told]:
+        """The notices so far."""
+
+    def noticed(self) -> Sequence[float]:
+        """When a notice went out, a breaker opened or a key was disabled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """What a loop without a gate does, with so many *tries* at each tick."""
+
+    tries: int
+    calls: Calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What happened. All times are seconds; None where it did not happen within the time that was played."""
+
+    plan: Plan
+    calls: Calls
+    held: int  # calls that the gates did not let through
+    probes: int  # asked of the health probe, beside the calls
+    noticed_after: float | None  # from the first failure to the first notice, open breaker or disabled key
+    recovered_after: float | None  # from the end of the outage to the first good call
+    spans: Sequence[Span]  # when calls were held, and why
+    told: Sequence[Told]
+    plain: Loop  # the same outage with no gate
+    stubborn: Loop  # and with three tries each time
+
+    def recovery_of(self, loop: Loop) -> float | None:
+        return recovery(self.plan, loop.calls)
+
+
+def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
+    """Plays the plan on *stage*; *roll* is the chance of the two loops that it is compared with."""
+    spans, held, tick = Spans(), 0, 0
+    while tick * plan.every < plan.lasts:
+        stage.wait_until(tick * plan.every)
+        try:
+            stage.ask()
+        except Held:
+            held += 1  # nothing was called, so nothing but time can change what the gate says
+        except Exception:
+            spans.seen(stage.now(), stage.holds())
+        else:
+            if not spans.clear:
+                spans.seen(stage.now(), stage.holds())
+        # A call that hung may have overslept some ticks.
+        tick = max(tick + 1, math.ceil(stage.now() / plan.every))
+    calls = stage.calls()
+    return Simulation(
+        plan=plan,
+        calls=calls,
+        held=held,
+        probes=stage.probes(),
+        noticed_after=_noticed(calls, stage.noticed()),
+        recovered_after=recovery(plan, calls),
+        spans=spans.closed(plan.lasts),
+        told=tuple(stage.told()),
+        plain=loop(plan, 1, roll),
+        stubborn=loop(plan, 3, roll),
+    )
+
+
+def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> Loop:
+    """The calls of a program that asks at every tick, up to *tries* times until the answer is good."""
+    calls = Calls()
+    outage, every, at, tick = plan.outage, plan.every, 0.0, 0
+    while (due := tick * every) < plan.lasts:
+        at = max(at, due)
+        for _ in range(tries):
+            trouble = outage.trouble(at, roll())
+            calls.add(at, ok=trouble is None)
+            if trouble is None:
+                break
+            if trouble.ill is Ill.HANG:
+                at += hangs
+        tick = max(tick + 1, math.ceil(at / every))
+    return Loop(tries=tries, calls=calls)
+
+
+def recovery(plan: Plan, calls: Calls) -> float | None:
+    """Seconds from the end of the outage to the first good call."""
+    end = plan.outage.end
+    if end is None or end >= plan.lasts:
+        return None
+    good = calls.first_success(end)
+    return None if good is None else good - end
+
+
+def _noticed(calls: Calls, moments: Sequence[float]) -> float | None:
+    first = calls.first_failure()
+    if first is None:
+        return None
+    return next((at - first for at in moments if at >= first), None)

@@ -1,0 +1,87 @@
+"""When a gate was shut and why, put together from what it says of itself after each call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidegate.machine.gate import EndedBy, Hold, HoldReason
+
+
+class Shut(StrEnum):
+    """Why calls were held, or, half-open, let through one by one."""
+
+    BACKOFF = "backoff"
+    RETRY_AFTER = "retry-after"
+    OPEN = "breaker open"
+    HALF_OPEN = "half-open"
+    COOLDOWN = "cooldown"
+    FATAL = "fatal"
+    OTHER = "held"
+
+
+_OF_REASON = {
+    HoldReason.BACKOFF: Shut.BACKOFF,
+    HoldReason.RETRY_AFTER: Shut.RETRY_AFTER,
+    HoldReason.BREAKER: Shut.OPEN,
+    HoldReason.COOLDOWN: Shut.COOLDOWN,
+    HoldReason.FATAL: Shut.FATAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Seconds since the start; *end* is outside."""
+
+    start: float
+    end: float
+    why: Shut
+
+
+class Spans:
+    """The spans so far. What a gate says holds until it says something else; only time passes in between."""
+
+    def __init__(self) -> None:
+        self._past: list[Span] = []
+        self._ahead: tuple[Span, ...] = ()
+
+    @property
+    def clear(self) -> bool:
+        return not self._ahead
+
+    def seen(self, now: float, holds: Iterable[Hold]) -> None:
+        """What the gate says at *now*."""
+        self._end(now)
+        self._ahead = tuple(span for hold in holds for span in _spans(hold, now))
+
+    def closed(self, end: float) -> Sequence[Span]:
+        """Every span, none of them beyond *end*; those that touch and say the same are one."""
+        self._end(end)
+        self._ahead = ()
+        joined: list[Span] = []
+        last: dict[Shut, int] = {}
+        for span in sorted(self._past, key=lambda each: each.start):
+            at = last.get(span.why)
+            if at is not None and span.start <= joined[at].end:
+                joined[at] = Span(joined[at].start, max(joined[at].end, span.end), span.why)
+            else:
+                last[span.why] = len(joined)
+                joined.append(span)
+        return tuple(joined)
+
+    def _end(self, now: float) -> None:
+        self._past += [Span(each.start, min(each.end, now), each.why) for each in self._ahead if each.start < now]
+
+
+def _spans(hold: Hold, now: float) -> Iterable[Span]:
+    why = _OF_REASON.get(hold.reason, Shut.OTHER)
+    end = math.inf if hold.until is None else hold.until
+    if why is not Shut.OPEN:
+        yield Span(now, end, why)
+    elif hold.ended_by is EndedBy.CALL:
+        yield Span(now, math.inf, Shut.HALF_OPEN)
+    else:
+        yield Span(now, end, Shut.OPEN)
+        yield Span(end, math.inf, Shut.HALF_OPEN)  # as soon as its time is over, it lets a few calls try

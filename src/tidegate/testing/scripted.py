@@ -1,0 +1,175 @@
+"""A service that follows a script, for tests: it answers, fails, hangs or is down when it is told to."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tidegate.core.duration import Duration, seconds
+from tidegate.ops.outage import Ill, Outage, Trouble
+from tidegate.runtime.clock import SYSTEM, Clock
+
+# How long a call hangs before its client gives up, where nothing else is said.
+HANGS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An answer by its HTTP status; raised as `StatusError` where there is no transport, if it is no good answer."""
+
+    status_code: int
+    body: bytes | str = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    retry_after: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if not 100 <= self.status_code <= 599:
+            raise ValueError(f"Status: {self.status_code!r} is no HTTP status; give 100 to 599")
+        if self.retry_after is not None:
+            wait = f"{seconds(self.retry_after, field='Status.retry_after'):g}"
+            object.__setattr__(self, "headers", {**self.headers, "Retry-After": wait})
+
+    @property
+    def content(self) -> bytes:
+        return self.body.encode() if isinstance(self.body, str) else self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """The call is taken and never answered: it takes *lasts*, then the client's patience ends in TimeoutError."""
+
+    lasts: Duration = HANGS
+
+
+class StatusError(Exception):
+    """What a client raises for an answer that says no; `.response` is that answer."""
+
+    def __init__(self, response: Status) -> None:
+        super().__init__(f"status {response.status_code}")
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One call that reached the service. *at* is the clock's monotonic time, *outcome* what the script said."""
+
+    at: float
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outcome: object
+    failed: bool
+
+
+class ScriptedTarget:
+    """A stand-in for the service behind a `Target`.
+
+        service = ScriptedTarget("first", Status(503), ConnectionResetError(), answer="later", clock=virtual_clock)
+        service = ScriptedTarget(outage="24h down", clock=virtual_clock)    # or "1h 30% errors", "2h 429 retry-after 5m"
+
+    Each call takes the next step of the script: an exception is raised, a `Status` or a `Hang` does what its name
+    says, anything else is the answer. Afterwards *answer* is given for ever; one that can be called is called with the
+    arguments. While the *outage* lasts, calls meet it and the script waits; its times count from construction.
+
+    Call it from `def`, `await service.acall(...)` from `async def`, or give `service.transport()` to a client of httpx
+    or httpx2. `calls` lists every call that reached it.
+    """
+
+    def __init__(
+        self,
+        *script: object,
+        answer: object = "ok",
+        outage: Outage | str | None = None,
+        clock: Clock = SYSTEM,
+        seed: int = 0,
+    ) -> None:
+        self.calls: list[Made] = []
+        self._script = deque(script)
+        self._answer = answer
+        self._outage = Outage.parse(outage, lead=0) if isinstance(outage, str) else outage or Outage()
+        self.clock = clock
+        self._start = clock.monotonic()
+        self._roll: Callable[[], float] = random.Random(seed).random
+        self.__name__ = "scripted"  # a target names its operation by it
+
+    def then(self, *steps: object) -> None:
+        """Adds steps to the end of the script."""
+        self._script.extend(steps)
+
+    def count(self, *, failed: bool | None = None, since: float = 0.0, until: float = float("inf")) -> int:
+        """How many calls reached it, from *since* up to *until* on the clock; with *failed*, only those, or the others."""
+        return sum(1 for each in self.calls if since <= each.at < until and failed in (None, each.failed))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        outcome = self.met(args, kwargs)
+        if isinstance(outcome, Hang):
+            self.clock.sleep(seconds(outcome.lasts))
+        return ended(outcome, args, kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """As calling it, awaited; a hang can be cancelled."""
+        outcome = self.met(args, kwargs)
+        if isinstance(outcome, Hang):
+            await self.clock.asleep(seconds(outcome.lasts))
+        return ended(outcome, args, kwargs)
+
+    def met(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+        """What a call meets now; it is on record from here on."""
+        at = self.clock.monotonic()
+        trouble = self._outage.trouble(at - self._start, self._roll())
+        if trouble is not None:
+            outcome = outcome_of(trouble)
+        else:
+            outcome = self._script.popleft() if self._script else self._answer
+        self.calls.append(Made(at=at, args=args, kwargs=kwargs, outcome=outcome, failed=_is_failure(outcome)))
+        return outcome
+
+    def transport(self) -> Any:
+        """The service as a transport for `httpx.Client(transport=...)` or httpx2's, or around it a target's own."""
+        from tidegate.testing.transports import Transport
+
+        return Transport(self)
+
+    def async_transport(self) -> Any:
+        """As `transport()`, for `AsyncClient`."""
+        from tidegate.testing.transports import AsyncTransport
+
+        return AsyncTransport(self)
+
+
+def ended(outcome: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """How a call ends that met *outcome*; a hang is over."""
+    match outcome:
+        case Hang():
+            raise TimeoutError(f"no answer within {seconds(outcome.lasts):g} s")
+        case BaseException():
+            raise outcome.with_traceback(None)  # it may be raised many times, and would keep every traceback
+        case type() if issubclass(outcome, BaseException):
+            raise outcome
+        case Status() if outcome.status_code >= 400:
+            raise StatusError(outcome)
+        case Status():
+            return outcome
+    return outcome(*args, **kwargs) if callable(outcome) else outcome
+
+
+def outcome_of(trouble: Trouble) -> object:
+    """What a call meets in that trouble, as a step of a script."""
+    match trouble.ill:
+        case Ill.DOWN:
+            return ConnectionRefusedError(111, "Connection refused")
+        case Ill.HANG:
+            return Hang()
+        case Ill.STATUS:
+            return Status(trouble.status, retry_after=trouble.retry_after)
+
+
+def _is_failure(outcome: object) -> bool:
+    if isinstance(outcome, Status):
+        return outcome.status_code >= 400
+    if isinstance(outcome, type):
+        return issubclass(outcome, BaseException)
+    return isinstance(outcome, (BaseException, Hang))

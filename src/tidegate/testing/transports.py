@@ -1,0 +1,63 @@
+"""A scripted service as a transport of httpx or httpx2; neither is imported, the request says whose answer it wants."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from tidegate.core.duration import seconds
+from tidegate.testing.scripted import Hang, Status, ended
+
+if TYPE_CHECKING:
+    from tidegate.testing.scripted import ScriptedTarget
+
+
+class Transport:
+    def __init__(self, service: ScriptedTarget) -> None:
+        self._service = service
+
+    def handle_request(self, request: Any) -> Any:
+        outcome = self._service.met((request,), {})
+        if isinstance(outcome, Hang):
+            self._service.clock.sleep(seconds(outcome.lasts))
+        return _answered(request, outcome)
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class AsyncTransport:
+    def __init__(self, service: ScriptedTarget) -> None:
+        self._service = service
+
+    async def handle_async_request(self, request: Any) -> Any:
+        outcome = self._service.met((request,), {})
+        if isinstance(outcome, Hang):
+            await self._service.clock.asleep(seconds(outcome.lasts))
+        return _answered(request, outcome)
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+def _answered(request: Any, outcome: object) -> Any:
+    """The answer, or the failure, in the types of the library that made the request."""
+    library: Any = sys.modules[type(request).__module__.partition(".")[0]]
+    try:
+        found = outcome if isinstance(outcome, Status) else ended(outcome, (request,), {})
+    except TimeoutError as error:
+        raise library.ReadTimeout(str(error), request=request) from error
+    except ConnectionError as error:
+        raise library.ConnectError(str(error), request=request) from error
+    if isinstance(found, library.Response):
+        return found
+    answer = found if isinstance(found, Status) else Status(200, found if isinstance(found, bytes) else str(found))
+    return library.Response(answer.status_code, headers=dict(answer.headers), content=answer.content, request=request)
