@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.core.reading import read
+from tidegate.core.reading import HIDDEN, fields_of, read
 
 MOST_NODES = 64
-
-# Where libraries put the exception below, when they do not (or not only) chain it.
-HIDDEN = ("reason", "os_error", "original_error", "cause")
 
 # Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
 # handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
@@ -29,6 +26,11 @@ def contexts(error: BaseException) -> Iterator[BaseException]:
     return _walk(error, implicit=True)
 
 
+def ends(error: BaseException) -> Iterator[BaseException]:
+    """Those of `causes` that nothing led to."""
+    return (node for node in causes(error) if not _below(node, implicit=False))
+
+
 def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting = [error]
@@ -42,12 +44,17 @@ def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
 
 
 def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
+    fields = fields_of(node)
     cause = read(node, "__cause__")
-    found: list[object] = [cause, *(read(node, name) for name in HIDDEN)]
-    for name in ("exceptions", "args"):
-        inside = read(node, name)
-        if isinstance(inside, (tuple, list)):
-            found += inside[:MOST_NODES]
+    found: list[object] = [] if cause is None else [cause]
+    if fields:
+        found += (fields[name] for name in HIDDEN if name in fields)
+        members = fields.get("exceptions")
+        if isinstance(members, (tuple, list)):
+            found += members[:MOST_NODES]
+    args = read(node, "args")
+    if isinstance(args, tuple):
+        found += args[:MOST_NODES]
     if implicit and cause is None and type(node) not in BUGS and not read(node, "__suppress_context__"):
         found.append(read(node, "__context__"))
     return [each for each in found if isinstance(each, BaseException)]

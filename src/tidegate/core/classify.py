@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import isfinite
 
 from tidegate.core import chain, heuristics
 from tidegate.core.codes import CORE, CodeBook
-from tidegate.core.evidence import Evidence, message_of, read, status_of
+from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.kinds import CODE_OF_KIND, GENERIC, Kind, kind_of
-from tidegate.core.redact import redacted
+from tidegate.core.gather import evidence_of
+from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
+from tidegate.core.reading import message_of, read
+from tidegate.core.redact import MOST, redacted
 from tidegate.core.retry_after import retry_after
 from tidegate.core.rule import Pack, Rule
 
-# Used when no rule of the service matched. Everything else of the 4xx is the fault of the one request.
+__all__ = ["classify", "evidence_of", "status_code"]
+
+_HALF = MOST // 2 - 2  # of the detail, when two exceptions share it
+
+# Where no rule of the service matched.
 _CODE_OF_STATUS = {
     304: None,
     401: "unauthorized",
@@ -35,17 +42,19 @@ _CODE_OF_HUNDRED = {2: None, 3: "redirected", 4: "bad_request", 5: "upstream_fai
 
 
 def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: float | None = None) -> Fault | None:
-    """The fault that an exception or an answer stands for; None when it is a good answer.
+    """The fault that an exception or an answer stands for; None when it is a good answer, or None itself.
 
         fault = classify(error, rules.spotify)
 
     *rules* are asked before the general ones. *now* (UNIX time) is only used for a `Retry-After` date in an answer
     without a `Date` of its own. An exception that carries a good answer (say, a 404 that means "no art") gives None.
     """
+    if what is None:
+        return None
     pack = rules if isinstance(rules, Pack) or rules is None else Pack("own", rules)
     seen = evidence_of(what)
     book = CORE if pack is None else pack.book
-    if pack is not None and seen.kind is not Kind.CANCELLED and (rule := pack.first(seen)) is not None:
+    if pack is not None and seen.kind not in OURS and (rule := pack.first(seen)) is not None:
         if rule.code is None:
             return None
         fault = _fault(book, rule.code, f"{pack.name}:{rule.name}", seen, reach=rule.reach, now=now)
@@ -55,76 +64,17 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     return None if code is None else _fault(book, code, decided, seen, now=now)
 
 
-def evidence_of(what: object) -> Evidence:
-    """The most telling evidence in an answer, or in an exception and everything below it."""
-    if isinstance(what, BaseException):
-        return _of_error(what)
-    if isinstance(what, Evidence):
-        return what
-    if isinstance(what, str):
-        return Evidence(error=RuntimeError(what[: heuristics.MOST]))
-    return Evidence(response=what, status=status_of(what))
-
-
-def _of_error(error: BaseException) -> Evidence:
-    # The common case, an exception of a known type that nothing led to, needs no walk.
-    kind = kind_of(error)
-    if kind is Kind.CANCELLED:
-        return Evidence(error=error, kind=kind)
-    best = _best(error, chain.causes(error))
-    if best is not None and (best.status or best.kind not in GENERIC):
-        return best
-    if error.__context__ is not None or best is None:
-        # What was being handled when it was raised is weaker evidence than what it was raised from.
-        return _best(error, chain.contexts(error)) or Evidence(error=error)
-    return best
-
-
-def _best(error: BaseException, nodes: Iterable[BaseException]) -> Evidence | None:
-    """An HTTP answer beats a specific kind, a specific kind beats a generic one, the outermost beats the rest."""
-    specific: Evidence | None = None
-    generic: Evidence | None = None
-    for node in nodes:
-        kind = kind_of(node)
-        if kind is Kind.CANCELLED:
-            continue  # the siblings that a task group cancelled
-        if kind not in (Kind.NOT_JSON, Kind.REDIRECTS):  # these carry the status of an answer that is not the point
-            answer = read(node, "response")
-            status = status_of(answer) or _status_of_error(node)
-            if status:
-                return Evidence(error=error, response=answer, kind=kind, status=status)
-        if kind is None:
-            continue
-        if kind in GENERIC:
-            generic = generic or Evidence(error=node, kind=kind)
-        else:
-            specific = specific or Evidence(error=node, kind=kind)
-    return specific or generic
-
-
-def _status_of_error(node: BaseException) -> int:
-    """The status on the exception itself. `code` is an exit code on some and an errno on others: only with headers beside it."""
-    for name in ("status_code", "status"):
-        found = read(node, name)
-        if isinstance(found, int) and not isinstance(found, bool) and 100 <= found <= 599:
-            return int(found)
-    if read(node, "headers") is not None:
-        return status_of(node)
-    return 0
-
-
 def _general(seen: Evidence) -> tuple[str | None, str]:
-    if seen.status:
+    # An exception that was raised in spite of a 2xx is about something else.
+    if seen.status and (seen.error is None or seen.status >= 300):
         return status_code(seen.status), f"status:{seen.status}"
     if seen.kind is not None:
         return CODE_OF_KIND[seen.kind], f"kind:{seen.kind}"
-    text = seen.text
-    if text:
-        if status := heuristics.status_in(text):
-            code = status_code(status)
-            # A message about a 200 is about something else that went wrong.
-            if code is not None:
-                return code, f"text:{status}"
+    if type(seen.error) not in chain.BUGS and (text := seen.text):
+        if number := heuristics.lastfm_in(text):
+            return heuristics.LASTFM_CODES[number], f"text:lastfm-{number}"
+        if status := said_status(text):
+            return status_code(status), f"text:{status}"
         if found := heuristics.code_in(text):
             return found[0], f"text:{found[1]}"
     return "unexpected", "unknown"
@@ -137,26 +87,30 @@ def status_code(status: int) -> str | None:
     return _CODE_OF_HUNDRED.get(status // 100, "unexpected")
 
 
+def said_status(text: str) -> int:
+    """The status of a failure that a message speaks of. One about a 200 is about something else that went wrong."""
+    status = heuristics.status_in(text)
+    return status if status and status_code(status) is not None else 0
+
+
 def _fault(
     book: CodeBook, name: str, decided: str, seen: Evidence, *, reach: Reach | None = None, now: float | None = None
 ) -> Fault:
-    code = book[name]
-    return Fault(
-        code=name,
-        reason=code.reason,
-        reach=reach or code.reach,
-        level=code.level,
-        message=code.message,
-        advice=code.advice,
-        rule=decided,
-        status=seen.status,
-        retry_after=_asked_to_wait(seen, now) if seen.status else None,
-        detail=_detail(seen),
+    status = seen.status
+    if not status and seen.kind is None and type(seen.error) not in chain.BUGS:
+        status = said_status(seen.text)
+    return book[name].fault(
+        decided, reach=reach, status=status, retry_after=_asked_to_wait(seen, now), detail=_detail(seen)
     )
 
 
 def _asked_to_wait(seen: Evidence, now: float | None) -> float | None:
-    after, millis = seen.header("retry-after"), seen.header("retry-after-ms")
+    if seen.kind is Kind.HELD:
+        held = read(seen.error, "retry_after")
+        return held if type(held) is float and isfinite(held) else None
+    if not seen.status:
+        return None
+    after, millis = seen.headers("retry-after", "retry-after-ms")
     if after is None and millis is None:
         return None
     return retry_after(after, milliseconds=millis, date=seen.header("date"), now=now)
@@ -165,5 +119,12 @@ def _asked_to_wait(seen: Evidence, now: float | None) -> float | None:
 def _detail(seen: Evidence) -> str:
     if seen.error is None:
         return redacted(seen.body.decode("utf-8", "replace")) if seen.status else ""
-    text = message_of(seen.error, 2000)
-    return redacted(f"{type(seen.error).__name__}: {text}" if text else type(seen.error).__name__)
+    said = _said(seen.error, seen.text)
+    if seen.outer is None or seen.outer is seen.error:
+        return redacted(said)
+    above = _said(seen.outer, message_of(seen.outer))
+    return redacted(said) if above == said else f"{redacted(above, _HALF)} <- {redacted(said, _HALF)}"
+
+
+def _said(error: BaseException, text: str) -> str:
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

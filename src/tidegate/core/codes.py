@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tidegate.core.fault import Fault, Level, Reach, Reason, breaker_verdict
+from tidegate.core.fault import Fault, Level, Reach, Reason, breaker_verdict, fault_from
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """One row of the book. The class (retriable or fatal) and what a breaker counts follow from the reason and the reach."""
+    """One row of the book. The class (retriable or fatal) and what a breaker counts follow from reason and reach."""
 
     name: str
     reason: Reason
@@ -40,10 +40,7 @@ class Code:
         detail: str = "",
     ) -> Fault:
         """A fault of this code, as *rule* decided."""
-        return Fault(
-            code=self.name, reason=self.reason, reach=reach or self.reach, level=self.level, message=self.message,
-            advice=self.advice, rule=rule, status=status, retry_after=retry_after, detail=detail,
-        )  # fmt: skip
+        return fault_from(self, rule, reach, status, retry_after, detail)
 
 
 class CodeBook(Mapping[str, Code]):
@@ -125,9 +122,11 @@ _ROWS = (
      "A newer version of this program may be needed; please report it with the log."),
     ("parse_error", "contract", "item", "WARN", "What the service sent could not be read.",
      "Check that the address still points at the right thing."),
-    ("bad_request", "item", "item", "WARN", "The service refused this one request.", "Check the entry; the others go on."),
+    ("bad_request", "item", "item", "WARN", "The service refused this one request.",
+     "Check the entry; the others go on."),
     ("not_found", "item", "item", "WARN", "The service does not have this.", "Check the entry; the others go on."),
-    ("gone", "item", "item", "WARN", "The service has removed this for good.", "Remove the entry, or replace its address."),
+    ("gone", "item", "item", "WARN", "The service has removed this for good.",
+     "Remove the entry, or replace its address."),
     ("own_disk", "transient", "self", "ERROR", "There is no room left on our own disk.",
      "Free some space; work goes on by itself."),
     ("own_pool", "overloaded", "self", "WARN", "Too many of our own calls are waiting.", _AGAIN),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from tidegate.core.kinds import Kind
+from tidegate.core.known import Kind
+from tidegate.core.reading import MOST_TEXT, message_of, read, status_in_field
 
-MOST_BODY = 4096
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+__all__ = ["MOST_BODY", "Evidence", "message_of", "read", "status_of"]
+
+MOST_BODY = MOST_TEXT
+_MOST_HEADER = 1024
+_MOST_HEADERS = 256
+_MOST_URL = 2048
 
 # Where the body lies once it has been read. Asking for anything else could read from the network.
 _BODY_OF = {"requests": ("_content",), "aiohttp": ("_body",), "urllib3": ("_body",), "http": (), "urllib": ()}
@@ -16,9 +24,12 @@ _BODY = ("content", "body", "text")
 
 
 class Evidence:
-    """One answer, one exception, or both; everything is read when it is asked for, and bounded."""
+    """One answer, one exception, or both; everything is read when it is asked for, and bounded.
 
-    __slots__ = ("_body", "_json", "_url", "error", "kind", "response", "status")
+    *error* is the exception that tells most, *outer* the one that was caught, when that is another.
+    """
+
+    __slots__ = ("_body", "_json", "_text", "_url", "error", "kind", "outer", "response", "status")
 
     def __init__(
         self,
@@ -28,22 +39,30 @@ class Evidence:
         status: int = 0,
         body: bytes | None = None,
         url: str = "",
+        outer: BaseException | None = None,
     ) -> None:
         self.error = error
+        self.outer = outer
         self.response = response
         self.kind = kind
         self.status = status
         self._body = body
         self._url = url
         self._json: object = _UNREAD
+        self._text: str | None = None
 
     def header(self, name: str) -> str | None:
         """The value of a header, whatever the case of its name; None when there is none."""
-        for source in (self.response, self.error):
-            found = _header(read(source, "headers"), name)
-            if found is not None:
-                return found
-        return None
+        lowered = name.lower()
+        found = _header(read(self.response, "headers"), lowered)
+        return found if found is not None or self.error is None else _header(read(self.error, "headers"), lowered)
+
+    def headers(self, *names: str) -> list[str | None]:
+        """The values of several headers, whose names are given in lower case."""
+        found = read(self.response, "headers")
+        if found is None:
+            found = read(self.error, "headers")
+        return [None if found is None else _header(found, name) for name in names]
 
     @property
     def body(self) -> bytes:
@@ -55,17 +74,27 @@ class Evidence:
     @property
     def text(self) -> str:
         """The message of the exception, at most 4 kB of it; empty when its `str` raises."""
-        return message_of(self.error)
+        if self._text is None:
+            self._text = message_of(self.error)
+        return self._text
 
     @property
     def json(self) -> object:
         """The body as JSON; None when it is none."""
         if self._json is _UNREAD:
-            try:
-                self._json = json.loads(self.body)
-            except (ValueError, RecursionError):
-                self._json = None
+            self._json = self._parsed()
         return self._json
+
+    def _parsed(self) -> object:
+        if self._body is None and not _body(self.response):
+            # Some clients keep the parsed body on the exception.
+            found = read(self.error, "body")
+            if isinstance(found, (dict, list)):
+                return found
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
 
     @property
     def html(self) -> bool:
@@ -90,70 +119,60 @@ class Evidence:
 
     @property
     def host(self) -> str:
-        try:
-            return urlsplit(self.url).hostname or ""
-        except ValueError:
-            return ""
+        parts = self._parts()
+        return "" if parts is None else parts.hostname or ""
 
     @property
     def path(self) -> str:
+        parts = self._parts()
+        return "" if parts is None else parts.path
+
+    def _parts(self) -> SplitResult | None:
+        from urllib.parse import urlsplit  # a tenth of `import tidegate`, and few ask
+
         try:
-            return urlsplit(self.url).path
+            return urlsplit(self.url)
         except ValueError:
-            return ""
+            return None
 
 
 _UNREAD = object()
 
 
-def read(source: object, name: str) -> object:
-    """An attribute, or None: a property of a stranger's class may raise anything."""
-    if source is None:
-        return None
-    try:
-        return getattr(source, name, None)
-    except Exception:
-        return None
-
-
 def status_of(source: object) -> int:
-    """The HTTP status that an answer or an exception carries; 0 when it carries none."""
-    for name in ("status_code", "status", "code"):
-        found = read(source, name)
-        if isinstance(found, int) and not isinstance(found, bool) and 100 <= found <= 599:
-            return int(found)
-    return 0
-
-
-def message_of(error: BaseException | None, most: int = MOST_BODY) -> str:
-    if error is None:
-        return ""
-    try:
-        text = str(error)
-    except Exception:
-        return ""  # total: an exception that cannot say what it is still gets a verdict
-    return text[:most]
+    """The HTTP status that an answer carries; 0 when it carries none."""
+    if source is None:
+        return 0
+    return (
+        status_in_field(read(source, "status_code"))
+        or status_in_field(read(source, "status"))
+        or status_in_field(read(source, "code"))
+    )
 
 
 def _header(headers: object, name: str) -> str | None:
     if headers is None:
         return None
     try:
-        found = headers.get(name)  # type: ignore[attr-defined]
-        if found is None and isinstance(headers, Mapping) and len(headers) <= 256:
-            found = next((v for k, v in headers.items() if isinstance(k, str) and k.lower() == name.lower()), None)
+        if isinstance(headers, dict):
+            found = headers.get(name)
+            if found is None and len(headers) <= _MOST_HEADERS:
+                # The mappings of the clients ignore case by themselves; a plain dict does not.
+                found = next((v for k, v in headers.items() if isinstance(k, str) and k.lower() == name), None)
+        else:
+            # Asking first, because a miss of `get` raises and catches inside most of them.
+            found = headers.get(name) if name in headers else None  # type: ignore[attr-defined, operator]
     except Exception:
         return None
     if isinstance(found, bytes):
-        found = found.decode("latin-1")
-    return found[:1024] if isinstance(found, str) else None
+        found = found[:_MOST_HEADER].decode("latin-1")
+    return found[:_MOST_HEADER] if isinstance(found, str) else None
 
 
 def _body(response: object) -> bytes:
     if response is None:
         return b""
-    root = type(response).__module__.partition(".")[0]
-    for name in _BODY_OF.get(root, _BODY):
+    for name in _body_names(type(response)):
         found = read(response, name)
         if isinstance(found, (bytes, bytearray)):
             return bytes(found[:MOST_BODY])
@@ -164,21 +183,35 @@ def _body(response: object) -> bytes:
     return b""
 
 
+def _body_names(cls: type) -> tuple[str, ...]:
+    for base in cls.__mro__:
+        names = _BODY_OF.get(str(read(base, "__module__")).partition(".")[0])
+        if names is not None:
+            return names
+    return _BODY
+
+
 def _body_of_error(error: BaseException | None) -> bytes:
-    """Some clients keep the parsed body on the exception."""
     found = read(error, "body")
     return _dumped(found) if isinstance(found, (dict, list)) else b""
 
 
 def _dumped(found: object) -> bytes:
+    """The beginning of *found* as JSON; piece by piece, because it may be large."""
+    parts, length = [], 0
     try:
-        return json.dumps(found).encode()
+        for part in json.JSONEncoder().iterencode(found):
+            parts.append(part)
+            length += len(part)
+            if length >= MOST_BODY:
+                break
     except (TypeError, ValueError, RecursionError):
         return b""
+    return "".join(parts).encode("utf-8", "replace")
 
 
 def _text(found: object) -> str:
     try:
-        return str(found)[:2048]
+        return str(found)[:_MOST_URL]
     except Exception:
         return ""

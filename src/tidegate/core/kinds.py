@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tidegate.core.known import NAMES, Kind
 from tidegate.core.reading import MOST_TEXT, message_of, read
 
-__all__ = ["CODE_OF_KIND", "OURS", "STRENGTH", "Kind", "BESIDE_THE_POINT", "kind_of"]
+__all__ = ["BESIDE_THE_POINT", "CODE_OF_KIND", "OURS", "STRENGTH", "VAGUE", "Kind", "kind_of"]
 
 CODE_OF_KIND = {
     Kind.TIMEOUT: "timeout",
@@ -36,9 +36,10 @@ CODE_OF_KIND = {
 
 # A stronger kind in a cause beats a weaker one above it: a client's SSLError may be a wrong certificate, its timeout
 # may be our own full pool.
-STRENGTH = {kind: 2 for kind in Kind} | {
-    Kind.CONNECT: 0, Kind.PROTOCOL: 0, Kind.TLS: 1, Kind.TIMEOUT: 1, Kind.CUT: 1, Kind.NOT_JSON: 1,
+STRENGTH = dict.fromkeys(Kind, 3) | {
+    Kind.CONNECT: 0, Kind.PROTOCOL: 1, Kind.TLS: 2, Kind.TIMEOUT: 2, Kind.CUT: 2, Kind.NOT_JSON: 2,
 }  # fmt: skip
+VAGUE = frozenset({Kind.CONNECT, Kind.PROTOCOL})
 
 OURS = frozenset({Kind.CANCELLED, Kind.HELD})
 
@@ -70,7 +71,11 @@ _WORDS: dict[Kind, tuple[tuple[str, Kind], ...]] = {
         ("connectionterminated", Kind.RESET),
         ("streamreset", Kind.RESET),
     ),
-    Kind.CONNECT: (("unknown url type", Kind.BAD_URL), ("no host given", Kind.BAD_URL)),
+    Kind.CONNECT: (
+        ("unknown url type", Kind.BAD_URL),
+        ("no host given", Kind.BAD_URL),
+        ("too many redirects", Kind.REDIRECTS),
+    ),
 }
 
 _Look = Callable[[BaseException, Kind | None], Kind | None]
@@ -78,7 +83,7 @@ _Look = Callable[[BaseException, Kind | None], Kind | None]
 _PAGES = ("<!doctype html", "<html")
 _MOST_TYPES = 4096
 # Nothing, or the first half of a word, a number or an escape.
-_JSON_ENDED = re.compile(r"(?:t(?:ru?)?|f(?:al?s?)?|n(?:ul?)?|-|\.|[eE][+-]?|u[0-9a-fA-F]{0,4})?", re.ASCII)
+_JSON_ENDED = r"(?:t(?:ru?)?|f(?:al?s?)?|n(?:ul?)?|-|\.|[eE][+-]?|u[0-9a-fA-F]{0,4})?"
 _XML_ENDED = (3, 5)  # expat: no element found, unclosed token
 _by_type: dict[type, tuple[Kind | None, _Look | None]] = {}
 
@@ -129,7 +134,7 @@ def _by_json(error: BaseException, kind: Kind | None) -> Kind | None:
     if doc[:200].lstrip().lower().startswith(_PAGES):
         return Kind.HTML
     rest = doc[at : at + MOST_TEXT].strip()
-    ended = _JSON_ENDED.fullmatch(rest) is not None or message_of(error, 40).startswith("Unterminated")
+    ended = re.fullmatch(_JSON_ENDED, rest) is not None or message_of(error, 40).startswith("Unterminated")
     return Kind.CUT if ended else kind
 
 

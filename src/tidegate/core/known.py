@@ -85,7 +85,7 @@ NAMES: dict[str, dict[str, Kind | None]] = {
         "IncompleteRead": Kind.CUT, "InvalidChunkLength": Kind.CUT, "ProtocolError": Kind.PROTOCOL,
         "ProxyError": Kind.CONNECT, "DecodeError": Kind.CUT, "LocationParseError": Kind.BAD_URL,
         "LocationValueError": Kind.BAD_URL, "EmptyPoolError": Kind.POOL, "MaxRetryError": Kind.CONNECT,
-        "ResponseError": None,
+        "ResponseError": Kind.CONNECT,
     },
     "aiohttp": {
         "ConnectionTimeoutError": Kind.TIMEOUT, "SocketTimeoutError": Kind.TIMEOUT, "ServerTimeoutError": Kind.TIMEOUT,
@@ -98,7 +98,8 @@ NAMES: dict[str, dict[str, Kind | None]] = {
         "PayloadEncodingError": Kind.CUT, "HttpProcessingError": Kind.PROTOCOL,
     },
     "openai": {
-        "APITimeoutError": Kind.TIMEOUT, "APIConnectionError": Kind.CONNECT, "APIResponseValidationError": Kind.NOT_JSON,
+        "APITimeoutError": Kind.TIMEOUT, "APIConnectionError": Kind.CONNECT,
+        "APIResponseValidationError": Kind.NOT_JSON,
     },
     "anyio": {"EndOfStream": Kind.RESET, "BrokenResourceError": Kind.RESET, "IncompleteRead": Kind.CUT},
     "h11": {"RemoteProtocolError": Kind.PROTOCOL, "LocalProtocolError": Kind.BAD_REQUEST},

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 MOST_TEXT = 4096
+_MOST_TYPES = 4096
+
+# What exceptions carry: the answer, its status and headers, and the exceptions below them that they do not chain.
+HIDDEN = ("reason", "os_error", "original_error", "cause")
+_ASKED = frozenset({"response", "status_code", "status", "http_status", "code", "headers", "exceptions", *HIDDEN})
+
+_NOTHING: dict[str, object] = {}
+_on_class: dict[type, tuple[str, ...]] = {}
 
 
 def read(source: object, name: str) -> object:
@@ -11,7 +19,7 @@ def read(source: object, name: str) -> object:
         return None
     try:
         return getattr(source, name, None)
-    except Exception:  # noqa: BLE001 - total, whatever the property does
+    except Exception:
         return None
 
 
@@ -21,7 +29,7 @@ def message_of(error: BaseException | None, most: int = MOST_TEXT) -> str:
         return ""
     try:
         return str(error)[:most]
-    except Exception:  # noqa: BLE001 - an exception that cannot say what it is still gets a verdict
+    except Exception:
         return ""
 
 
@@ -33,3 +41,38 @@ def status_in_field(found: object) -> int:
     if issubclass(type(found), int) and type(found) is not bool:
         return status_in_field(int.__int__(found))  # type: ignore[arg-type]
     return 0
+
+
+def fields_of(error: BaseException) -> dict[str, object]:
+    """Those of the attributes that matter which *error* has.
+
+    Most have none, and to see that in the dictionary of the instance is much cheaper than to ask for each.
+    """
+    cls = type(error)
+    names = _on_class.get(cls)
+    if names is None:
+        names = _learn(cls)
+    if names is _ALL:
+        return {name: read(error, name) for name in names}
+    own = error.__dict__
+    if not own and not names:
+        return _NOTHING
+    found = {name: own[name] for name in own.keys() & _ASKED}
+    for name in names:
+        found[name] = read(error, name)
+    return found
+
+
+_ALL = tuple(sorted(_ASKED))
+
+
+def _learn(cls: type) -> tuple[str, ...]:
+    """The attributes that the class itself defines; all of them when it answers for attributes in a way of its own."""
+    if read(cls, "__getattribute__") is not BaseException.__getattribute__ or read(cls, "__getattr__") is not None:
+        names = _ALL
+    else:
+        names = tuple(name for name in _ALL if read(cls, name) is not None)
+    if len(_on_class) >= _MOST_TYPES:
+        _on_class.clear()
+    _on_class[cls] = names
+    return names

@@ -3,29 +3,79 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase, ascii_uppercase
 
 MOST = 500  # characters of detail that are kept
 
-_SECRET_NAMES = (
-    "access_token|refresh_token|api_key|apikey|api-key|api_sig|client_key|client-key|client_secret|password|passwd"
-    "|secret|token|authorization|x-api-key|x-nd-authorization|cookie|set-cookie|sk|jwt|code"
+_FLAGS = re.ASCII | re.DOTALL
+
+_BETWEEN = r"[\\\"'\]]{0,4}\s{0,3}(?:[=:]|=>|%3d|(?<=[\"']),)\s{0,3}"
+_QUOTED = r"b?\\{0,3}(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)?"
+
+# A name that ends in one of these, and its value: name=value, "name": "value", ('name', 'value'). What follows
+# Authorization or Cookie is secret to the end of the line. Searched in lower case, which is four times faster.
+_NAMED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("token", "key", "secret", "pass", "pwd", "sig", "jwt", "credential"),
+        (
+            r"(?:token|key|secret|pass(?:wd|word|phrase)?|pwd|sig(?:nature)?|jwt|credentials?)"
+            rf"{_BETWEEN}(?P<value>{_QUOTED}|[^\s&\"'<>]+)"
+        ),
+    ),
+    (("authorization", "cookie"), rf"(?:authorization|cookie){_BETWEEN}(?P<value>{_QUOTED}|[^\r\n]+)"),
 )
-_PATTERNS = (
-    # name=value and "name": "value"; the one-letter names are Subsonic's, and only safe to read in a query string
-    (re.compile(rf"(?i)\b({_SECRET_NAMES})(\"?\s*[=:]\s*\"?)(?:bearer |basic )?[^\s&\"',;<>]+", re.ASCII), r"\1\2***"),
-    (re.compile(r"([?&](?:u|t|s|p)=)[^\s&\"'<>]+", re.ASCII), r"\1***"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{6,}", re.ASCII), r"\1 ***"),
-    (re.compile(r"(://)[^\s/@:]{1,200}:[^\s/@]{1,200}@", re.ASCII), r"\1***@"),
-)  # fmt: skip
-_HINTS = ("=", ":", "earer", "asic")
+_TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+_SHORT = "|".join(f"(?<={start}{name}=)" for name in ("[utsp]", "sk", "code") for start in ("^", r"[?&;\s\"'(]"))
+
+# Each with fragments of which one must be there, in lower case: nearly always none is, and that is cheap to see. So
+# most patterns are never needed, and none is compiled before it is.
+_RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    # One-letter names are Subsonic's, and only safe to read in a query string, a form or a dictionary. A pattern that
+    # starts with the sign itself is found twenty times faster than one that starts with the names.
+    (("=",), rf"=(?:{_SHORT})[^\s&\"'<>]+", "=***"),
+    (("':", '":', "',"), rf"((?<=[\"'])(?:[utsp]|sk)[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
+    (("bearer", "basic"), r"\b([Bb](?i:earer|asic)\s{1,3})[A-Za-z0-9._~+/=:-]{6,}", r"\1***"),
+    (("@",), r"(://)[^\s/?#\"'<>]{1,400}@", r"\1***@"),
+    (("sk-", "eyj"), r"\b(?:sk-|eyJ)[A-Za-z0-9_.*-]{8,}", "***"),
+)
 
 
 def redacted(text: str, most: int = MOST) -> str:
     """*text* in one printable line of at most *most* characters, with what looks like a secret taken out."""
-    short = text[: 4 * most]  # before the patterns: they must not read a megabyte
-    if any(hint in short for hint in _HINTS):
-        for pattern, instead in _PATTERNS:
-            short = pattern.sub(instead, short)
+    short = text if len(text) <= 4 * most else _whole_words(text[: 4 * most])
+    lowered = short.lower()
+    for hints, pattern in _NAMED:
+        for hint in hints:
+            if hint in lowered:
+                short = _without_values(short, pattern)
+                lowered = short.lower()
+                break
+    for hints, pattern, instead in _RULES:
+        for hint in hints:
+            if hint in lowered:
+                short = re.sub(pattern, instead, short, flags=_FLAGS)
+                break
     if not short.isprintable():
-        short = "".join(c if c.isprintable() else " " for c in short)
+        short = " ".join(short.split())
+        if not short.isprintable():
+            short = "".join(c if c.isprintable() else " " for c in short)
     return short if len(short) <= most else short[: most - 1] + "…"
+
+
+def _without_values(text: str, pattern: str) -> str:
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters become two when they are lowered
+        lowered = text.translate(_TO_LOWER)
+    parts: list[str] = []
+    at = 0
+    for found in re.finditer(pattern, lowered, _FLAGS):
+        parts += text[at : found.start("value")], "***"
+        at = found.end()
+    return "".join((*parts, text[at:]))
+
+
+def _whole_words(text: str) -> str:
+    """Without the word that a cut went through: half a secret is not recognised."""
+    end = max(text.rfind(" "), text.rfind("\n"), text.rfind("&"))
+    return text[:end] if end > 0 else text
