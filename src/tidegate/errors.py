@@ -1,9 +1,15 @@
 """What Tidegate raises.
 
     TidegateError
-    └── Held                    the call was not made, and nothing was sent
-        ├── BreakerOpen         the breaker is open
-        └── TooManyRequests     the breaker is half-open and its permits are taken
+    ├── Held                    the call was not made, and nothing was sent
+    │   ├── BreakerOpen         the breaker is open
+    │   └── TooManyRequests     the breaker is half-open and its permits are taken
+    ├── LeaseLost               somebody else has the job now; what this attempt does counts no more
+    └── StoreError              the database refused, or is not what it should be
+        ├── StoreBusy           locked or unreachable for the moment; the same may succeed later
+        ├── StoreFull           no room left on its disk
+        ├── UniqueTaken         another row holds what must be unique
+        └── SchemaTooNew        the database was made by a newer version
 
 A guarded function raises its own exceptions untouched; misuse is TypeError or ValueError at construction.
 """
@@ -61,8 +67,11 @@ class Held(TidegateError):
     def __str__(self) -> str:
         who = self.target if self.key is None else f"{self.target} (key {self.key!r})"
         if self.retry_after is None:
-            return f"{who} is held ({self.reason}): no time ends it, a person or a probe does"
-        return f"{who} is held ({self.reason}): try again in {_seconds(self.retry_after)}{self._clock_time()}"
+            return f"{who} is held ({self._why()}): no time ends it, a person or a probe does"
+        return f"{who} is held ({self._why()}): try again in {_rounded(self.retry_after)}{self._clock_time()}"
+
+    def _why(self) -> str:
+        return self.reason
 
     def _clock_time(self) -> str:
         # A virtual or monotonic clock gives numbers that are no dates; printing them as dates would lie.
@@ -74,14 +83,20 @@ class Held(TidegateError):
 class BreakerOpen(Held):
     """The breaker is open; it rejects at once until its time is over."""
 
+    def _why(self) -> str:
+        return "breaker open"
+
 
 class TooManyRequests(Held):
     """The breaker is half-open and has given out all its permits."""
 
+    def _why(self) -> str:
+        return "breaker half-open, all permits taken"
 
-def _seconds(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min"
+
+def _rounded(wait: float) -> str:
+    """*wait* in its usual unit, rounded up: who comes back then is not too early."""
+    for most, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (259_200, 3600, "h")):
+        if wait < most:
+            return f"{math.ceil(round(wait / size, 3))} {unit}"
+    return f"{math.ceil(wait / 86400)} days"

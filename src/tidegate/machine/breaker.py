@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import ParamSpec, TypeVar, cast
+from types import CoroutineType
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
 from tidegate.machine.epoch import Counts, Epoch
 from tidegate.machine.ledger import ledger_of
+from tidegate.machine.moments import moment, offset_of
 from tidegate.machine.permit import Permit
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN, Probe, States, Ticket
 from tidegate.machine.trip import BreakerPolicy, StateChange, Verdict
@@ -39,15 +41,16 @@ class Breaker:
         history = breaker.call(client.get_history, since)    # also: await acall(...), @breaker, with permit()
 
     Trips when, within *interval*, at least *min_requests* were made and *failure_ratio* of them failed, or after
-    *consecutive* failures in a row, or when `trip(counts)` says so; asked when a call fails. *window* replaces the
-    tumbling interval by a sliding one. `counts_as_failure(error)` says True (a failure), False (a success: the service
-    answered) or None (neither); without it every Exception counts, and a cancelled call never does. With
-    `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
+    *consecutive* failures in a row, whatever the interval; asked when a call fails. `trip(counts)` takes the place of
+    the ratio. *window* replaces the tumbling interval by a sliding one. `counts_as_failure(error)` says True (a
+    failure), False (a success: the service answered) or None (neither); without it every Exception counts, and a
+    cancelled call never does. With `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
+    *clock* measures; `Held` shows its times, or UNIX time where a *wall* clock stands beside it.
     """
 
     __slots__ = (
-        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_reject",
-        "_rejected", "_states", "_wary", "name", "policy",
+        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_reject", "_states",
+        "_wary", "name", "policy",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +68,12 @@ class Breaker:
         counts_as_failure: Verdict | None = None,
         permit_timeout: Duration = 60,
         clock: Callable[[], float] | None = None,
+        *,
+        wall: Callable[[], float] | None = None,
     ) -> None:
+        for field, given in (("clock", clock), ("wall", wall)):
+            if not (given is None or callable(given)):
+                raise TypeError(f"{field}: {given!r} cannot be called; give a function that returns seconds, or None")
         self.name = name
         self.policy = BreakerPolicy(
             name=name, max_requests=max_requests, interval=interval, timeout=timeout, min_requests=min_requests,
@@ -79,19 +87,19 @@ class Breaker:
         self._enough = 1 if trip is not None or window is not None else self.policy.enough
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
-        # A clock that was handed in is what its owner reads; the monotonic one means nothing to people.
-        self._offset = _to_wall if self._clock is time.monotonic else _no_offset
+        self._offset = offset_of(self._clock, wall)
         self._states = States(self.policy, self._clock(), self._offset)
-        self._rejected = Epoch(math.inf)
-        self._reject = self._rejected.admit
+        self._reject = self._states.totals.reject
         self._ledger = ledger_of(name)
-        self._ledger.breakers.add(self)
+        self._ledger.join(self, self._states)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, `def` or `async def`."""
-        if inspect.iscoroutinefunction(fn):
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise TypeError(f"{fn.__qualname__} yields, so a call of it proves nothing; use `with breaker.permit()`")
+        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
             return cast("Callable[P, R]", self._guard_async(fn))
         clock, states = self._clock, self._states
 
@@ -121,15 +129,11 @@ class Breaker:
 
         @functools.wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            epoch = states.epoch
-            ticket: Ticket = epoch
-            now = clock()
-            if now < epoch.ends:
-                epoch.admit()
-            elif now < states.until:
-                raise self._refused(now)
+            ticket: Any = states.epoch  # few locals: each one makes every coroutine larger
+            if clock() < ticket.ends:
+                ticket.admit()
             else:
-                ticket = self._enter(now)
+                ticket = self.enter()
             try:
                 result = await fn(*args, **kwargs)
             except BaseException as error:
@@ -148,6 +152,12 @@ class Breaker:
         except BaseException as error:
             self.left(ticket, error)
             raise
+        if type(result) is CoroutineType:
+            result.close()
+            self.exclude(ticket)
+            raise TypeError(
+                "call: the function is async def, and nothing of it has run; use `await breaker.acall(...)`"
+            )
         ticket.ok()
         return result
 
@@ -211,15 +221,19 @@ class Breaker:
             lock = self._lock
             lock.acquire()
             try:
-                left = ticket.left()
-                if left != ticket.mark:
-                    ticket.mark = left
-                    ticket.run = ticket.run_before = 0
-                ticket.run += 1
-                ticket.failures += 1
+                alone = ticket.alone
+                if alone:
+                    left = ticket.left()
+                    if left != ticket.mark:
+                        ticket.mark = left
+                        ticket.run = 0
+                    ticket.run += 1
+                    ticket.failures += 1
+                else:
+                    self._states.fail(ticket)
             finally:
                 lock.release()
-            if ticket.run >= self._wary or ticket.failures >= self._enough:
+            if ticket.run + ticket.handed >= self._wary or ticket.failures >= self._enough or not alone:
                 self._weigh(ticket)
         else:
             self.fail(ticket)
@@ -228,21 +242,29 @@ class Breaker:
         """Settles a failed call, and trips when the policy says so."""
         if isinstance(ticket, Epoch):
             with self._lock:
-                ticket.fail()
+                self._states.fail(ticket)
             self._weigh(ticket)
         else:
+            now = self._clock()
             with self._lock:
-                self._states.probe_failed(ticket, self._clock())
+                self._states.probe_failed(ticket, now)
             self._flush()
 
     def exclude(self, ticket: Ticket) -> None:
         """Settles a call that proves nothing: its request and its half-open place are given back."""
-        with self._lock:
-            self._states.exclude(ticket)
+        if isinstance(ticket, Epoch):
+            with self._lock:
+                ticket.excluded += 1
+        else:
+            now = self._clock()
+            with self._lock:
+                self._states.probe_excluded(ticket, now)
+            self._flush()
 
     def _probe_ok(self, probe: Probe) -> None:
+        now = self._clock()
         with self._lock:
-            self._states.probe_ok(probe, self._clock())
+            self._states.probe_ok(probe, now)
         self._flush()
 
     def _weigh(self, epoch: Epoch) -> None:
@@ -253,7 +275,7 @@ class Breaker:
         # The user's own rule is asked outside the lock; what it says holds only if nothing moved meanwhile.
         if counts is not None and self.policy.asked(counts):
             with self._lock:
-                if self._states.speaks_of_now(epoch):
+                if self._states.speaks_of_now(epoch, now):
                     self._states.open(now)
         self._flush()
 
@@ -291,8 +313,14 @@ class Breaker:
     def totals(self) -> dict[str, int]:
         """Calls by result since construction: success, failure, rejected. They only grow."""
         with self._lock:
-            success, failure = self._states.totals
-        return {"success": success, "failure": failure, "rejected": self._rejected.requests}
+            return self._states.results()
+
+    @property
+    def transitions(self) -> dict[tuple[str, str], int]:
+        """Changes of state since construction, by (from, to)."""
+        states = self._at_now()
+        with self._lock:
+            return dict(states.moves)
 
     @property
     def run(self) -> int:
@@ -303,23 +331,24 @@ class Breaker:
     def force(self, state: str, until: float | str | timedelta) -> None:
         """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.
 
-        A number is a time on the breaker's clock, "10m" or a timedelta is counted from now.
+        "10m" or a timedelta is counted from now. A number is a time on the breaker's clock; beside the machine's own
+        clock it may be UNIX time.
         """
         if state not in (OPEN, CLOSED):
             raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
         now = self._clock()
-        end = now + seconds(until, field="until") if isinstance(until, (str, timedelta)) else float(until)
-        if not math.isfinite(end) or end <= now:
-            raise ValueError(f"until: {until!r} is not ahead of now ({now!r})")
+        end = moment(until, now, self._offset)
         with self._lock:
+            self._states.advance(now)
             (self._states.open if state == OPEN else self._states.close)(now, end)
         self._flush()
 
     def reset(self) -> None:
         """Closed, with no counts and no memory of failures."""
+        now = self._clock()
         with self._lock:
-            self._states.close(self._clock())
-            self._states.forget_run()
+            self._states.advance(now)
+            self._states.close(now)
         self._flush()
 
     def half_open(self) -> bool:
@@ -344,12 +373,6 @@ class Breaker:
     def __repr__(self) -> str:
         return f"<Breaker {self.name!r} {self.state}>"
 
-    def __del__(self) -> None:
-        # Two breakers may share a name in the metrics; the totals of one that goes must not vanish from the sum.
-        ledger = getattr(self, "_ledger", None)
-        if ledger is not None:
-            ledger.absorb(self.totals)
-
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _refused(self, now: float) -> BreakerOpen:
@@ -363,7 +386,7 @@ class Breaker:
             if states.state == OPEN:
                 return BreakerOpen(self.name, None, "breaker", *states.shown, states.until - now)
             # A place is free again when the first permit is settled, at the latest when it expires.
-            free, offset = min(states.first_deadline, now + seconds(self.policy.permit_timeout)), self._offset(now)
+            free, offset = min(states.first_deadline, now + seconds(self.policy.permit_timeout)), self._offset()
             return TooManyRequests(self.name, None, "breaker", states.since + offset, free + offset, free - now)
 
     def _flush(self) -> None:
@@ -373,16 +396,13 @@ class Breaker:
             try:
                 while changes:
                     old, new = changes.popleft()
-                    self._ledger.moved(old, new)
-                    _log.info("breaker_state_changed name=%s from=%s to=%s", self.name, old, new)
+                    _told(self.name, old, new)
                     self.policy.tell(self.name, old, new)
             finally:
                 self._flushing.release()
 
 
-def _to_wall(now: float) -> float:
-    return time.time() - now
-
-
-def _no_offset(_: float) -> float:
-    return 0.0
+def _told(name: str, old: str, new: str) -> None:
+    fields = {"name": name, "from": old, "to": new}
+    extra = {"event": "breaker_state_changed", "fields": fields}
+    _log.info("breaker_state_changed name=%s from=%s to=%s", name, old, new, extra=extra)

@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary, ref
+
+from tidegate.machine.states import States
 
 if TYPE_CHECKING:
     from tidegate.machine.breaker import Breaker
 
 _lock = threading.Lock()
 _ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+# A breaker made anew under its old name goes on counting. Names made up without end must not pile up.
+_remembered: deque[Ledger] = deque(maxlen=1000)
 
 
 class Ledger:
-    """The totals of all breakers of one name; it lives as long as one of them does."""
+    """The totals of all breakers of one name, those that are gone included: a counter never goes back."""
 
-    __slots__ = ("__weakref__", "breakers", "name", "results", "transitions")
+    __slots__ = ("__weakref__", "_accounts", "_moves", "_results", "_sweep_at", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.breakers: WeakSet[Breaker] = WeakSet()
-        self.results: Counter[str] = Counter()  # of breakers that are gone: a counter never goes back
-        self.transitions: Counter[tuple[str, str]] = Counter()
+        # The ledger owns the states, not the breaker: so there is no moment at which a breaker that goes is in neither.
+        self._accounts: list[tuple[ref[Breaker], States]] = []
+        self._results: Counter[str] = Counter()  # of breakers that are gone
+        self._moves: Counter[tuple[str, str]] = Counter()
+        self._sweep_at = 16
 
-    def absorb(self, results: dict[str, int]) -> None:
+    def join(self, breaker: Breaker, states: States) -> None:
         with _lock:
-            self.results.update(results)
+            self._accounts.append((ref(breaker), states))
+            if len(self._accounts) >= self._sweep_at:
+                self._living()
+                self._sweep_at = 2 * len(self._accounts) + 16
 
-    def moved(self, old: str, new: str) -> None:
+    def breakers(self) -> list[Breaker]:
         with _lock:
-            self.transitions[old, new] += 1
+            return self._living()
 
-    def totals(self) -> dict[str, int]:
-        found = Counter(self.results)
-        for breaker in list(self.breakers):
-            found.update(breaker.totals)
-        return dict(found)
+    def totals(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+        """Calls by result, and transitions by (from, to)."""
+        with _lock:
+            living = self._living()
+            results, moves = Counter(self._results), Counter(self._moves)
+        for breaker in living:
+            results.update(breaker.totals)
+            moves.update(breaker.transitions)
+        return results, moves
+
+    def _living(self) -> list[Breaker]:
+        """The breakers that are still there; what the others had counted is added up."""
+        accounts, living = [], []
+        for account in self._accounts:
+            breaker = account[0]()
+            if breaker is None:
+                self._results.update(account[1].results())
+                self._moves.update(account[1].moves)
+            else:
+                accounts.append(account)
+                living.append(breaker)
+        self._accounts = accounts
+        return living
 
 
 def ledger_of(name: str) -> Ledger:
@@ -45,10 +72,11 @@ def ledger_of(name: str) -> Ledger:
         found = _ledgers.get(name)
         if found is None:
             found = _ledgers[name] = Ledger(name)
+            _remembered.append(found)
         return found
 
 
 def ledgers() -> list[Ledger]:
-    """Every ledger with a living breaker, by name."""
+    """Every ledger, by name."""
     with _lock:
         return sorted(_ledgers.values(), key=lambda ledger: ledger.name)

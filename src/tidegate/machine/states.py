@@ -1,23 +1,24 @@
 """The three states of a breaker and what moves it between them: no lock, no clock, `now` is handed in.
 
 Time alone never acts: what it has decided is carried out when somebody asks (`advance`), as of the moment at which it
-was decided, so an idle breaker tells the truth too.
+was decided, so an idle breaker tells the truth too, and asking changes nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from tidegate.core.duration import seconds
 from tidegate.machine.epoch import NO_COUNTS, SHUT, Counts, Epoch
+from tidegate.machine.totals import Totals
 from tidegate.machine.trip import BreakerPolicy
 
 CLOSED, HALF_OPEN, OPEN = "closed", "half-open", "open"
 
 # An abandoned permit must not keep epochs that are over for ever.
-_MOST_RETIRED = 64
+_MOST_ELDERS = 64
 
 
 class Probe:
@@ -41,11 +42,11 @@ class States:
     """Whoever owns it holds a lock around every method; the hot path reads `epoch` and `until` without one."""
 
     __slots__ = (
-        "_buckets", "_failed", "_folded", "_half", "_last_run", "_offset", "_probes", "_retired",
-        "changes", "epoch", "forced", "generation", "policy", "shown", "since", "state", "until",
+        "_buckets", "_elders", "_half", "_last_run", "_offset", "_probes",
+        "changes", "epoch", "forced", "generation", "moves", "policy", "shown", "since", "state", "totals", "until",
     )  # fmt: skip
 
-    def __init__(self, policy: BreakerPolicy, now: float, offset: Callable[[float], float]) -> None:
+    def __init__(self, policy: BreakerPolicy, now: float, offset: Callable[[], float]) -> None:
         self.policy = policy
         self.state = CLOSED
         self.since = now
@@ -55,13 +56,14 @@ class States:
         self.generation = 0
         self.epoch = Epoch(now + policy.slice)
         self.changes: deque[tuple[str, str]] = deque()  # transitions that nobody was told of yet
+        self.moves: Counter[tuple[str, str]] = Counter()
+        self.totals = Totals()
         self._offset = offset  # from this clock to the one that people read
         self._buckets: deque[Epoch] = deque()  # of the sliding window, without the current one
+        self._elders: list[Epoch] = []  # earlier epochs of this closed state with calls still out
         self._half = Epoch(math.inf)
         self._probes: list[Probe] = []
         self._last_run = 0
-        self._retired: list[tuple[Epoch, int, int]] = []
-        self._folded = self._failed = 0  # successes and failures of epochs that are over
 
     # -- going through -------------------------------------------------------------------------------------------
 
@@ -78,45 +80,62 @@ class States:
         self._probes.append(probe)
         return probe
 
+    def fail(self, epoch: Epoch) -> None:
+        """Counts a failure where its call began; the run of the closed state knows no intervals."""
+        if epoch is self.epoch:
+            self._settle_run()
+        elif epoch in self._elders:
+            self._settle_run()
+            self.epoch.hand(self.epoch.in_a_row + 1)
+        epoch.fail()
+
     def weigh(self, epoch: Epoch, now: float) -> Counts | None:
         """Trips if the failure just counted in *epoch* is one too many; the counts, if the user's rule must say so."""
-        self.advance(now)
-        if not self.speaks_of_now(epoch):
+        if self.state != CLOSED or self.forced:
+            return None
+        ours = epoch is self.epoch or epoch in self._elders
+        if self.policy.window is not None:
+            self.advance(now)
+        if ours and self.policy.too_long(self.run):
+            self.open(now)
+            return None
+        if not self.speaks_of_now(epoch, now):
             return None
         counts = self.counts
         if self.policy.trip is not None:
             return counts
-        if self.policy.due(counts, self.epoch.in_a_row):
+        if self.policy.due(counts):
             self.open(now)
         return None
 
-    def speaks_of_now(self, epoch: Epoch) -> bool:
-        """Whether a result in *epoch* still says something about the present."""
-        return self.state == CLOSED and not self.forced and (epoch is self.epoch or epoch in self._buckets)
+    def speaks_of_now(self, epoch: Epoch, now: float) -> bool:
+        """Whether a result in *epoch* belongs to the present counts."""
+        if self.state != CLOSED or self.forced:
+            return False
+        return (epoch is self.epoch and now < epoch.ends) or epoch in self._buckets
 
     def probe_ok(self, probe: Probe, now: float) -> None:
-        if not self._take_back(probe):
-            self._folded += not probe.expired  # late: it still was a success for whoever counts calls
+        if not self._take_back(probe, now):
+            self.totals.successes += not probe.expired  # late: it still was a success for whoever counts calls
             return
+        self.totals.successes += 1
         self._half.ok()
         if self._half.successes >= self.policy.max_requests:
             self.close(now)
 
     def probe_failed(self, probe: Probe, now: float) -> None:
-        current = self._take_back(probe)
-        self._failed += not probe.expired
+        current = self._take_back(probe, now)
+        self.totals.failures += not probe.expired
         if current:
             self.open(now)
 
-    def exclude(self, ticket: Ticket) -> None:
-        """The call proves nothing: its request and its half-open place are given back."""
-        if isinstance(ticket, Epoch):
-            ticket.excluded += 1
-        elif self._take_back(ticket):
+    def probe_excluded(self, probe: Probe, now: float) -> None:
+        if self._take_back(probe, now):
             self._half.excluded += 1
 
-    def _take_back(self, probe: Probe) -> bool:
+    def _take_back(self, probe: Probe, now: float) -> bool:
         """Whether the permit belongs to the present half-open state; it is free again."""
+        self.advance(now)
         if probe not in self._probes:
             return False
         self._probes.remove(probe)
@@ -139,17 +158,20 @@ class States:
             late = self.first_deadline
             if late > now:
                 return
-            self._failed += 1
+            for probe in self._probes:
+                if probe.deadline <= late:
+                    probe.expired = True
+                    self.totals.failures += 1
             self.open(late)
 
     def open(self, now: float, until: float | None = None) -> None:
         """Open for the usual time, or forced open until a given one."""
         if self.state == CLOSED:
-            self._last_run = self.epoch.in_a_row
+            self._last_run = self.run
         self.until = now + self.policy.open_for if until is None else until
-        offset = self._offset(now)
-        self.shown = (now + offset, self.until + offset)
         self._move(OPEN, now, SHUT, forced=until is not None)
+        offset = self._offset()
+        self.shown = (self.since + offset, self.until + offset)
 
     def half_open(self, now: float) -> None:
         self.until = -math.inf
@@ -160,37 +182,40 @@ class States:
         self.until = -math.inf
         self._move(CLOSED, now, Epoch(now + self.policy.slice if until is None else until), forced=until is not None)
 
-    def forget_run(self) -> None:
-        self._last_run = 0
-
     def _roll(self, now: float) -> None:
         """The next interval, or the next bucket of the window."""
-        self.forced = False
-        over = self.epoch
+        if self.forced:
+            self.close(now)  # what happened while it was forced proves nothing
+            return
+        over, run = self.epoch, self.run
+        self._elders = [epoch for epoch in (*self._elders, over) if epoch.outstanding > 0][-_MOST_ELDERS:]
+        for epoch in (over, *self._elders):
+            epoch.alone = False
+            epoch.seen = epoch.left()
         if self.policy.window is None:
-            self._retire(over)
+            self.totals.retire(over)
             self.generation += 1
         else:
             self._buckets.append(over)
             oldest = now - seconds(self.policy.window) + self.policy.slice
             while self._buckets and self._buckets[0].ends <= oldest:
-                self._retire(self._buckets.popleft())
-        self.epoch = Epoch(now + self.policy.slice, over.in_a_row)
+                self.totals.retire(self._buckets.popleft())
+        self.epoch = Epoch(now + self.policy.slice, run, alone=not self._elders)
 
     def _move(self, state: str, now: float, epoch: Epoch, *, forced: bool = False) -> None:
-        for probe in self._probes:
-            probe.expired = probe.deadline <= now
         self._probes.clear()
-        self._folded += self._half.successes
         self._half = Epoch(math.inf)
         for over in (*self._buckets, self.epoch):
-            self._retire(over)
+            if over is not SHUT:
+                self.totals.retire(over)
         self._buckets.clear()
+        self._elders.clear()
         self.epoch = epoch
         self.forced = forced
         self.generation += 1
         if state != self.state:
             self.since = now
+            self.moves[self.state, state] += 1
             self.changes.append((self.state, state))
             self.state = state
 
@@ -205,47 +230,45 @@ class States:
             return self._half.counts
         if not self._buckets:
             return self.epoch.counts
-        every = (*self._buckets, self.epoch)
+        every = [epoch.counts for epoch in (*self._buckets, self.epoch)]
+        failures = sum(each.failures for each in every)
+        good = 0
+        for each in reversed(every):
+            good += each.consecutive_successes
+            if each.failures:
+                break
         return Counts(
-            sum(epoch.requests for epoch in every),
-            sum(epoch.successes for epoch in every),
-            sum(epoch.failures for epoch in every),
-            self.epoch.counts.consecutive_successes,
-            self.epoch.in_a_row,
+            sum(each.requests for each in every),
+            sum(each.successes for each in every),
+            failures,
+            good,
+            min(self.run, failures),
         )
 
     @property
     def run(self) -> int:
         """Failures in a row; while not closed, those that opened it."""
-        return self.epoch.in_a_row if self.state == CLOSED else self._last_run
+        if self.state != CLOSED:
+            return self._last_run
+        self._settle_run()
+        return self.epoch.in_a_row
+
+    def _settle_run(self) -> None:
+        """A success that came late, of a call from an earlier epoch, ends the run as any other does."""
+        came = False
+        for elder in self._elders:
+            left = elder.left()
+            came = came or left != elder.seen
+            elder.seen = left
+        if came:
+            self.epoch.hand(0)
 
     @property
     def first_deadline(self) -> float:
         """When the first of the half-open permits expires."""
         return min((probe.deadline for probe in self._probes), default=math.inf)
 
-    @property
-    def totals(self) -> tuple[int, int]:
-        """Successes and failures of all time."""
-        self._fold()
-        live = [epoch for epoch in (*self._buckets, self.epoch, self._half) if epoch is not SHUT]
-        return (
-            self._folded + sum(epoch.successes for epoch in live),
-            self._failed + sum(epoch.failures for epoch in live),
-        )
-
-    def _retire(self, epoch: Epoch) -> None:
-        if epoch is not SHUT:
-            self._retired.append((epoch, 0, 0))
-        self._fold()
-
-    def _fold(self) -> None:
-        """Adds what retired epochs have seen; one with calls still out is kept, so that their results are not lost."""
-        kept = []
-        for epoch, good, bad in self._retired:
-            now_good, now_bad = epoch.successes, epoch.failures
-            self._folded += now_good - good
-            self._failed += now_bad - bad
-            if epoch.outstanding > 0:
-                kept.append((epoch, now_good, now_bad))
-        self._retired = kept[-_MOST_RETIRED:]
+    def results(self) -> dict[str, int]:
+        """Calls by result, of all time."""
+        live = [epoch for epoch in (*self._buckets, self.epoch) if epoch is not SHUT]
+        return self.totals.results(live)

@@ -50,7 +50,7 @@ class BreakerPolicy:
                 object.__setattr__(self, field, seconds(given, field=field, least=least))
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
-                raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called")
+                raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called; give a function, or None")
 
     @property
     def open_for(self) -> float:
@@ -70,10 +70,12 @@ class BreakerPolicy:
         least = int(self.failure_ratio * self.min_requests)
         return least if least / self.min_requests >= self.failure_ratio else least + 1
 
-    def due(self, counts: Counts, run: int) -> bool:
+    def too_long(self, run: int) -> bool:
+        """Whether so many failures in a row trip the breaker."""
+        return self.consecutive is not None and run >= self.consecutive
+
+    def due(self, counts: Counts) -> bool:
         """Whether these counts trip the breaker."""
-        if self.consecutive is not None and run >= self.consecutive:
-            return True
         return counts.requests >= self.min_requests and counts.failure_ratio >= self.failure_ratio
 
     def judge(self, error: BaseException) -> bool | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from tidegate.machine.breaker import CLOSED, HALF_OPEN, OPEN
-from tidegate.machine.ledger import Ledger, ledgers
+from tidegate.machine.ledger import ledgers
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -40,18 +40,16 @@ class BreakerCollector:
             "circuit_breaker_state_transitions", "Changes of state", labels=["name", "from_state", "to_state"]
         )
         for ledger in ledgers():
-            state.add_metric([ledger.name], _worst(ledger))
-            run.add_metric([ledger.name], max((breaker.run for breaker in ledger.breakers), default=0))
-            totals = ledger.totals()
+            breakers = ledger.breakers()
+            if breakers:  # what is gone has no state, but its counters stay
+                state.add_metric([ledger.name], max(_STATE[breaker.state] for breaker in breakers))
+                run.add_metric([ledger.name], max(breaker.run for breaker in breakers))
+            results, transitions = ledger.totals()
             for result in _RESULTS:
-                requests.add_metric([ledger.name, result], totals.get(result, 0))
+                requests.add_metric([ledger.name, result], results[result])
             for old, new in _MOVES:
-                moves.add_metric([ledger.name, old, new], ledger.transitions[old, new])
+                moves.add_metric([ledger.name, old, new], transitions[old, new])
         yield from (state, run, requests, moves)
-
-
-def _worst(ledger: Ledger) -> int:
-    return max((_STATE[breaker.state] for breaker in list(ledger.breakers)), default=0)
 
 
 _registered: WeakSet[CollectorRegistry] = WeakSet()

@@ -1,0 +1,36 @@
+"""Between the clock that a breaker measures with and the times that people read and give."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from tidegate.core.duration import seconds
+
+Time = Callable[[], float]
+
+_A_DATE = 1e9
+_TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', or a timedelta"
+
+
+def offset_of(clock: Time, wall: Time | None) -> Time:
+    """What to add to the clock's time to get the one that people read."""
+    # The monotonic clock means nothing to people; one that was handed in alone is what its owner reads.
+    shown = time.time if wall is None and clock is time.monotonic else wall
+    return (lambda: 0.0) if shown is None else (lambda: shown() - clock())
+
+
+def moment(until: object, now: float, offset: Time) -> float:
+    """The time on the breaker's clock that *until* means; raises when it is not ahead of *now*."""
+    if isinstance(until, (str, timedelta)):
+        end = now + seconds(until, field="until")
+    elif isinstance(until, (int, float)) and not isinstance(until, bool):
+        # A monotonic clock does not reach the year 2001: such a number is a date.
+        end = until - offset() if until > _A_DATE and now < _A_DATE else float(until)
+    else:
+        raise TypeError(f"until: {until!r} is no time; give {_TIMES}")
+    if not math.isfinite(end) or end <= now:
+        raise ValueError(f"until: {until!r} is not ahead of now ({now:g}); give {_TIMES}")
+    return end
