@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from http import HTTPStatus
 
 from tidegate.core.checks import share as checked_share
 from tidegate.core.duration import Duration, brief, seconds
@@ -54,11 +53,11 @@ class Trouble:
 
     @property
     def label(self) -> str:
-        """As people read it, without when: "30 % answer 500"."""
-        how = {Ill.DOWN: "down", Ill.HANG: "hanging"}.get(self.ill) or f"answering {self.status}{_phrase(self.status)}"
+        """As people read it, without when: "down", "30% answering 500"."""
+        how = {Ill.DOWN: "down", Ill.HANG: "hanging"}.get(self.ill) or f"answering {self.status}"
         if self.share < 1:
-            how = f"{self.share:.0%} of calls fail" if self.ill is not Ill.STATUS else f"{self.share:.0%} {how}"
-        return how if self.retry_after is None else f"{how}, Retry-After {brief(self.retry_after)}"
+            how = f"{self.share:.0%} {how}"
+        return how if self.retry_after is None else f"{how} with Retry-After {brief(self.retry_after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Outage:
 
     @property
     def label(self) -> str:
-        return "; ".join(f"{brief(each.end - each.start)} {each.label}" for each in self.troubles) or "no outage"
+        return ", then ".join(f"{brief(each.end - each.start)} {each.label}" for each in self.troubles) or "no outage"
 
     def trouble(self, at: float, roll: float) -> Trouble | None:
         """What goes wrong with a call at *at*; *roll* in [0, 1) decides where only a share of the calls fails."""
@@ -135,10 +134,3 @@ def _share(text: str) -> float:
     if not 0 < found <= 1:
         raise ValueError(f"outage: {text}% is no share; give a number above 0% and up to 100%")
     return found
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f" ({HTTPStatus(status).phrase})"
-    except ValueError:
-        return ""

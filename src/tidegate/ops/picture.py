@@ -1,0 +1,180 @@
+"""The timeline of a simulation as SVG: the outage, why calls were held, and each call with and without gates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from tidegate.core.duration import brief
+from tidegate.ops import drawing
+from tidegate.ops.calls import Calls
+from tidegate.ops.report import outcome, played, summary
+from tidegate.ops.simulate import Simulation
+from tidegate.ops.spans import Shut, Span
+
+_WIDTH, _LEFT, _RIGHT, _TOP = 960, 172, 28, 150
+_ROW, _LANE, _HALF = 24, 62, 24
+_COLUMN = 7.0  # pixels that one column of marks takes at least
+_MOST_STACKED = 4  # more marks than this in one column become a bar
+_STEPS = (
+    1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 604800, 2592000,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Seconds to pixels."""
+
+    lasts: float
+    every: float
+
+    def x(self, at: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(at / self.lasts, 1.0)
+
+    @property
+    def column(self) -> float:
+        """Seconds that one column of marks stands for: whole ticks, or the columns would differ in height by chance."""
+        tick = self.x(self.every) - self.x(0)
+        return self.every * math.ceil(_COLUMN / tick)
+
+
+def picture(result: Simulation, title: str) -> str:
+    """A whole SVG document."""
+    scale = _Scale(result.plan.lasts, result.plan.every)
+    rows = [why for why in Shut if any(span.why is why for span in result.spans)]
+    lanes = [
+        ("Tidegate", result.calls),
+        ("a plain loop", result.plain.calls),
+        ("a loop of 3 tries", result.stubborn.calls),
+    ]
+    gates_end = _TOP + _ROW * (len(rows) + bool(result.told)) + (14 if rows or result.told else 0)
+    axis = gates_end + _LANE * len(lanes) + 6
+    shapes = [
+        drawing.text(24, 36, title, kind="strong", size=20),
+        drawing.text(24, 60, played(result), size=14),
+        drawing.text(24, 82, outcome(result), size=14),
+        *_bands(result, scale, axis),
+        *_grid(scale, axis),
+    ]
+    for number, why in enumerate(rows):
+        shapes += _gate(why, [span for span in result.spans if span.why is why], scale, _TOP + number * _ROW)
+    if result.told:
+        shapes += _notices(result, scale, _TOP + len(rows) * _ROW)
+    tallest = max(_tallest(calls, scale) for _, calls in lanes)
+    for number, (label, calls) in enumerate(lanes):
+        shapes += _lane(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
+    shapes += _legend(axis + 62, tallest, told=bool(result.told))
+    return drawing.page(_WIDTH, int(axis + 84), title, summary(result), shapes)
+
+
+def _bands(result: Simulation, scale: _Scale, axis: float) -> list[str]:
+    found: list[str] = []
+    taken = 0.0
+    for each in result.plan.outage.troubles:
+        left, right = scale.x(each.start), scale.x(each.end)
+        if each.start >= result.plan.lasts:
+            continue
+        found.append(drawing.box("band", left, _TOP - 12, max(right - left, 1.5), axis - _TOP + 12, each.label))
+        found += [drawing.line("band-edge", x, _TOP - 12, x, axis) for x in (left, right)]
+        wide = 7.5 * len(each.label)
+        x = min(left, _WIDTH - _RIGHT - wide)
+        y = _TOP - 18 if x > taken else _TOP - 33  # one that would run into the label before it stands above it
+        taken = x + wide if x > taken else taken
+        found.append(drawing.text(x, y, each.label, kind="band-word", size=12))
+    return found
+
+
+def _grid(scale: _Scale, axis: float) -> list[str]:
+    step = next((step for step in _STEPS if scale.lasts / step <= 12), _STEPS[-1])
+    found = [drawing.line("mid", _LEFT, axis, _WIDTH - _RIGHT, axis)]
+    for number in range(int(scale.lasts / step) + 1):
+        x = scale.x(number * step)
+        found.append(drawing.line("line", x, _TOP - 6, x, axis + 5))
+        found.append(drawing.text(x, axis + 20, brief(number * step) if number else "0", size=12, anchor="middle"))
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    return [*found, drawing.text(middle, axis + 40, "time since the start", size=12, anchor="middle")]
+
+
+def _gate(why: Shut, spans: list[Span], scale: _Scale, top: float) -> list[str]:
+    found = [drawing.text(_LEFT - 14, top + 14, str(why), kind="strong", size=12, anchor="end")]
+    found.append(drawing.line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
+    start, end = spans[0].start, spans[0].end
+    for span in [*spans[1:], Span(float("inf"), float("inf"), why)]:
+        if scale.x(span.start) - scale.x(end) < 0.8 and span.start < float("inf"):
+            end = span.end  # closer than the eye can tell
+            continue
+        left, tip = scale.x(start), f"{why}: {brief(start)} to {brief(end)}"
+        width = max(scale.x(end) - left, 1.5)
+        found.append(drawing.box(why.replace(" ", "-"), left, top + 2, width, 16, tip, round_by=2))
+        start, end = span.start, span.end
+    return found
+
+
+def _notices(result: Simulation, scale: _Scale, top: float) -> list[str]:
+    found = [drawing.text(_LEFT - 14, top + 14, "notices", kind="strong", size=12, anchor="end")]
+    found.append(drawing.line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
+    for told in result.told:
+        tip = f"{brief(told.at)}: {told.title}. {told.message}"
+        found.append(drawing.diamond("notice", scale.x(told.at), top + 10, tip))
+    return found
+
+
+def _columns(calls: Calls, scale: _Scale) -> Counter[tuple[int, bool]]:
+    width = scale.column
+    return Counter((int(call.at / width + 1e-9), call.ok) for call in calls)
+
+
+def _tallest(calls: Calls, scale: _Scale) -> int:
+    return max(_columns(calls, scale).values(), default=0)
+
+
+def _lane(label: str, calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+    counted = f"{len(calls):,} calls, {calls.failures:,} failed"
+    marks = _heaps(calls, scale, middle, tallest) if tallest > _MOST_STACKED else _marks(calls, scale, middle)
+    return [
+        drawing.text(_LEFT - 14, middle - 3, label, kind="strong", size=13, anchor="end"),
+        drawing.text(_LEFT - 14, middle + 14, counted, size=11, anchor="end"),
+        drawing.line("mid", _LEFT, middle, _WIDTH - _RIGHT, middle),
+        *marks,
+    ]
+
+
+def _marks(calls: Calls, scale: _Scale, middle: float) -> list[str]:
+    """One mark per call: a dot above the line where it went well, a cross below where it failed."""
+    width = scale.column
+    stacked: Counter[tuple[int, bool]] = Counter()
+    good: list[tuple[float, float]] = []
+    bad: list[tuple[float, float]] = []
+    for call in calls:
+        x = scale.x(call.at)
+        column = (int(call.at / width + 1e-9), call.ok)
+        away = 7 + 6.5 * stacked[column]
+        stacked[column] += 1
+        (good if call.ok else bad).append((x, middle - away if call.ok else middle + away))
+    return [drawing.dots(good), drawing.crosses(bad)]
+
+
+def _heaps(calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+    """Too many to tell apart: bars above and below the line, as high as there are calls in that column."""
+    good: list[tuple[float, float, float]] = []
+    bad: list[tuple[float, float, float]] = []
+    for (column, ok), count in sorted(_columns(calls, scale).items()):
+        height = max(1.0, (_HALF - 1) * count / tallest)
+        x = scale.x(column * scale.column)
+        (good if ok else bad).append((x, middle - 1 - height if ok else middle + 1, height))
+    width = scale.x(scale.column) - _LEFT - 1
+    return [drawing.bars("ok", good, width), drawing.bars("bad", bad, width)]
+
+
+def _legend(y: float, tallest: int, *, told: bool) -> list[str]:
+    dense = tallest > _MOST_STACKED
+    words = ("calls that went well", "calls that failed", "the outage", "a person was told")
+    starts = (_LEFT, _LEFT + 170, _LEFT + 320, _LEFT + 430)
+    found = [
+        drawing.text(x + 16, y + 4, word, size=12) for x, word in list(zip(starts, words, strict=True))[: 3 + told]
+    ]
+    found.append(drawing.bars("ok", [(starts[0], y - 5, 10)], 6) if dense else drawing.dots([(starts[0] + 4, y)]))
+    found.append(drawing.bars("bad", [(starts[1], y - 5, 10)], 6) if dense else drawing.crosses([(starts[1] + 4, y)]))
+    found.append(drawing.box("band", starts[2] - 4, y - 6, 14, 12))
+    return [*found, drawing.diamond("notice", starts[3] + 4, y, "a notice")] if told else found
