@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC
 
-_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
 _MOST = 64  # characters: nothing legal is longer
 
 
@@ -17,8 +17,8 @@ def retry_after(
     A date is measured against the answer's own *date*, else against *now* (UNIX time), else it is ignored: our clock
     and theirs may differ by hours.
     """
-    if milliseconds is not None and (found := _number(milliseconds)) is not None:
-        return found / 1000 or None
+    if milliseconds is not None and (found := _number(milliseconds)):
+        return found / 1000
     if value is None:
         return None
     if (found := _number(value)) is not None:
@@ -32,7 +32,7 @@ def retry_after(
 
 def http_date(text: str | None) -> float | None:
     """UNIX time of one of the three legal forms of a date; one without a zone is UTC."""
-    if text is None or len(text) > _MOST:
+    if text is None or len(text) > _MOST or not text.isascii():  # int() takes the digits of any script
         return None
     from email.utils import parsedate_to_datetime  # 12 ms to import, for a header that few send
 
@@ -45,4 +45,4 @@ def http_date(text: str | None) -> float | None:
 
 def _number(text: str) -> float | None:
     text = text.strip() if len(text) <= _MOST else ""
-    return float(text) if _NUMBER.fullmatch(text) else None
+    return float(text) if re.fullmatch(_NUMBER, text) else None
