@@ -94,6 +94,38 @@ class TooManyRequests(Held):
         return "breaker half-open, all permits taken"
 
 
+class LeaseLost(TidegateError):
+    """The lease of a job is gone: it ran out, was taken over, or the job was ended by a person."""
+
+    def __init__(self, job: int, fence: int) -> None:
+        super().__init__(job, fence)
+        self.job = job
+        self.fence = fence
+
+    def __str__(self) -> str:
+        return f"the lease of job {self.job} (fence {self.fence}) is lost"
+
+
+class StoreError(TidegateError):
+    """The database refused, or is not what it should be."""
+
+
+class StoreBusy(StoreError):
+    """Locked or unreachable for the moment; nothing was written, or nobody knows."""
+
+
+class StoreFull(StoreError):
+    """No room left on the disk of the database; nothing was written."""
+
+
+class UniqueTaken(StoreError):
+    """Another row holds what must be unique."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was made by a newer version."""
+
+
 def _rounded(wait: float) -> str:
     """*wait* in its usual unit, rounded up: who comes back then is not too early."""
     for most, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (259_200, 3600, "h")):
