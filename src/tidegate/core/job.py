@@ -1,0 +1,195 @@
+"""Durable work, as values: what is asked for, what is held under a lease, and how an attempt ended."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+DEFAULT_ATTEMPTS = 10
+
+
+class JobState(StrEnum):
+    """The life of a job, as users see it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class Stage(StrEnum):
+    """The same, as the database keeps it: a queued job waits for a parent, for a time, or for nothing."""
+
+    BLOCKED = "blocked"
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def state(self) -> JobState:
+        return JobState.QUEUED if self in (Stage.BLOCKED, Stage.WAITING, Stage.READY) else JobState(self.value)
+
+
+# The bits of `unique_while` in the schema.
+_BITS = {
+    JobState.QUEUED: 1,
+    JobState.RUNNING: 2,
+    JobState.DONE: 4,
+    JobState.FAILED: 8,
+    JobState.CANCELLED: 16,
+}
+
+
+def while_mask(states: AbstractSet[str]) -> int:
+    """The states in which a unique is held, as the schema keeps them; ValueError for a word that is no state."""
+    if not states:
+        raise ValueError("while_: give at least one state")
+    try:
+        return sum(_BITS[JobState(state)] for state in states)
+    except ValueError:
+        allowed = ", ".join(JobState)
+        raise ValueError(f"while_: {sorted(states)!r} is not allowed; give some of: {allowed}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that is asked for."""
+
+    queue: str
+    kind: str
+    args: str  # JSON
+    target: str = ""
+    lane: str = ""
+    priority: int = 0
+    due_at: float | None = None
+    expires_at: float | None = None
+    most_attempts: int = DEFAULT_ATTEMPTS
+    unique_key: str | None = None
+    unique_while: int = 0
+    parents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job under a lease. The order of the fields is that of the claim's columns."""
+
+    id: int
+    queue: str
+    kind: str
+    target: str
+    lane: str
+    priority: int
+    attempt: int
+    most_attempts: int
+    deaths: int
+    fence: int
+    lease_until: float
+    claimed_at: float
+    args: str
+    saved: str | None
+    parents_open: int
+    children: int
+    created_at: float
+    expires_at: float | None
+    last_code: str | None
+
+
+class Ending(StrEnum):
+    """How an attempt ended, as its event says."""
+
+    DONE = "done"
+    AGAIN = "again"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    GIVEN_BACK = "given_back"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What is to be written when an attempt ends, under its lease."""
+
+    job: Claimed
+    ending: Ending
+    stage: Stage
+    wait: float | None = None  # seconds until it may be claimed again
+    refund: bool = False  # nothing was sent: the attempt is given back
+    result: str | None = None  # JSON
+    code: str | None = None
+    status: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands. The order of the fields is that of the columns."""
+
+    id: int
+    queue: str
+    kind: str
+    target: str
+    lane: str
+    stage: str
+    priority: int
+    created_at: float
+    due_at: float
+    expires_at: float | None
+    args: str
+    attempt: int
+    most_attempts: int
+    deaths: int
+    fence: int
+    lease_by: str | None
+    lease_until: float | None
+    claimed_at: float | None
+    stop_asked: int
+    saved: str | None
+    result: str | None
+    error_code: str | None
+    error_message: str | None
+    last_code: str | None
+    last_status: int | None
+    last_message: str | None
+    last_at: float | None
+    finished_at: float | None
+    unique_key: str | None
+    unique_while: int
+    parents_open: int
+    children: int
+    manual_retries: int
+
+    @property
+    def state(self) -> JobState:
+        return Stage(self.stage).state
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """One thing that happened to a job."""
+
+    kind: str
+    at: float
+    attempt: int
+    fence: int
+    code: str | None = None
+    status: int | None = None
+    message: str | None = None
+    actor: str | None = None
+    duration: float | None = None  # seconds, of an attempt
+
+    def as_json(self) -> dict[str, Any]:
+        ms = None if self.duration is None else round(self.duration * 1000)
+        return {
+            "kind": self.kind, "at": self.at, "attempt": self.attempt, "fence": self.fence, "code": self.code,
+            "status": self.status, "message": self.message, "actor": self.actor, "duration_ms": ms,
+        }  # fmt: skip

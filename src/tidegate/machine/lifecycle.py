@@ -1,0 +1,105 @@
+"""How an attempt ends: what the handler said, what its kind allows, and so what is written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.core.backoff import Backoff
+from tidegate.core.duration import Duration, seconds
+from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.job import DEFAULT_ATTEMPTS, Claimed, Ending, Outcome, Stage
+
+# Retry-After is believed up to this.
+MOST_ASKED = 3600.0
+
+
+class Again(Exception):
+    """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back."""
+
+    def __init__(self, delay: Duration = 0, *, keep_attempt: bool = False, code: str | None = None) -> None:
+        self.delay = seconds(delay, field="delay")
+        self.keep_attempt = keep_attempt
+        self.code = code
+        super().__init__(f"again in {self.delay:g} s")
+
+
+class Fail(Exception):
+    """Raised by a handler: this job can never succeed."""
+
+    def __init__(self, code: str, message: str = "", *, status: int | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.status = status
+        super().__init__(message or code)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Returned by a handler: its result, and statements of the application for the settle's own transaction."""
+
+    result: Any = None
+    writes: tuple[Any, ...] | list[Any] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindPolicy:
+    """What a kind of job allows."""
+
+    attempts: int = DEFAULT_ATTEMPTS
+    per_code: Mapping[str, int] = field(default_factory=dict)
+    backoff: Backoff = field(default_factory=lambda: Backoff(5, cap=3600, jitter=0.25))
+    most_asked: float = MOST_ASKED
+
+    def allows(self, attempt: int, code: str) -> bool:
+        """Whether there may be another attempt after this one."""
+        return attempt < min(self.attempts, self.per_code.get(code, self.attempts))
+
+
+def done(job: Claimed, result: str | None) -> Outcome:
+    return Outcome(job=job, ending=Ending.DONE, stage=Stage.DONE, result=result)
+
+
+def stopped(job: Claimed) -> Outcome:
+    """A person cancelled it while it ran."""
+    return Outcome(job=job, ending=Ending.CANCELLED, stage=Stage.CANCELLED)
+
+
+def given_back(job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None) -> Outcome:
+    """Not finished by this worker: ready for another one, with its attempt back when nothing was sent."""
+    stage = Stage.WAITING if wait else Stage.READY
+    return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
+
+
+def again(job: Claimed, wish: Again) -> Outcome:
+    stage = Stage.WAITING if wish.delay else Stage.READY
+    return Outcome(
+        job=job, ending=Ending.AGAIN, stage=stage, wait=wish.delay or None, refund=wish.keep_attempt, code=wish.code
+    )
+
+
+def failed(job: Claimed, code: str, message: str, status: int | None = None) -> Outcome:
+    return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, code=code, message=message or code, status=status)
+
+
+def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> Outcome:
+    """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut."""
+    status = fault.status or None
+    if fault.reason is Reason.CANCELLED:
+        return given_back(job, unsent=False)
+    if fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
+        # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
+        return given_back(job, unsent=True, code=fault.code)
+    if fault.fatal or not policy.allows(job.attempt, fault.code):
+        return failed(job, fault.code, fault.message, status)
+    wait = max(policy.backoff.delay(job.attempt - 1, roll), min(fault.retry_after or 0.0, policy.most_asked))
+    return Outcome(
+        job=job,
+        ending=Ending.AGAIN,
+        stage=Stage.WAITING,
+        wait=wait,
+        code=fault.code,
+        status=status,
+        message=fault.message,
+    )

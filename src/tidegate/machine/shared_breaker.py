@@ -1,0 +1,125 @@
+"""A breaker whose state is a row, so that all workers of all hosts agree. Pure: a row and what happened in, a row out.
+
+The numbers and the meaning are those of `Breaker`; counting happens when a batch of attempts is settled. How many calls
+are under way is read off the running jobs, never kept in a counter that a crash could leave wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.machine.epoch import Counts
+from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
+from tidegate.machine.trip import BreakerPolicy
+
+UNLIMITED = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerRow:
+    """The breaker of one target, as the store keeps it."""
+
+    state: str = CLOSED
+    generation: int = 0
+    since: float = 0.0
+    until: float | None = None  # open without an end: a probe ends it
+    closed_at: float | None = None
+    buckets: tuple[tuple[float, int, int], ...] = ()  # began, requests, failures
+    run: int = 0  # failures in a row
+    good: int = 0  # successes while half-open
+
+    def dumped(self) -> str:
+        return json.dumps({"buckets": self.buckets, "run": self.run, "good": self.good})
+
+    @classmethod
+    def loaded(
+        cls, state: str, generation: int, since: float, until: float | None, closed_at: float | None, counts: str
+    ) -> BreakerRow:
+        kept = json.loads(counts)
+        buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
+        return cls(
+            state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
+            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)),
+        )  # fmt: skip
+
+
+def advanced(row: BreakerRow, now: float) -> BreakerRow:
+    """The row after what time alone has decided."""
+    if row.state == OPEN and row.until is not None and now >= row.until:
+        return half_opened(row, now)
+    return row
+
+
+def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
+    """How many calls may be let through at this moment."""
+    if row.state == OPEN:
+        return 0
+    if row.state == HALF_OPEN:
+        return max(0, policy.max_requests - row.good - under_way)
+    return UNLIMITED
+
+
+def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float) -> BreakerRow:
+    """The row after results, each with the generation that let its call through; an older one changes nothing."""
+    for ok, generation in results:
+        if generation == row.generation:
+            row = _one(row, policy, now, ok=ok)
+    return row
+
+
+def opened(row: BreakerRow, now: float, until: float | None) -> BreakerRow:
+    return BreakerRow(
+        state=OPEN, generation=row.generation + 1, since=now, until=until, closed_at=row.closed_at, run=row.run
+    )
+
+
+def half_opened(row: BreakerRow, now: float) -> BreakerRow:
+    return BreakerRow(state=HALF_OPEN, generation=row.generation + 1, since=now, closed_at=row.closed_at, run=row.run)
+
+
+def closed(row: BreakerRow, now: float) -> BreakerRow:
+    return BreakerRow(state=CLOSED, generation=row.generation + 1, since=now, closed_at=now)
+
+
+def counts(row: BreakerRow) -> Counts:
+    requests, failures = sum(n for _, n, _ in row.buckets), sum(bad for _, _, bad in row.buckets)
+    return Counts(requests, requests - failures, failures, 0, row.run)
+
+
+def _one(row: BreakerRow, policy: BreakerPolicy, now: float, *, ok: bool) -> BreakerRow:
+    if row.state == HALF_OPEN:
+        if not ok:
+            return _tripped(replace(row, run=row.run + 1), policy, now)
+        row = replace(row, good=row.good + 1)
+        return closed(row, now) if row.good >= policy.max_requests else row
+    if row.state == OPEN:
+        return row
+    row = replace(row, buckets=_counted(row.buckets, policy, now, ok=ok), run=0 if ok else row.run + 1)
+    if ok:
+        return row
+    return _tripped(row, policy, now) if _due(row, policy) else row
+
+
+def _due(row: BreakerRow, policy: BreakerPolicy) -> bool:
+    if policy.consecutive is not None and row.run >= policy.consecutive:
+        return True
+    return policy.asked(counts(row)) if policy.trip is not None else policy.due(counts(row))
+
+
+def _tripped(row: BreakerRow, policy: BreakerPolicy, now: float) -> BreakerRow:
+    return opened(row, now, None if policy.timeout is None else now + policy.open_for)
+
+
+def _counted(
+    buckets: tuple[tuple[float, int, int], ...], policy: BreakerPolicy, now: float, *, ok: bool
+) -> tuple[tuple[float, int, int], ...]:
+    """One more result in the newest bucket; those that have left the window, or the interval, are dropped."""
+    span = policy.slice if policy.window is None else policy.slice * 10
+    kept = [bucket for bucket in buckets if now - bucket[0] < span]
+    if not kept or now - kept[-1][0] >= policy.slice:
+        kept.append((now, 0, 0))
+    began, requests, failures = kept[-1]
+    kept[-1] = (began, requests + 1, failures + (not ok))
+    return tuple(kept)

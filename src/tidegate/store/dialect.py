@@ -1,0 +1,110 @@
+"""One SQL text for both databases: named statements, named parameters, and a handful of fragments.
+
+    -- name: claim
+    -- Takes due jobs of one lane.
+    select id from tg_job where queue = :queue {skip_locked}
+
+A fragment stands where the databases differ. `{rows id bigint, fence bigint}` is a table of parameters called `given`:
+arrays on PostgreSQL, run once; one row at a time on SQLite, where a statement costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Dialect(StrEnum):
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement, ready for its database."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...] = ()  # of its {rows}; empty when it has none
+
+
+_FRAGMENTS: Mapping[str, tuple[str, str]] = {
+    # name: on SQLite, on PostgreSQL
+    "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
+    "skip_locked": ("", "for update skip locked"),
+    "for_update": ("", "for update"),
+    "now": (":now", "coalesce(:now::double precision, extract(epoch from clock_timestamp())::double precision)"),
+    "hot": ("", "with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)"),
+    "clustered": ("without rowid", ""),
+}
+_FRAGMENT = re.compile(r"\{([a-z_]+)((?: [^{}]*)?)\}")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
+
+
+def statements(text: str, dialect: Dialect, prefix: str = "") -> Iterator[Statement]:
+    """The statements of a file; ValueError for a name that stands twice, no name, or an unknown fragment."""
+    seen: set[str] = set()
+    for name, body in _blocks(text):
+        if name in seen:
+            raise ValueError(f"statement {name!r} stands twice")
+        seen.add(name)
+        yield compiled(prefix + name, body, dialect)
+
+
+def compiled(name: str, body: str, dialect: Dialect) -> Statement:
+    columns: tuple[str, ...] = ()
+
+    def expand(found: re.Match[str]) -> str:
+        nonlocal columns
+        if found[1] == "rows":
+            sql, columns = _rows(found[2], dialect)
+            return sql
+        if found[1] not in _FRAGMENTS or found[2].strip():
+            raise ValueError(f"statement {name!r}: there is no fragment {found[0]!r}")
+        return _FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
+
+    sql = _FRAGMENT.sub(expand, body).strip()
+    if dialect is Dialect.POSTGRES:
+        sql = _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+    return Statement(name, sql, columns)
+
+
+def script(text: str, dialect: Dialect) -> list[str]:
+    """The statements of a migration, in order; each ends with a semicolon at the end of a line."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    parts = [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", "\n".join(lines))]
+    return [compiled("migration", part, dialect).sql for part in parts if part]
+
+
+def _rows(spec: str, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
+    pairs = [part.split() for part in spec.split(",")]
+    if not pairs or any(len(pair) < 2 for pair in pairs):
+        raise ValueError(f"{{rows{spec}}}: give a name and a type for each column")
+    names = tuple(pair[0] for pair in pairs)
+    if dialect is Dialect.SQLITE:
+        return f"(select {', '.join(f':{name} as {name}' for name in names)}) as given", names
+    arrays = ", ".join(f":{pair[0]}::{' '.join(pair[1:])}[]" for pair in pairs)
+    return f"unnest({arrays}) as given({', '.join(names)})", names
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    name, body = "", list[str]()
+    for line in text.splitlines():
+        found = _NAME.match(line)
+        if found:
+            if name:
+                yield name, _body(body)
+            name, body = found[1], []
+        elif name:
+            body.append(line)
+        elif line.strip() and not line.startswith("--"):
+            raise ValueError(f"a statement without a name: {line.strip()[:60]!r}")
+    if name:
+        yield name, _body(body)
+
+
+def _body(lines: list[str]) -> str:
+    return "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")

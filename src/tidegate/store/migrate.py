@@ -1,0 +1,114 @@
+"""Numbered SQL files, forward only, one transaction each: a kill at any moment leaves the old schema or the new one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from tidegate.errors import SchemaTooNew, StoreError
+from tidegate.store.dialect import Dialect, script
+from tidegate.store.tx import Store, Tx
+
+CORE = "tidegate"
+_CREATE = """create table if not exists tg_migration (
+    app text not null, number integer not null, name text not null, checksum text not null,
+    applied_at double precision not null, primary key (app, number))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of an application's schema."""
+
+    app: str
+    number: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    app: str
+    number: int
+    name: str
+    checksum: str
+    applied_at: float
+
+
+def migrations_in(folder: Traversable, app: str) -> list[Migration]:
+    """The migrations of a folder, by number; ValueError for a gap or a file that is none."""
+    found = []
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        if not entry.name.endswith(".sql"):
+            continue
+        number, _, name = entry.name.removesuffix(".sql").partition("_")
+        if not number.isdigit() or not name:
+            raise ValueError(f"{entry.name}: a migration is called 0001_what_it_does.sql")
+        found.append(Migration(app, int(number), name, entry.read_text(encoding="utf-8")))
+    if [each.number for each in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"the migrations of {app} have a gap: {[each.number for each in found]}")
+    return found
+
+
+def core_migrations() -> list[Migration]:
+    return migrations_in(files("tidegate.store") / "migrations", CORE)
+
+
+def applied(store: Store) -> list[Applied]:
+    """What has been applied, in order."""
+
+    def look(tx: Tx) -> list[Applied]:
+        _prepare(tx)
+        return _applied(tx)
+
+    return store.write(look)
+
+
+def migrate(store: Store, migrations: list[Migration]) -> list[Migration]:
+    """Applies what is missing, one transaction each; returns what was applied. Two migrators do no harm."""
+    check(store, migrations)
+    return [each for each in migrations if store.write(partial(_apply, store.dialect, each))]
+
+
+def check(store: Store, migrations: list[Migration]) -> None:
+    """SchemaTooNew, or StoreError for a migration whose text was changed after it was applied."""
+    known = {(each.app, each.number): each for each in migrations}
+    apps = {each.app for each in migrations}
+    for each in applied(store):
+        if each.app not in apps:
+            continue
+        mine = known.get((each.app, each.number))
+        if mine is None:
+            raise SchemaTooNew(
+                f"the database has step {each.number} of {each.app}, which this version does not know; update it"
+            )
+        if mine.checksum != each.checksum:
+            raise StoreError(f"step {each.number} of {each.app} was changed after it was applied")
+
+
+def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:
+    _prepare(tx)
+    if any((each.app, each.number) == (migration.app, migration.number) for each in _applied(tx)):
+        return False
+    for line in script(migration.text, dialect):
+        tx.plain(line)
+    tx.all(
+        "migrated",
+        {"app": migration.app, "number": migration.number, "name": migration.name, "checksum": migration.checksum},
+    )
+    return True
+
+
+def _prepare(tx: Tx) -> None:
+    tx.one_migrator()
+    tx.plain(_CREATE)
+
+
+def _applied(tx: Tx) -> list[Applied]:
+    return [Applied(*row) for row in tx.all("migrations")]

@@ -1,0 +1,158 @@
+"""The two SQLite libraries behind one small face, and what each is safe for.
+
+Never both on one file in one process: closing a file of one drops the locks of the other.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
+
+Row = tuple[Any, ...]
+
+# Before it, two connections that write and checkpoint at once could corrupt a WAL database.
+_WAL_IS_SAFE = (3, 51, 3)
+_BUSY_MS = 10_000
+
+
+class Driver(Protocol):
+    """One connection."""
+
+    raw: Any
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]: ...
+    def close(self) -> None: ...
+    def backup_to(self, path: str) -> None: ...
+
+
+def library(driver: str | None) -> str:
+    """'apsw' or 'sqlite3': what was asked for, else the newer one that is installed."""
+    if driver in ("apsw", "sqlite3"):
+        return driver
+    if driver is not None:
+        raise ValueError(f"driver: {driver!r} is not allowed; give 'apsw' or 'sqlite3'")
+    try:
+        import apsw  # noqa: F401 - is it there?
+    except ImportError:
+        return "sqlite3"
+    return "apsw"
+
+
+def connect(path: str, driver: str) -> Driver:
+    return ApswDriver(path) if driver == "apsw" else StdlibDriver(path)
+
+
+def version(driver: str) -> tuple[int, ...]:
+    if driver == "apsw":
+        import apsw
+
+        return tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    return sqlite3.sqlite_version_info
+
+
+def wal_is_safe(driver: str) -> bool:
+    return version(driver) >= _WAL_IS_SAFE
+
+
+def settings(driver: str) -> list[str]:
+    """The pragmas of every connection: durable against power loss, patient with other processes."""
+    journal = "wal" if wal_is_safe(driver) else "truncate"
+    return [
+        f"pragma busy_timeout = {_BUSY_MS}",
+        f"pragma journal_mode = {journal}",
+        "pragma synchronous = full",
+        "pragma foreign_keys = on",
+        "pragma mmap_size = 0",
+    ]
+
+
+class ApswDriver:
+    """apsw, whose SQLite is new."""
+
+    def __init__(self, path: str) -> None:
+        import apsw
+
+        self._apsw = apsw
+        try:
+            self.raw: Any = apsw.Connection(path, statementcachesize=256)
+            for pragma in settings("apsw"):
+                self.execute(pragma)
+        except apsw.Error as error:
+            raise self._translated(error) from error
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params).fetchall()
+        except self._apsw.Error as error:
+            raise self._translated(error) from error
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def backup_to(self, path: str) -> None:
+        target = self._apsw.Connection(path)
+        try:
+            with target.backup("main", self.raw, "main") as copy:
+                copy.step()
+        finally:
+            target.close()
+
+    def _translated(self, error: Exception) -> StoreError:
+        apsw = self._apsw
+        if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+            return StoreBusy(str(error))
+        if isinstance(error, apsw.FullError):
+            return StoreFull(str(error))
+        if isinstance(error, apsw.ConstraintError) and "UNIQUE" in str(error):
+            return UniqueTaken(str(error))
+        return StoreError(str(error))
+
+
+class StdlibDriver:
+    """The standard library's sqlite3, as old as the machine's."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+            for pragma in settings("sqlite3"):
+                self.execute(pragma)
+        except sqlite3.Error as error:
+            raise _translated(error) from error
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params or {}).fetchall()
+        except sqlite3.Error as error:
+            raise _translated(error) from error
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def backup_to(self, path: str) -> None:
+        target = sqlite3.connect(path)
+        try:
+            self.raw.backup(target)
+        finally:
+            target.close()
+
+
+def _translated(error: sqlite3.Error) -> StoreError:
+    text = str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(text)
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(text)
+    if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in text:
+        return UniqueTaken(text)
+    return StoreError(text)
+
+
+def same_file(raw: Any, path: str) -> bool:
+    """Whether a connection of the user's is open on this very file."""
+    rows = list(raw.execute("pragma database_list"))
+    return any(name == "main" and file and Path(file).resolve() == Path(path).resolve() for _, name, file in rows)

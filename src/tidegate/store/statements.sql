@@ -1,0 +1,370 @@
+-- Every statement of the core. Parameters are named; :now is a number on SQLite and may be null on PostgreSQL, where
+-- the server's clock then counts. Whatever is written under a lease names id, fence and state: no row means it is lost.
+
+-- name: enqueue
+-- New jobs; a twin that holds the same unique leaves no row.
+insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
+                    unique_key, unique_while, parents_open)
+select queue, kind, target, lane,
+       case when parents_open > 0 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end,
+       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents_open
+from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents_open integer}
+where true
+on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
+do nothing
+returning id, kind, unique_key;
+
+-- name: twins
+-- The jobs that hold these uniques.
+select job.id, job.kind, job.unique_key
+from tg_job as job join {rows kind text, unique_key text} on job.kind = given.kind and job.unique_key = given.unique_key
+where job.unique_key is not null and (job.unique_while & (case job.state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0;
+
+-- name: refuse
+-- A job that failed at intake; it holds no unique.
+insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, args, most_attempts, error_code,
+                    error_message, last_code, last_message, last_at, finished_at)
+values (:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :args, :most_attempts, :code,
+        :message, :code, :message, {now}, {now})
+returning id;
+
+-- name: parents
+-- The states of would-be parents, kept still until the child is linked.
+select id, state from tg_job where id = :id {for_update};
+
+-- name: adopt_child
+-- One more child of a parent.
+update tg_job set children = children + 1 where id = :id;
+
+-- name: link
+insert into tg_link (parent, child) select parent, child from {rows parent bigint, child bigint} where true
+on conflict (parent, child) do nothing;
+
+-- name: lanes
+-- The next lanes with ready jobs after a place, each found by one look into the index, and what holds them.
+with recursive lane_of (queue, target, lane, n) as (
+    select queue, target, lane, 1 from (
+        select queue, target, lane from tg_job
+        where state = 'ready' and (queue, target, lane) > (:queue, :target, :lane)
+        order by queue, target, lane limit 1
+    ) as first_lane
+    union all
+    select following.queue, following.target, following.lane, lane_of.n + 1
+    from lane_of join tg_job as following on following.id = (
+        select job.id from tg_job as job
+        where job.state = 'ready' and (job.queue, job.target, job.lane) > (lane_of.queue, lane_of.target, lane_of.lane)
+        order by job.queue, job.target, job.lane limit 1
+    )
+    where lane_of.n < :most
+)
+select lane_of.queue, lane_of.target, lane_of.lane, hold.reason, hold.until, queue.paused_until
+from lane_of
+left join tg_hold as hold on hold.target = lane_of.target and hold.lane = lane_of.lane and hold.operation = ''
+left join tg_queue as queue on queue.name = lane_of.queue
+order by lane_of.n;
+
+-- name: claim
+-- Takes ready jobs of one lane, the most urgent and then the oldest first.
+with picked as materialized (
+    select id from tg_job
+    where state = 'ready' and queue = :queue and target = :target and lane = :lane
+    order by priority desc, id limit :n {skip_locked}
+)
+update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
+    lease_until = {now} + :lease, claimed_at = {now}
+from picked where tg_job.id = picked.id and tg_job.state = 'ready'
+returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
+    args, saved, parents_open, children, created_at, expires_at, last_code;
+
+-- name: renew
+-- Longer leases; an id that does not come back is lost.
+update tg_job set lease_until = {now} + :lease
+from {rows id bigint, fence bigint} where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running'
+returning tg_job.id, lease_until, stop_asked;
+
+-- name: save
+-- What a handler keeps for its next attempt.
+update tg_job set saved = :saved where id = :id and fence = :fence and state = 'running' returning id;
+
+-- name: settle
+-- Ends attempts: done, failed, cancelled, or again at a later time.
+update tg_job set
+    state = given.outcome,
+    due_at = coalesce({now} + given.wait, due_at),
+    attempt = attempt - given.refund,
+    result = given.result,
+    error_code = case when given.outcome = 'failed' then given.code end,
+    error_message = case when given.outcome = 'failed' then given.message end,
+    last_code = coalesce(given.code, last_code),
+    last_status = coalesce(given.status, last_status),
+    last_message = coalesce(given.message, last_message),
+    last_at = {now},
+    finished_at = case when given.outcome in ('done', 'failed', 'cancelled') then {now} end,
+    lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+from {rows id bigint, fence bigint, outcome text, wait double precision, refund integer, result text, code text, status integer, message text}
+where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running'
+returning tg_job.id, tg_job.state, tg_job.children;
+
+-- name: attempt_events
+-- One row per attempt, written when it ends; its events are read back from it.
+insert into tg_event (job, fence, seq, kind, at, attempt, began_at, code, status, message, actor)
+select job, fence, 0, kind, {now}, attempt, began_at, code, status, message, actor
+from {rows job bigint, fence bigint, kind text, attempt integer, began_at double precision, code text, status integer, message text, actor text}
+where true
+on conflict (job, fence, seq) do nothing;
+
+-- name: action_event
+-- What a person or the program did to a job, beside its attempts.
+insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
+select job.id, job.fence, coalesce((select max(seq) from tg_event as e where e.job = job.id and e.fence = job.fence), 0) + 1,
+    :kind, {now}, job.attempt, :code, :message, :actor
+from tg_job as job where job.id = :id;
+
+-- name: attempt_row
+-- How an attempt was ended, if it was.
+select kind from tg_event where job = :job and fence = :fence and seq = 0;
+
+-- name: tally
+insert into tg_tally (queue, what, delta) select queue, what, delta
+from {rows queue text, what text, delta bigint} where true;
+
+-- name: tallies
+select queue, what, sum(delta) from tg_tally group by queue, what;
+
+-- name: tally_take
+-- In one statement: what another transaction appends meanwhile must not vanish between a sum and a delete.
+delete from tg_tally returning queue, what, delta;
+
+-- name: promote
+-- Waiting jobs whose time has come.
+with due as materialized (
+    select id from tg_job where state = 'waiting' and due_at <= {now} order by due_at limit :n {skip_locked}
+)
+update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.state = 'waiting' returning queue;
+
+-- name: next_due
+select min(due_at) from tg_job where state = 'waiting';
+
+-- name: lost_leases
+-- Attempts whose worker has not been heard of in time.
+select id, queue, kind, target, lane, fence, attempt, claimed_at, lease_by, deaths, children from tg_job
+where state = 'running' and lease_until < {now} order by id limit :n {skip_locked};
+
+-- name: take_back
+-- The job of a lost attempt: ready again, or failed when it has killed too many workers.
+update tg_job set
+    state = given.outcome,
+    deaths = deaths + 1,
+    error_code = given.code,
+    error_message = given.message,
+    last_code = coalesce(given.code, last_code), last_message = coalesce(given.message, last_message), last_at = {now},
+    finished_at = case when given.outcome = 'failed' then {now} end,
+    lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+from {rows id bigint, fence bigint, outcome text, code text, message text}
+where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running' and lease_until < {now}
+returning tg_job.id;
+
+-- name: mine
+-- Jobs that this worker holds, to find those whose claim was not heard of.
+select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
+    args, saved, parents_open, children, created_at, expires_at, last_code
+from tg_job where state = 'running' and lease_by = :worker;
+
+-- name: too_old
+-- Queued jobs that are too old to be of use.
+select id, queue, state, children from tg_job
+where expires_at is not null and state in ('blocked', 'waiting', 'ready') and expires_at <= {now}
+order by expires_at limit :n {skip_locked};
+
+-- name: fail_queued
+-- Ends queued jobs that will not be tried.
+update tg_job set state = 'failed', parents_open = 0, error_code = :code, error_message = :message, last_code = :code,
+    last_message = :message, last_at = {now}, finished_at = {now}
+from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiting', 'ready')
+returning tg_job.id;
+
+-- name: free_children
+-- Children of a parent that is done: one open parent less, and ready when it was the last.
+update tg_job set
+    parents_open = parents_open - 1,
+    state = case when parents_open > 1 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end
+where state = 'blocked' and id in (select child from tg_link where parent = :parent)
+returning id, queue, state;
+
+-- name: fail_children
+-- Children of a parent that will not be done.
+update tg_job set state = 'failed', error_code = :code, error_message = :message, last_code = :code,
+    last_message = :message, last_at = {now}, finished_at = {now}
+where state = 'blocked' and id in (select child from tg_link where parent = :parent)
+returning id, queue, children;
+
+-- name: revive_children
+-- Children that failed only because of a parent that is tried again.
+update tg_job set state = 'blocked', error_code = null, error_message = null, finished_at = null,
+    parents_open = case when parents_open = 0 then 1 else parents_open end
+where state = 'failed' and error_code = :code and id in (select child from tg_link where parent = :parent)
+returning id, queue, children;
+
+-- name: parent_results
+select link.child, parent.id, parent.kind, parent.result
+from tg_link as link join tg_job as parent on parent.id = link.parent
+where link.child = :child order by parent.id;
+
+-- name: job
+select id, queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, attempt, most_attempts,
+    deaths, fence, lease_by, lease_until, claimed_at, stop_asked, saved, result, error_code, error_message, last_code,
+    last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries
+from tg_job where id = :id;
+
+-- name: events
+select kind, at, attempt, fence, began_at, code, status, message, actor from tg_event
+where job = :job order by fence, seq;
+
+-- name: open_parents
+select parent.id, parent.state from tg_link as link join tg_job as parent on parent.id = link.parent
+where link.child = :child and parent.state not in ('done') order by parent.id;
+
+-- name: retry
+-- A failed job, by a person: attempts restart, history and fence stay.
+update tg_job set state = case when parents_open > 0 then 'blocked' else 'ready' end, attempt = 0, deaths = 0,
+    due_at = {now}, error_code = null, error_message = null, finished_at = null,
+    manual_retries = manual_retries + 1
+where id = :id and state in ('failed', 'cancelled')
+returning queue, state, children;
+
+-- name: cancel_waiting
+update tg_job set state = 'cancelled', parents_open = 0, finished_at = {now}
+where id = :id and state in ('blocked', 'waiting', 'ready') returning queue, children;
+
+-- name: cancel_running
+update tg_job set stop_asked = 1 where id = :id and state = 'running' returning lease_by;
+
+-- name: forget
+-- Removes a final job and frees its unique.
+delete from tg_job where id = :id and state in ('done', 'failed', 'cancelled') returning queue, state;
+
+-- name: forget_events
+delete from tg_event where job = :id;
+
+-- name: forget_links
+delete from tg_link where parent = :id or child = :id;
+
+-- name: old_jobs
+-- Final jobs past their retention, a slice at a time.
+select id from tg_job where finished_at is not null and queue = :queue and state = :state and finished_at < :before
+order by finished_at limit :n;
+
+-- name: target
+select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
+    closed_at, paid_until, capacity, reported_at, summary
+from tg_target where name = :name {for_update};
+
+-- name: targets
+select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
+    closed_at, paid_until, capacity, reported_at, summary
+from tg_target order by name;
+
+-- name: target_new
+insert into tg_target (name, breaker_since) values (:name, {now}) on conflict (name) do nothing;
+
+-- name: target_moved
+-- A change of the breaker's row, if nobody moved it since it was read.
+update tg_target set breaker = :breaker, generation = :generation, breaker_since = :since, breaker_until = :until,
+    counts = :counts, closed_at = :closed_at
+where name = :name and generation = :was;
+
+-- name: target_paid
+update tg_target set paid_until = :paid_until where name = :name;
+
+-- name: target_capacity
+update tg_target set capacity = :capacity where name = :name;
+
+-- name: target_report
+insert into tg_target (name, breaker_since, breaker, generation, breaker_until, reported_at, summary)
+values (:name, {now}, :breaker, :generation, :until, {now}, :summary)
+on conflict (name) do update set breaker = excluded.breaker, generation = excluded.generation,
+    breaker_until = excluded.breaker_until, reported_at = excluded.reported_at, summary = excluded.summary;
+
+-- name: target_pause
+insert into tg_target (name, breaker_since, paused_at, paused_until, paused_by) values (:name, {now}, {now}, :until, :actor)
+on conflict (name) do update set paused_at = excluded.paused_at, paused_until = excluded.paused_until, paused_by = excluded.paused_by;
+
+-- name: target_resume
+update tg_target set paused_at = null, paused_until = null, paused_by = null
+where name = :name and paused_until is not null returning name;
+
+-- name: queue_pause
+insert into tg_queue (name, paused_at, paused_until, paused_by) values (:name, {now}, :until, :actor)
+on conflict (name) do update set paused_at = excluded.paused_at, paused_until = excluded.paused_until, paused_by = excluded.paused_by;
+
+-- name: queue_resume
+update tg_queue set paused_at = null, paused_until = null, paused_by = null
+where name = :name and paused_until is not null returning name;
+
+-- name: queue_row
+select name, paused_at, paused_until, paused_by from tg_queue where name = :name;
+
+-- name: hold
+select target, lane, operation, reason, since, until, failures, code, message, told, rest from tg_hold
+where target = :target and lane = :lane order by operation;
+
+-- name: hold_put
+insert into tg_hold (target, lane, operation, reason, since, until, failures, code, message, told, rest)
+values (:target, :lane, :operation, :reason, :since, :until, :failures, :code, :message, :told, :rest)
+on conflict (target, lane, operation) do update set reason = excluded.reason, since = excluded.since,
+    until = excluded.until, failures = excluded.failures, code = excluded.code, message = excluded.message,
+    told = excluded.told, rest = excluded.rest;
+
+-- name: hold_drop
+delete from tg_hold where target = :target and lane = :lane returning operation;
+
+-- name: holds_of
+select target, lane, operation, reason, since, until, failures, code, message, told, rest from tg_hold
+where target = :target order by lane, operation limit :n;
+
+-- name: running_of
+-- How many jobs of a target are under way.
+select count(*) from tg_job where state = 'running' and target = :target;
+
+-- name: worker_seen
+insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping)
+values (:id, :host, :pid, {now}, {now}, :queues, :stopping)
+on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping;
+
+-- name: worker_gone
+delete from tg_worker where id = :id or seen_at < {now} - 86400;
+
+-- name: workers
+select id, host, pid, started_at, seen_at, queues, stopping from tg_worker order by started_at;
+
+-- name: lead
+-- Takes or keeps the lead; no row when another holds it.
+insert into tg_leader (name, holder, term, until) values (:name, :holder, 1, {now} + :lease)
+on conflict (name) do update set holder = excluded.holder, until = excluded.until,
+    term = case when tg_leader.holder = excluded.holder then tg_leader.term else tg_leader.term + 1 end
+where tg_leader.holder = excluded.holder or tg_leader.until < {now}
+returning term;
+
+-- name: schedule_tick
+-- One firing of a schedule; no row when somebody else has it.
+insert into tg_schedule (name, last_at) values (:name, :at)
+on conflict (name) do update set last_at = excluded.last_at where tg_schedule.last_at < excluded.last_at
+returning name;
+
+-- name: schedule_last
+select last_at from tg_schedule where name = :name;
+
+-- name: clock
+select {now};
+
+-- name: store_value
+select value from tg_store where name = :name;
+
+-- name: store_put
+insert into tg_store (name, value) values (:name, :value) on conflict (name) do nothing;
+
+-- name: migrations
+select app, number, name, checksum, applied_at from tg_migration order by app, number;
+
+-- name: migrated
+insert into tg_migration (app, number, name, checksum, applied_at) values (:app, :number, :name, :checksum, {now});

@@ -1,0 +1,74 @@
+"""What the rest of Tidegate sees of a database: transactions that run named statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from tidegate.store.dialect import Dialect, Statement
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Tx(Protocol):
+    """An open transaction. `:now` is filled in: the store's clock, or the server's."""
+
+    def all(self, name: str, params: Params | None = None) -> list[Row]:
+        """The rows of a statement."""
+
+    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+        """One statement over a table of parameters (`{rows ...}`); the rows that it returns, of all of them."""
+
+    def plain(self, sql: str) -> None:
+        """A statement without a name: migrations only."""
+
+    def one_migrator(self) -> None:
+        """Keeps every other migrator out until the end of the transaction."""
+
+
+class Store(Protocol):
+    """One database. Calls wait; nothing here is asynchronous."""
+
+    dialect: Dialect
+    url: str
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """Runs *work* in a transaction; when this returns, it is on disk. It may be run again: no effects outside."""
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Runs *work* in a transaction that only reads."""
+
+    def on(self, connection: Any) -> Tx:
+        """A transaction that somebody else began, and ends."""
+
+    def add(self, statements: Iterable[Statement]) -> None:
+        """Statements of an application, beside the core's."""
+
+    def now(self) -> float:
+        """The clock that leases are measured with."""
+
+    def close(self) -> None: ...
+
+
+class Book:
+    """The statements of a store by name."""
+
+    __slots__ = ("_statements",)
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self._statements: dict[str, Statement] = {}
+        self.add(statements)
+
+    def add(self, statements: Iterable[Statement]) -> None:
+        for statement in statements:
+            if statement.name in self._statements:
+                raise ValueError(f"statement {statement.name!r} stands twice")
+            self._statements[statement.name] = statement
+
+    def __getitem__(self, name: str) -> Statement:
+        try:
+            return self._statements[name]
+        except KeyError:
+            raise KeyError(f"there is no statement {name!r}") from None
