@@ -97,7 +97,7 @@ class Claimed:
     claimed_at: float
     args: str
     saved: str | None
-    parents_open: int
+    parents: int
     children: int
     created_at: float
     expires_at: float | None

@@ -28,6 +28,7 @@ from tidegate.runtime import own_links
 from tidegate.runtime.caller import Caller, CallPolicy
 from tidegate.runtime.calling import How, acall, call
 from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.stale import Answer, Shelf
 
@@ -218,6 +219,24 @@ class Target(Part):
     def breakers(self) -> Mapping[str | None, Breaker]:
         """The breakers by group; None is the group of every other operation."""
         return dict(self._caller.breakers)
+
+    def for_jobs(self) -> TargetRules:
+        """The numbers of the target for jobs, whose state is in the store instead of in this object."""
+        policy, limits, breaker = self._caller.policy, self._caller.limits, self.breaker
+        return TargetRules(
+            name=policy.name,
+            pack=policy.pack,
+            backoff=policy.backoff,
+            cooldown=policy.cooldown,
+            breaker=None if breaker is None else breaker.policy,
+            rate=None if limits is None else limits.rate,
+            concurrency=None if limits is None else limits.concurrency,
+            behind=self.behind,
+            most_asked=policy.most_asked,
+            reprobe=policy.reprobe,
+            probe=policy.probe,
+            probe_every=policy.probe_every,
+        )
 
     def unhealthy(self) -> list[Health]:
         """Every key, and every operation, that is not well. A key that never failed is not even known."""

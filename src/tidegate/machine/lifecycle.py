@@ -15,6 +15,9 @@ from tidegate.core.job import DEFAULT_ATTEMPTS, Claimed, Ending, Outcome, Stage
 MOST_ASKED = 3600.0
 
 
+JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
+
+
 class Again(Exception):
     """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back."""
 
@@ -49,7 +52,7 @@ class KindPolicy:
 
     attempts: int = DEFAULT_ATTEMPTS
     per_code: Mapping[str, int] = field(default_factory=dict)
-    backoff: Backoff = field(default_factory=lambda: Backoff(5, cap=3600, jitter=0.25))
+    backoff: Backoff = JOB_BACKOFF
     most_asked: float = MOST_ASKED
 
     def allows(self, attempt: int, code: str) -> bool:

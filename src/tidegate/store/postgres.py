@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -10,12 +12,13 @@ from psycopg import errors as pg_errors
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
+from tidegate.store.announcing import Announcer
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
 
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "connect_timeout": "5",
     "tcp_user_timeout": "10000",
     "keepalives_idle": "10",
@@ -67,6 +70,7 @@ class PostgresStore:
         self.url = url
         self._clock = now  # None: the server's
         self._book = Book(statements)
+        self._announcer = Announcer(self._notify)
         self._pool = ConnectionPool(
             url, min_size=1, max_size=connections, kwargs={**_SETTINGS, "autocommit": True}, timeout=10, open=False,
             reconnect_timeout=60, name="tidegate",
@@ -95,6 +99,27 @@ class PostgresStore:
         if self._clock is not None:
             return self._clock()
         return float(self.read(lambda tx: tx.all("clock"))[0][0])
+
+    def announce(self) -> None:
+        """Wakes the workers of all hosts; a burst is one announcement."""
+        self._announcer.announce()
+
+    def _notify(self) -> None:
+        with contextlib.suppress(StoreError):  # they also look by themselves
+            self.write(lambda tx: tx.all("notify"))
+
+    def listen(self, woken: Callable[[], None], stop: threading.Event) -> None:
+        """Blocks until *stop*, calls back at every announcement; comes back by itself when the server goes away."""
+        while not stop.is_set():
+            try:
+                with psycopg.connect(self.url, autocommit=True, **_SETTINGS) as connection:
+                    connection.execute("listen tidegate")
+                    woken()
+                    while not stop.is_set():
+                        if any(True for _ in connection.notifies(timeout=0.5, stop_after=1)):
+                            woken()
+            except psycopg.Error:
+                stop.wait(1.0)
 
     def close(self) -> None:
         self._pool.close()

@@ -91,6 +91,10 @@ class SqliteStore:
     def now(self) -> float:
         return self._clock()
 
+    def data_version(self) -> int:
+        """Changes whenever another connection has written."""
+        return int(self._reader().execute("pragma data_version")[0][0])
+
     def backup(self, path: str) -> None:
         """A consistent copy while others write."""
         self._reader().backup_to(path)

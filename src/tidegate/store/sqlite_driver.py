@@ -86,7 +86,8 @@ class ApswDriver:
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
         try:
-            return self.raw.execute(sql, params).fetchall()
+            found: list[Row] = self.raw.execute(sql, params).fetchall()
+            return found
         except self._apsw.Error as error:
             raise self._translated(error) from error
 

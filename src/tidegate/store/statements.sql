@@ -4,11 +4,11 @@
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
 insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
-                    unique_key, unique_while, parents_open)
+                    unique_key, unique_while, parents, parents_open)
 select queue, kind, target, lane,
        case when parents_open > 0 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end,
-       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents_open
-from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents_open integer}
+       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open
+from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer}
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
 do nothing
@@ -74,7 +74,7 @@ update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, l
     lease_until = {now} + :lease, claimed_at = {now}
 from picked where tg_job.id = picked.id and tg_job.state = 'ready'
 returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
-    args, saved, parents_open, children, created_at, expires_at, last_code;
+    args, saved, parents, children, created_at, expires_at, last_code;
 
 -- name: renew
 -- Longer leases; an id that does not come back is lost.
@@ -167,7 +167,7 @@ returning tg_job.id;
 -- name: mine
 -- Jobs that this worker holds, to find those whose claim was not heard of.
 select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
-    args, saved, parents_open, children, created_at, expires_at, last_code
+    args, saved, parents, children, created_at, expires_at, last_code
 from tg_job where state = 'running' and lease_by = :worker;
 
 -- name: too_old
@@ -368,3 +368,16 @@ select app, number, name, checksum, applied_at from tg_migration order by app, n
 
 -- name: migrated
 insert into tg_migration (app, number, name, checksum, applied_at) values (:app, :number, :name, :checksum, {now});
+
+-- name: hold_probe
+-- The one probe of a lane is under way: nobody else until then.
+update tg_hold set until = :until where target = :target and lane = :lane and operation = '';
+
+-- name: lane_jobs
+-- Ready jobs of a lane, to be ended without being tried.
+select id, queue, state, children from tg_job
+where state = 'ready' and queue = :queue and target = :target and lane = :lane order by priority desc, id limit :n {skip_locked};
+
+-- name: notify
+-- Wakes the workers of all hosts (PostgreSQL only).
+select pg_notify('tidegate', '');

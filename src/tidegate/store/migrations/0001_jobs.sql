@@ -36,6 +36,7 @@ create table tg_job (
     finished_at double precision,
     unique_key text,
     unique_while integer not null default 0 check (unique_while between 0 and 31),
+    parents integer not null default 0 check (parents >= 0),
     parents_open integer not null default 0 check (parents_open >= 0),
     children integer not null default 0 check (children >= 0),
     manual_retries integer not null default 0 check (manual_retries >= 0),

@@ -1,0 +1,26 @@
+"""A kind of job: its handler, and everything that was said about it when it was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.machine.lifecycle import KindPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """One declared kind."""
+
+    name: str
+    queue: str
+    handler: Callable[..., Any]
+    decode: Callable[[str], Any]
+    encode_result: Callable[[Any], str | None]
+    takes_context: bool
+    colour: str  # "async", "thread" or "process"
+    policy: KindPolicy = field(default_factory=KindPolicy)
+    target: str = ""
+    verify: Callable[..., Any] | None = None
+    cancellable: bool = True

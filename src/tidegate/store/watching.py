@@ -1,0 +1,44 @@
+"""How one process learns that another has put something in."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from tidegate.errors import StoreError
+from tidegate.store.sqlite import SqliteStore
+from tidegate.store.tx import Store
+
+_log = logging.getLogger("tidegate.store")
+Watch = Callable[[Callable[[], None], threading.Event], None]
+
+_LOOK_EVERY = 0.02  # seconds between looks at SQLite's version number, each a few microseconds
+
+
+def watcher(store: Store) -> Watch | None:
+    """A function that blocks until it is stopped, and calls back whenever another process wrote something."""
+    if isinstance(store, SqliteStore):
+        return lambda woken, stop: _watch_sqlite(store, woken, stop)
+    listen = getattr(store, "listen", None)
+    return None if listen is None else listen
+
+
+def tell(store: Store) -> None:
+    """Tells other processes, where the database can; at most a few times a second."""
+    announce = getattr(store, "announce", None)
+    if announce is not None:
+        announce()
+
+
+def _watch_sqlite(store: SqliteStore, woken: Callable[[], None], stop: threading.Event) -> None:
+    last = None
+    while not stop.wait(_LOOK_EVERY):
+        try:
+            version = store.data_version()
+        except StoreError:
+            _log.debug("data_version_unreadable")
+            continue
+        if version != last:
+            last = version
+            woken()
