@@ -10,7 +10,7 @@ MOST_NODES = 64
 
 # Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
 # handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
-BUGS = frozenset({
+BUGS: frozenset[type[BaseException]] = frozenset({
     TypeError, AttributeError, NameError, UnboundLocalError, KeyError, IndexError, AssertionError, ImportError,
     ModuleNotFoundError, SyntaxError, IndentationError, NotImplementedError, RecursionError, ZeroDivisionError,
 })  # fmt: skip
