@@ -44,7 +44,7 @@ def guide(svg: str | None) -> None:
     verdict = classify(ConnectionRefusedError(111, "Connection refused"))
     if verdict is not None:
         click.echo("\nFirst, each failure gets a meaning. What is 'connection refused'?")
-        click.echo(f"{verdict.code}, retriable: {verdict.message} {verdict.advice}")
+        click.echo(f"{verdict.code}, retriable: {verdict.message}\n{verdict.advice}")
     place = svg or str(Path(tempfile.mkdtemp(prefix="tidegate-")) / "outage.svg")
     for number, (title, says, profile, outage, times) in enumerate(_STOPS):
         played = play(PROFILES[profile], outage=outage, every=times.get("every"), lasts=times.get("lasts"))
