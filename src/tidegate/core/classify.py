@@ -12,7 +12,7 @@ from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.gather import evidence_of
 from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
-from tidegate.core.reading import message_of, read
+from tidegate.core.reading import message_of, read, type_name
 from tidegate.core.redact import MOST, redacted
 from tidegate.core.retry_after import retry_after
 from tidegate.core.rule import Pack, Rule
@@ -127,4 +127,4 @@ def _detail(seen: Evidence) -> str:
 
 
 def _said(error: BaseException, text: str) -> str:
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type_name(error)}: {text}" if text else type_name(error)
