@@ -36,7 +36,6 @@ _CODE_OF_STATUS = {
     429: "rate_limited",
     501: "not_supported",
     503: "overloaded",
-    504: "upstream_failure",
 }
 _CODE_OF_HUNDRED = {2: None, 3: "redirected", 4: "bad_request", 5: "upstream_failure"}
 

@@ -17,7 +17,7 @@ from urllib.error import URLError
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.core.chain import BUGS, MOST_NODES
@@ -334,6 +334,7 @@ def _deep(length: int) -> BaseException:
     return error
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
