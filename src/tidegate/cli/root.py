@@ -62,10 +62,10 @@ def run(args: Sequence[str] | None = None) -> int:
     try:
         code = tidegate.main(args=args, prog_name="tidegate", standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return Exit.USAGE
     except click.ClickException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # older versions of click do not have it
+            error.show()
+            return Exit.USAGE
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "tidegate"
         click.echo(f"{where}: {' '.join(error.format_message().split())}", err=True)
         return error.exit_code
