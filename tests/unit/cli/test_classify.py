@@ -118,7 +118,7 @@ def test_every_reason_and_every_reach_has_words() -> None:
 
 def test_every_code_can_be_told() -> None:
     for code in CORE.values():
-        assert list(lines(code.fault("test"), None, None))[0].startswith(code.name)
+        assert next(lines(code.fault("test"), None, None)).startswith(code.name)
 
 
 @pytest.mark.parametrize(
