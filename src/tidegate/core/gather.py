@@ -30,7 +30,7 @@ def evidence_of(what: object) -> Evidence:
         if is_a(what, str):
             return Evidence(error=RuntimeError(what[:MOST_TEXT]))
         return Evidence(response=what, status=status_of(what))
-    except Exception:
+    except Exception:  # a type can be so odd that even looking at it raises
         return Evidence(error=what if is_a(what, BaseException) else None)
 
 
@@ -86,7 +86,7 @@ def _status_in(fields: dict[str, object], node: BaseException) -> int:
         return 0
     # aiohttp makes up a 400 for an answer that was no HTTP.
     cause = read(node, "__cause__")
-    if is_a(cause, BaseException) and kind_of(cause) in BESIDE_THE_POINT:
+    if is_a(cause, BaseException) and kind_of(cause) is Kind.PROTOCOL:
         return 0
     for name in ("status_code", "status", "http_status"):
         if found := status_in_field(fields.get(name)):
