@@ -14,6 +14,7 @@ import pytest
 from tests.unit.core.failing import AppError, StatusError, chained, raised, verdict
 from tidegate.core.chain import BUGS, MOST_NODES
 from tidegate.core.classify import classify
+from tidegate.core.rule import Pack, Rule
 from tidegate.errors import BreakerOpen, Held
 
 
@@ -91,6 +92,15 @@ def test_a_bug_of_the_program_is_unknown_whatever_its_words_and_its_context(bug:
     assert (fault.code, fault.rule, fault.level, fault.status) == ("unexpected", "unknown", "ERROR", 0)
     assert fault.retriable
     assert fault.unclassified
+
+
+def test_no_rule_of_a_service_explains_a_bug_of_the_program() -> None:
+    missing = Pack("art", [Rule(name="none", code=None, status=404), Rule(name="user", code="gone", text="user")])
+
+    assert classify(RuntimeError("status 404"), missing) is None
+    for bug in (KeyError("status 404"), KeyError("user")):
+        assert (fault := classify(bug, missing)) is not None
+        assert fault.rule == "unknown"
 
 
 def test_a_bug_that_was_raised_from_a_failure_on_purpose_is_that_failure() -> None:

@@ -79,9 +79,8 @@ def test_a_wrapper_that_was_raised_from_it_says_the_same(error: BaseException, c
     assert (verdict(wrapped).code, verdict(wrapped).rule) == (code, rule)
 
 
-scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
-)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | numbers | st.text(max_size=9)
 inner = st.lists(scalars, max_size=3) | st.dictionaries(st.text(max_size=5), scalars, max_size=3) | scalars
 documents = st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
 
