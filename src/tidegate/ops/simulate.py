@@ -149,7 +149,7 @@ def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0)
 def recovery(plan: Plan, calls: Calls) -> float | None:
     """Seconds from the end of the outage to the first good call."""
     end = plan.outage.end
-    if end is None or end >= plan.lasts:
+    if end is None:
         return None
     good = calls.first_success(end)
     return None if good is None else good - end

@@ -108,10 +108,10 @@ def test_the_tour_finds_a_place_for_its_picture(
 
 
 def test_playing_leaves_the_log_as_it_was(command: Command, caplog: pytest.LogCaptureFixture) -> None:
-    level = logging.getLogger("tidegate").level
+    caplog.set_level(logging.INFO, "tidegate")
     command("simulate", "--profile", "tautulli")
 
-    assert logging.getLogger("tidegate").level == level
+    assert logging.getLogger("tidegate").level == logging.INFO
     assert caplog.records == []
 
 

@@ -74,6 +74,12 @@ def test_a_breaker_is_open_for_its_time_and_half_open_until_enough_went_well() -
     assert result.held == 11
 
 
+def test_a_breaker_is_half_open_as_soon_as_its_time_is_over_and_not_only_at_the_next_call() -> None:
+    result = played("1m down at 1h", every="10s", breaker={"consecutive": 3, "timeout": "95s"})
+
+    assert spans(result) == [(3620, 3715, "breaker open"), (3715, 3740, "half-open")]
+
+
 def test_a_breaker_that_fails_again_while_half_open_stays_open_in_one_span() -> None:
     result = played("10m down at 1h", every="10s", breaker={"consecutive": 3, "timeout": "2m"})
 
