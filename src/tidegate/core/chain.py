@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.core.reading import HIDDEN, fields_of, read
+from tidegate.core.reading import HIDDEN, fields_of, is_a, read
 
 MOST_NODES = 64
 
 # Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
 # handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
-BUGS = frozenset({
+BUGS: frozenset[type[BaseException]] = frozenset({
     TypeError, AttributeError, NameError, UnboundLocalError, KeyError, IndexError, AssertionError, ImportError,
     ModuleNotFoundError, SyntaxError, IndentationError, NotImplementedError, RecursionError, ZeroDivisionError,
 })  # fmt: skip
@@ -50,11 +50,11 @@ def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
     if fields:
         found += (fields[name] for name in HIDDEN if name in fields)
         members = fields.get("exceptions")
-        if isinstance(members, (tuple, list)):
+        if type(members) is tuple or type(members) is list:
             found += members[:MOST_NODES]
     args = read(node, "args")
-    if isinstance(args, tuple):
+    if type(args) is tuple:
         found += args[:MOST_NODES]
     if implicit and cause is None and type(node) not in BUGS and not read(node, "__suppress_context__"):
         found.append(read(node, "__context__"))
-    return [each for each in found if isinstance(each, BaseException)]
+    return [each for each in found if is_a(each, BaseException)]

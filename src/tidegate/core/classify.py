@@ -12,7 +12,7 @@ from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.gather import evidence_of
 from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
-from tidegate.core.reading import message_of, read
+from tidegate.core.reading import message_of, read, type_name
 from tidegate.core.redact import MOST, redacted
 from tidegate.core.retry_after import retry_after
 from tidegate.core.rule import Pack, Rule
@@ -36,7 +36,6 @@ _CODE_OF_STATUS = {
     429: "rate_limited",
     501: "not_supported",
     503: "overloaded",
-    504: "upstream_failure",
 }
 _CODE_OF_HUNDRED = {2: None, 3: "redirected", 4: "bad_request", 5: "upstream_failure"}
 
@@ -54,7 +53,7 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     pack = rules if isinstance(rules, Pack) or rules is None else Pack("own", rules)
     seen = evidence_of(what)
     book = CORE if pack is None else pack.book
-    if pack is not None and seen.kind not in OURS and (rule := pack.first(seen)) is not None:
+    if pack is not None and not _our_own(seen) and (rule := pack.first(seen)) is not None:
         if rule.code is None:
             return None
         fault = _fault(book, rule.code, f"{pack.name}:{rule.name}", seen, reach=rule.reach, now=now)
@@ -70,7 +69,7 @@ def _general(seen: Evidence) -> tuple[str | None, str]:
         return status_code(seen.status), f"status:{seen.status}"
     if seen.kind is not None:
         return CODE_OF_KIND[seen.kind], f"kind:{seen.kind}"
-    if type(seen.error) not in chain.BUGS and (text := seen.text):
+    if not _our_own(seen) and (text := seen.text):
         if number := heuristics.lastfm_in(text):
             return heuristics.LASTFM_CODES[number], f"text:lastfm-{number}"
         if status := said_status(text):
@@ -78,6 +77,11 @@ def _general(seen: Evidence) -> tuple[str | None, str]:
         if found := heuristics.code_in(text):
             return found[0], f"text:{found[1]}"
     return "unexpected", "unknown"
+
+
+def _our_own(seen: Evidence) -> bool:
+    """Stopped from our side, or a bug of the program, which no service speaks about, whatever words it contains."""
+    return seen.kind in OURS or (type(seen.error) in chain.BUGS and seen.kind is None and not seen.status)
 
 
 def status_code(status: int) -> str | None:
@@ -97,7 +101,7 @@ def _fault(
     book: CodeBook, name: str, decided: str, seen: Evidence, *, reach: Reach | None = None, now: float | None = None
 ) -> Fault:
     status = seen.status
-    if not status and seen.kind is None and type(seen.error) not in chain.BUGS:
+    if not status and seen.kind is None and not _our_own(seen):
         status = said_status(seen.text)
     return book[name].fault(
         decided, reach=reach, status=status, retry_after=_asked_to_wait(seen, now), detail=_detail(seen)
@@ -127,4 +131,4 @@ def _detail(seen: Evidence) -> str:
 
 
 def _said(error: BaseException, text: str) -> str:
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type_name(error)}: {text}" if text else type_name(error)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tidegate.core.known import Kind
-from tidegate.core.reading import MOST_TEXT, message_of, read, status_in_field
+from tidegate.core.reading import MOST_TEXT, is_a, message_of, read, status_in_field
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -89,7 +89,7 @@ class Evidence:
         if self._body is None and not _body(self.response):
             # Some clients keep the parsed body on the exception.
             found = read(self.error, "body")
-            if isinstance(found, (dict, list)):
+            if is_a(found, dict) or is_a(found, list):
                 return found
         try:
             return json.loads(self.body)
@@ -151,22 +151,20 @@ def status_of(source: object) -> int:
 
 
 def _header(headers: object, name: str) -> str | None:
-    if headers is None:
-        return None
     try:
-        if isinstance(headers, dict):
+        if is_a(headers, dict):
             found = headers.get(name)
             if found is None and len(headers) <= _MOST_HEADERS:
                 # The mappings of the clients ignore case by themselves; a plain dict does not.
-                found = next((v for k, v in headers.items() if isinstance(k, str) and k.lower() == name), None)
+                found = next((v for k, v in headers.items() if type(k) is str and k.lower() == name), None)
         else:
             # Asking first, because a miss of `get` raises and catches inside most of them.
             found = headers.get(name) if name in headers else None  # type: ignore[attr-defined, operator]
-    except Exception:
+        if is_a(found, bytes):
+            return found[:_MOST_HEADER].decode("latin-1")
+        return str(found[:_MOST_HEADER]) if is_a(found, str) else None
+    except Exception:  # a stranger's mapping, with strangers in it
         return None
-    if isinstance(found, bytes):
-        found = found[:_MOST_HEADER].decode("latin-1")
-    return found[:_MOST_HEADER] if isinstance(found, str) else None
 
 
 def _body(response: object) -> bytes:
@@ -174,11 +172,11 @@ def _body(response: object) -> bytes:
         return b""
     for name in _body_names(type(response)):
         found = read(response, name)
-        if isinstance(found, (bytes, bytearray)):
+        if is_a(found, bytes) or is_a(found, bytearray):
             return bytes(found[:MOST_BODY])
-        if isinstance(found, str):
+        if is_a(found, str):
             return found[:MOST_BODY].encode("utf-8", "replace")
-        if isinstance(found, (dict, list)):
+        if is_a(found, dict) or is_a(found, list):
             return _dumped(found)
     return b""
 
@@ -193,7 +191,7 @@ def _body_names(cls: type) -> tuple[str, ...]:
 
 def _body_of_error(error: BaseException | None) -> bytes:
     found = read(error, "body")
-    return _dumped(found) if isinstance(found, (dict, list)) else b""
+    return _dumped(found) if is_a(found, dict) or is_a(found, list) else b""
 
 
 def _dumped(found: object) -> bytes:
@@ -205,7 +203,7 @@ def _dumped(found: object) -> bytes:
             length += len(part)
             if length >= MOST_BODY:
                 break
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # what cannot be written, what has no end, what raises when it is looked at
         return b""
     return "".join(parts).encode("utf-8", "replace")
 

@@ -9,7 +9,7 @@ from tidegate.core import chain, heuristics
 from tidegate.core.evidence import Evidence, status_of
 from tidegate.core.kinds import BESIDE_THE_POINT, OURS, STRENGTH, VAGUE, kind_of
 from tidegate.core.known import Kind
-from tidegate.core.reading import MOST_TEXT, fields_of, message_of, read, status_in_field
+from tidegate.core.reading import MOST_TEXT, fields_of, is_a, message_of, read, status_in_field
 
 # Exceptions of Python itself, as they are raised nearly always: nothing led to them and nobody added anything.
 _PLAIN = frozenset({
@@ -23,15 +23,15 @@ _GAVE_UP = r"too many ([1-5][0-9]{2}) error responses"
 def evidence_of(what: object) -> Evidence:
     """The most telling evidence in an answer, an exception or a bare message; it never raises."""
     try:
-        if isinstance(what, BaseException):
+        if is_a(what, BaseException):
             return _of_error(what)
-        if isinstance(what, Evidence):
+        if is_a(what, Evidence):
             return what
-        if isinstance(what, str):
+        if is_a(what, str):
             return Evidence(error=RuntimeError(what[:MOST_TEXT]))
         return Evidence(response=what, status=status_of(what))
-    except Exception:
-        return Evidence(error=what if issubclass(type(what), BaseException) else None)  # type: ignore[arg-type]
+    except Exception:  # a type can be so odd that even looking at it raises
+        return Evidence(error=what if is_a(what, BaseException) else None)
 
 
 def _of_error(error: BaseException) -> Evidence:
@@ -52,7 +52,7 @@ def _of_error(error: BaseException) -> Evidence:
 def _stands_alone(error: BaseException) -> bool:
     if error.__cause__ is not None or error.__context__ is not None or error.__dict__:
         return False
-    return not any(isinstance(each, BaseException) for each in error.args)
+    return not any(is_a(each, BaseException) for each in error.args)
 
 
 def _best(error: BaseException, nodes: Iterable[BaseException], *, answers: bool = True) -> Evidence | None:
@@ -85,7 +85,8 @@ def _status_in(fields: dict[str, object], node: BaseException) -> int:
     if not fields:
         return 0
     # aiohttp makes up a 400 for an answer that was no HTTP.
-    if isinstance(node.__cause__, BaseException) and kind_of(node.__cause__) in BESIDE_THE_POINT:
+    cause = read(node, "__cause__")
+    if is_a(cause, BaseException) and kind_of(cause) is Kind.PROTOCOL:
         return 0
     for name in ("status_code", "status", "http_status"):
         if found := status_in_field(fields.get(name)):

@@ -32,7 +32,8 @@ LASTFM_CODES = {
     27: "not_supported", 29: "rate_limited",
 }  # fmt: skip
 
-# Fatal words come first: a page about a refused login may well speak of a "session timeout".
+# Fatal words come first: a page about a refused login may well speak of a "session timeout". After them, what is
+# longer: a "gateway timeout" is no timeout of ours.
 WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("unauthorized", ("invalid api key", "invalid_api_key", "unauthorized", "authentication failed",
                       "invalid credentials", "invalid_grant", "wrong username or password", "invalid access token",
@@ -45,13 +46,13 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("bad_address", ("unknown url type", "invalid ipv6 url", "unsupported protocol scheme", "no scheme supplied",
                      "port out of range 0-65535", "encoding with 'idna' codec failed")),
     ("rate_limited", ("too many requests", "rate limit", "rate limited", "rate-limit", "ratelimit", "slow down")),
+    ("upstream_failure", ("bad gateway", "gateway timeout", "internal server error")),
     ("timeout", ("timed out", "timeout", "deadline exceeded")),
     ("network", ("connection refused", "connection reset", "connection aborted", "broken pipe", "no such host",
                  "name or service not known", "temporary failure in name resolution", "getaddrinfo failed",
                  "nodename nor servname", "network is unreachable", "no route to host", "server disconnected",
                  "remote end closed connection", "unexpected eof")),
     ("overloaded", ("service unavailable", "temporarily unavailable", "overloaded", "try again later")),
-    ("upstream_failure", ("bad gateway", "gateway timeout", "internal server error")),
 )  # fmt: skip
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard, TypeVar
+
+T = TypeVar("T")
+
 MOST_TEXT = 4096
 _MOST_TYPES = 4096
 
@@ -23,12 +27,23 @@ def read(source: object, name: str) -> object:
         return None
 
 
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
+    """`isinstance` without asking the object, which may lie about its class or raise."""
+    return issubclass(type(value), kind)
+
+
+def type_name(error: BaseException) -> str:
+    name = read(type(error), "__name__")
+    return name if type(name) is str else "BaseException"
+
+
 def message_of(error: BaseException | None, most: int = MOST_TEXT) -> str:
     """The text of an exception, at most *most* characters of it; empty when its `str` raises."""
     if error is None:
         return ""
     try:
-        return str(error)[:most]
+        text = str(error)
+        return (text if type(text) is str else str.__str__(text))[:most]
     except Exception:
         return ""
 
@@ -38,8 +53,8 @@ def status_in_field(found: object) -> int:
     if type(found) is int:
         return found if 100 <= found <= 599 else 0
     # HTTPStatus and its like. A bool is no status, and a subclass may compare as it likes.
-    if issubclass(type(found), int) and type(found) is not bool:
-        return status_in_field(int.__int__(found))  # type: ignore[arg-type]
+    if is_a(found, int) and type(found) is not bool:
+        return status_in_field(int.__int__(found))
     return 0
 
 

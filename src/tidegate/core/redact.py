@@ -9,8 +9,9 @@ MOST = 500  # characters of detail that are kept
 
 _FLAGS = re.ASCII | re.DOTALL
 
-_BETWEEN = r"[\\\"'\]]{0,4}\s{0,3}(?:[=:]|=>|%3d|(?<=[\"']),)\s{0,3}"
-_QUOTED = r"b?\\{0,3}(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)?"
+# A text that quotes a text that quotes a text has many backslashes.
+_BETWEEN = r"[\\\"'\]]{0,8}\s{0,3}(?:[=:]|=>|%3d|(?<=[\"']),)\s{0,3}"
+_QUOTED = r"b?\\{0,7}(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)?"
 
 # A name that ends in one of these, and its value: name=value, "name": "value", ('name', 'value'). What follows
 # Authorization or Cookie is secret to the end of the line. Searched in lower case, which is four times faster.
@@ -34,7 +35,7 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     # One-letter names are Subsonic's, and only safe to read in a query string, a form or a dictionary. A pattern that
     # starts with the sign itself is found twenty times faster than one that starts with the names.
     (("=",), rf"=(?:{_SHORT})[^\s&\"'<>]+", "=***"),
-    (("':", '":', "',"), rf"((?<=[\"'])(?:[utsp]|sk)[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
+    (("':", '":', "',"), rf"((?<=[\"'])(?:[utsp]|sk)\\{{0,7}}[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
     (("bearer", "basic"), r"\b([Bb](?i:earer|asic)\s{1,3})[A-Za-z0-9._~+/=:-]{6,}", r"\1***"),
     (("@",), r"(://)[^\s/?#\"'<>]{1,400}@", r"\1***@"),
     (("sk-", "eyj"), r"\b(?:sk-|eyJ)[A-Za-z0-9_.*-]{8,}", "***"),

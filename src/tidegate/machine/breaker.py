@@ -8,7 +8,6 @@ epoch whose time is over. Everything else happens in `States`, under the lock; c
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import math
 import threading
@@ -20,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
+from tidegate.machine.colours import is_async, refuse
 from tidegate.machine.epoch import Counts, Epoch
 from tidegate.machine.ledger import ledger_of
 from tidegate.machine.moments import moment, offset_of
@@ -97,10 +97,8 @@ class Breaker:
 
     def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, `def` or `async def`."""
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise TypeError(f"{fn.__qualname__} yields, so a call of it proves nothing; use `with breaker.permit()`")
-        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
-            return cast("Callable[P, R]", self._guard_async(fn))
+        if is_async(fn):
+            return cast("Callable[P, R]", self._guard_async(cast("Callable[P, Awaitable[Any]]", fn)))
         clock, states = self._clock, self._states
 
         @functools.wraps(fn)
@@ -153,11 +151,8 @@ class Breaker:
             self.left(ticket, error)
             raise
         if type(result) is CoroutineType:
-            result.close()
             self.exclude(ticket)
-            raise TypeError(
-                "call: the function is async def, and nothing of it has run; use `await breaker.acall(...)`"
-            )
+            refuse(result)
         ticket.ok()
         return result
 
@@ -312,8 +307,9 @@ class Breaker:
     @property
     def totals(self) -> dict[str, int]:
         """Calls by result since construction: success, failure, rejected. They only grow."""
+        states = self._at_now()
         with self._lock:
-            return self._states.results()
+            return states.results()
 
     @property
     def transitions(self) -> dict[tuple[str, str], int]:
@@ -325,8 +321,9 @@ class Breaker:
     @property
     def run(self) -> int:
         """Failures in a row; while it is not closed, those that opened it."""
+        states = self._at_now()
         with self._lock:
-            return self._states.run
+            return states.run
 
     def force(self, state: str, until: float | str | timedelta) -> None:
         """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.

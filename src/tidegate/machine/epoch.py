@@ -69,8 +69,8 @@ class Epoch:
     """
 
     __slots__ = (
-        "_admitted", "_succeeded", "admit", "alone", "ends", "excluded", "failures", "handed", "left", "mark", "ok",
-        "run", "seen",
+        "__weakref__", "_admitted", "_succeeded", "admit", "alone", "ends", "excluded", "failures", "handed", "left",
+        "mark", "ok", "run", "seen",
     )  # fmt: skip
 
     def __init__(self, ends: float, handed: int = 0, *, alone: bool = True) -> None:
@@ -86,7 +86,9 @@ class Epoch:
         self.mark = _PLENTY  # what was left at the last failure: a difference means that a success ended the run
         self.handed = handed  # failures in a row that other epochs saw
         self.seen = _PLENTY  # what was left when `handed` was true: a difference means that it no longer is
-        self.alone = alone  # no call of an earlier epoch is out, so the run can be told from this one
+        self.alone = (
+            alone  # current, and no call of an earlier epoch is out: a failure is counted here and nowhere else
+        )
 
     @property
     def requests(self) -> int:
@@ -95,6 +97,10 @@ class Epoch:
     @property
     def successes(self) -> int:
         return _PLENTY - self.left()
+
+    @staticmethod
+    def successes_at(left: int) -> int:
+        return _PLENTY - left
 
     @property
     def outstanding(self) -> int:

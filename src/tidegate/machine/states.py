@@ -82,12 +82,14 @@ class States:
 
     def fail(self, epoch: Epoch) -> None:
         """Counts a failure where its call began; the run of the closed state knows no intervals."""
-        if epoch is self.epoch:
+        current = epoch is self.epoch
+        if current or epoch in self._elders:
             self._settle_run()
-        elif epoch in self._elders:
-            self._settle_run()
-            self.epoch.hand(self.epoch.in_a_row + 1)
+            if not current:
+                self.epoch.hand(self.epoch.in_a_row + 1)
         epoch.fail()
+        if not current and epoch not in self._buckets:
+            self.totals.failures += 1  # the epoch was added up when it ended
 
     def weigh(self, epoch: Epoch, now: float) -> Counts | None:
         """Trips if the failure just counted in *epoch* is one too many; the counts, if the user's rule must say so."""

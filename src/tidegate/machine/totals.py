@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from weakref import ref
 
 from tidegate.machine.epoch import Epoch
 
-# A call may have read its epoch and not yet entered it when the epoch ends, so the last few are kept in any case;
-# and no more than so many for calls that never settle.
-_ALWAYS_KEPT = 8
-_MOST_KEPT = 72
+# Whoever keeps exceptions keeps their frames, and with them the epochs: the oldest are given up.
+_MOST_RETIRED = 256
 
 
 class Totals:
@@ -22,11 +21,15 @@ class Totals:
         self.successes = self.failures = 0  # of half-open calls, and of epochs that are over
         self.rejected = Epoch(math.inf)
         self.reject = self.rejected.admit
-        self._retired: list[tuple[Epoch, int, int]] = []
+        self._retired: list[tuple[ref[Epoch], Callable[[], int], int]] = []
 
     def retire(self, epoch: Epoch) -> None:
-        """The epoch is over; results of its calls that are still out will be found in it."""
-        self._retired.append((epoch, 0, 0))
+        """The epoch is over. Late successes are still found in it; late failures are for `failures`."""
+        epoch.alone = False
+        self.failures += epoch.failures
+        left = epoch.left()
+        self.successes += epoch.successes_at(left)
+        self._retired.append((ref(epoch), epoch.left, left))
         self._fold()
 
     def results(self, live: Iterable[Epoch]) -> dict[str, int]:
@@ -40,11 +43,10 @@ class Totals:
 
     def _fold(self) -> None:
         kept = []
-        fresh = len(self._retired) - _ALWAYS_KEPT
-        for at, (epoch, good, bad) in enumerate(self._retired):
-            now_good, now_bad = epoch.successes, epoch.failures
-            self.successes += now_good - good
-            self.failures += now_bad - bad
-            if at >= fresh or epoch.outstanding > 0:
-                kept.append((epoch, now_good, now_bad))
-        self._retired = kept[-_MOST_KEPT:]
+        for epoch, left_now, left in self._retired:
+            # In this order: a call that still holds the epoch may succeed in between, one that is gone cannot.
+            gone, now = epoch() is None, left_now()
+            self.successes += left - now
+            if not gone:
+                kept.append((epoch, left_now, now))
+        self._retired = kept[-_MOST_RETIRED:]

@@ -16,6 +16,8 @@ _log = logging.getLogger("tidegate.breaker")
 # How many buckets a sliding window is made of: its edge is at most a tenth of it too coarse.
 _BUCKETS = 10
 
+_OPTIONAL = ("timeout", "window")
+
 StateChange = Callable[[str, str, str], object]
 Verdict = Callable[[BaseException], bool | None]
 
@@ -46,7 +48,7 @@ class BreakerPolicy:
         share(self.failure_ratio, field="failure_ratio")
         for field, least in (("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01)):
             given: Duration | None = getattr(self, field)
-            if given is not None:
+            if given is not None or field not in _OPTIONAL:
                 object.__setattr__(self, field, seconds(given, field=field, least=least))
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):

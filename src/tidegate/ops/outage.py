@@ -19,7 +19,7 @@ _LENGTH = r"[0-9.]+\s*(?:ms|s|m|h|d|w)(?:\s*[0-9.]+\s*(?:ms|s|m|h|d|w))*"
 _PART = re.compile(
     rf"(?P<lasts>{_LENGTH})\s+(?:(?P<share>[0-9.]+)\s*%\s*)?(?P<what>down|hang|errors|[0-9]{{3}})"
     rf"(?:\s+retry-after\s+(?P<after>{_LENGTH}))?(?:\s+at\s+(?P<at>{_LENGTH}))?",
-    re.ASCII | re.IGNORECASE,
+    re.ASCII,
 )
 
 
@@ -75,7 +75,8 @@ class Outage:
         """The outage that *text* describes, "none" for none; ValueError says what is allowed."""
         found: list[Trouble] = []
         at = seconds(lead, field="lead")
-        if text.strip().lower() in ("", "none"):
+        text = text.strip().lower()
+        if text in ("", "none"):
             return cls()
         for part in text.split(","):
             trouble = _trouble(part.strip(), at)
@@ -107,7 +108,7 @@ def _trouble(part: str, at: float) -> Trouble:
     found = _PART.fullmatch(part)
     if found is None:
         raise ValueError(f"outage: {part!r} is not understood; {_ALLOWED}")
-    what, after = found["what"].lower(), found["after"]
+    what, after = found["what"], found["after"]
     start = at if found["at"] is None else seconds(found["at"], field="outage")
     lasts = seconds(found["lasts"], field="outage", least=0.001)
     share = 1.0 if found["share"] is None else _share(found["share"])

@@ -8,7 +8,6 @@ from tidegate.core.duration import brief
 from tidegate.ops.simulate import Loop, Simulation
 
 SCHEMA = "tidegate.simulation/1"
-_NEVER = "not yet"
 
 
 def played(result: Simulation) -> str:
@@ -48,7 +47,7 @@ def rows(result: Simulation) -> list[list[str]]:
         ["calls that failed", *(f"{each.failures:,}" for each in calls)],
         ["calls held back", f"{result.held:,}", "-", "-"],
         *([["health probes", f"{result.probes:,}", "-", "-"]] if result.probes else []),
-        ["noticed after", _time(result.noticed_after), "-", "-"],
+        ["noticed after", _time(result.noticed_after, otherwise="never"), "-", "-"],
         ["recovered after", _time(result.recovered_after), *(_time(result.recovery_of(each)) for each in loops)],
     ]
 
@@ -98,8 +97,8 @@ def _loop(result: Simulation, loop: Loop) -> dict[str, Any]:
     }
 
 
-def _time(value: float | None) -> str:
-    return _NEVER if value is None else brief(value)
+def _time(value: float | None, otherwise: str = "not yet") -> str:
+    return otherwise if value is None else brief(value)
 
 
 def _after(value: float) -> str:

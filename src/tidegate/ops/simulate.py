@@ -59,6 +59,9 @@ class Stage(Protocol):
     def holds(self) -> Sequence[Hold]:
         """Why a call would not go now, in seconds since the start."""
 
+    def half_open(self) -> bool:
+        """Whether a breaker lets calls try."""
+
     def calls(self) -> Calls: ...
 
     def probes(self) -> int:
@@ -108,10 +111,10 @@ def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
         except Held:
             held += 1  # nothing was called, so nothing but time can change what the gate says
         except Exception:
-            spans.seen(stage.now(), stage.holds())
+            spans.seen(stage.now(), stage.holds(), half_open=stage.half_open())
         else:
             if not spans.clear:
-                spans.seen(stage.now(), stage.holds())
+                spans.seen(stage.now(), stage.holds(), half_open=stage.half_open())
         # A call that hung may have overslept some ticks.
         tick = max(tick + 1, math.ceil(stage.now() / plan.every))
     calls = stage.calls()
@@ -149,7 +152,7 @@ def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0)
 def recovery(plan: Plan, calls: Calls) -> float | None:
     """Seconds from the end of the outage to the first good call."""
     end = plan.outage.end
-    if end is None or end >= plan.lasts:
+    if end is None:
         return None
     good = calls.first_success(end)
     return None if good is None else good - end

@@ -51,10 +51,11 @@ class Spans:
     def clear(self) -> bool:
         return not self._ahead
 
-    def seen(self, now: float, holds: Iterable[Hold]) -> None:
-        """What the gate says at *now*."""
+    def seen(self, now: float, holds: Iterable[Hold], *, half_open: bool) -> None:
+        """What the gate says at *now*; a breaker that is half-open holds nothing while it has calls to give."""
         self._end(now)
-        self._ahead = tuple(span for hold in holds for span in _spans(hold, now))
+        trying = (Span(now, math.inf, Shut.HALF_OPEN),) if half_open else ()
+        self._ahead = (*trying, *(span for hold in holds for span in _spans(hold, now)))
 
     def closed(self, end: float) -> Sequence[Span]:
         """Every span, none of them beyond *end*; those that touch and say the same are one."""
@@ -80,8 +81,6 @@ def _spans(hold: Hold, now: float) -> Iterable[Span]:
     end = math.inf if hold.until is None else hold.until
     if why is not Shut.OPEN:
         yield Span(now, end, why)
-    elif hold.ended_by is EndedBy.CALL:
-        yield Span(now, math.inf, Shut.HALF_OPEN)
-    else:
+    elif hold.ended_by is not EndedBy.CALL:
         yield Span(now, end, Shut.OPEN)
         yield Span(end, math.inf, Shut.HALF_OPEN)  # as soon as its time is over, it lets a few calls try

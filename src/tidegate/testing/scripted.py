@@ -68,7 +68,7 @@ class ScriptedTarget:
     """A stand-in for the service behind a `Target`.
 
         service = ScriptedTarget("first", Status(503), ConnectionResetError(), answer="later", clock=virtual_clock)
-        service = ScriptedTarget(outage="24h down", clock=virtual_clock)    # or "1h 30% errors", "2h 429 retry-after 5m"
+        service = ScriptedTarget(outage="24h down", clock=virtual_clock)   # or "1h 30% errors", "2h 429 retry-after 5m"
 
     Each call takes the next step of the script: an exception is raised, a `Status` or a `Hang` does what its name
     says, anything else is the answer. Afterwards *answer* is given for ever; one that can be called is called with the
@@ -100,7 +100,7 @@ class ScriptedTarget:
         self._script.extend(steps)
 
     def count(self, *, failed: bool | None = None, since: float = 0.0, until: float = float("inf")) -> int:
-        """How many calls reached it, from *since* up to *until* on the clock; with *failed*, only those, or the others."""
+        """How many calls reached it, from *since* up to *until* on the clock; *failed*: only those, or the others."""
         return sum(1 for each in self.calls if since <= each.at < until and failed in (None, each.failed))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -90,6 +90,9 @@ class _Stage:
     def holds(self) -> Sequence[Hold]:
         return self._target.explain(_OPERATION)
 
+    def half_open(self) -> bool:
+        return any(each.state == "half-open" for each in self._target.breakers.values())
+
     def calls(self) -> Calls:
         return self._service.calls
 

@@ -151,9 +151,13 @@ def test_a_deadlock_cancels_the_tasks_so_that_they_can_clean_up(virtual_clock: V
 
 
 def test_a_thread_that_the_loop_does_not_know_may_still_wake_it(virtual_clock: VirtualClock) -> None:
+    def wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+        time.sleep(0.02)
+        loop.call_soon_threadsafe(event.set)
+
     async def main() -> None:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
-        stranger = threading.Thread(target=lambda: (time.sleep(0.02), loop.call_soon_threadsafe(event.set)))
+        stranger = threading.Thread(target=wake, args=(loop, event))
         stranger.start()
         await event.wait()
         stranger.join()
@@ -189,7 +193,11 @@ def test_advance_to_is_exact_and_never_goes_back(virtual_clock: VirtualClock) ->
 
 
 def test_no_wait_is_lost_when_many_threads_sleep(virtual_clock: VirtualClock) -> None:
-    threads = [threading.Thread(target=lambda: [virtual_clock.sleep(1) for _ in range(500)]) for _ in range(8)]
+    def sleep_often() -> None:
+        for _ in range(500):
+            virtual_clock.sleep(1)
+
+    threads = [threading.Thread(target=sleep_often) for _ in range(8)]
     for each in threads:
         each.start()
     for each in threads:
@@ -207,6 +215,6 @@ def test_a_thread_that_is_stuck_is_told_instead_of_waited_for_for_ever(virtual_c
 
     runner = asyncio.Runner(loop_factory=lambda: VirtualLoop(virtual_clock, patience=0.05))
     with runner:
-        with pytest.raises(Deadlock, match="a thread that has not come back in 0.05 real seconds; waiting: .*main"):
+        with pytest.raises(Deadlock, match=r"a thread that has not come back in 0\.05 real seconds; waiting: .*main"):
             runner.run(main())
         free.set()

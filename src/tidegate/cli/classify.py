@@ -1,0 +1,127 @@
+"""`tidegate classify`: what an answer or a message means, and which rule says so."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from tidegate import rules as packs
+from tidegate.cli.curl_dump import Heard, headers_of, heard
+from tidegate.cli.exits import Exit
+from tidegate.cli.root import suggestion
+from tidegate.cli.verdict import lines
+from tidegate.core.classify import classify as verdict_on
+from tidegate.core.rule import Pack
+from tidegate.runtime.clock import SYSTEM
+
+# The classifier looks at 4 kB; a dump may have long headers and redirects before them.
+_MOST = 1_000_000
+SCHEMA = "tidegate.verdict/1"
+_PACKS = {pack.name: pack for pack in packs.PACKS}
+
+
+def _pack(ctx: click.Context, param: click.Parameter, value: str | None) -> Pack | None:
+    if value is not None and value not in _PACKS:
+        raise click.BadParameter(f"there is no pack {value!r}; {suggestion(value, list(_PACKS))}", ctx, param)
+    return None if value is None else _PACKS[value]
+
+
+@click.command()
+@click.option("--status", type=click.IntRange(100, 599), help="The HTTP status of the answer.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of the answer; may be repeated."
+)
+@click.option("--body", help="The body of the answer.")
+@click.option("--body-file", metavar="FILE", help="A file with the body; - reads it from standard input.")
+@click.option("--url", default="", help="The address that was called: some rules look at its path.")
+@click.option("--message", help="The message of an exception, instead of an answer.")
+@click.option(
+    "--rules", callback=_pack, metavar="PACK", help=f"Rules of one service, asked first: {', '.join(_PACKS)}."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.argument("dump", required=False, metavar="[DUMP]")
+def classify(
+    status: int | None,
+    headers: tuple[str, ...],
+    body: str | None,
+    body_file: str | None,
+    url: str,
+    message: str | None,
+    rules: Pack | None,
+    as_json: bool,
+    dump: str | None,
+) -> int:
+    """Says what an answer or an error message means, and which rule decided.
+
+    DUMP is what `curl -i` printed: a file, or - for standard input, which is also read when nothing else is given.
+    With --status, - stands for the body on standard input.
+
+    \b
+    curl -si https://api.example.org/thing | tidegate classify
+    tidegate classify --status 429 --header 'Retry-After: 120' --rules spotify
+    tidegate classify --message "connection reset by peer"
+
+    Exit code 0: a good answer; 1: a fault.
+    """  # noqa: D301 - the mark keeps the lines of an example apart
+    _check_headers(headers)
+    if message is not None:
+        if status is not None or headers or dump is not None or body is not None or body_file is not None:
+            raise click.UsageError(
+                "--message stands alone: leave out --status, --header, --body, --body-file and the dump"
+            )
+        seen: object = message
+    elif status is not None:
+        content = _body(body, body_file, dump)
+        seen = Heard(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
+    else:
+        if headers or body is not None or body_file is not None:
+            raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
+        seen = _dumped(dump, url)
+    fault = verdict_on(seen, rules, now=SYSTEM.now())
+    if as_json:
+        click.echo(json.dumps({"schema": SCHEMA, "good": fault is None, "fault": fault and fault.as_json()}, indent=2))
+    else:
+        for line in lines(fault, seen, rules):
+            click.echo(line)
+    return Exit.OK if fault is None else Exit.NEGATIVE
+
+
+def _check_headers(headers: tuple[str, ...]) -> None:
+    for each in headers:
+        if ":" not in each.strip(": "):
+            raise click.UsageError(f"--header: {each!r} is no header; write it as 'Retry-After: 120'")
+
+
+def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
+    if sum(each is not None for each in (body, body_file, dump)) > 1:
+        raise click.UsageError("there is more than one body; give --body, --body-file or -, not two of them")
+    if body is not None:
+        return body.encode()
+    source = body_file if body_file is not None else dump
+    return b"" if source is None else _read(source)
+
+
+def _dumped(dump: str | None, url: str) -> Heard:
+    if dump is None and sys.stdin.isatty():
+        raise click.UsageError(
+            "there is nothing to classify; give --status, --message, or what `curl -i` printed on standard input"
+        )
+    found = heard(_read(dump or "-"))
+    if found is None:
+        raise click.UsageError(
+            "this is not what `curl -i` prints; its first line is to read like 'HTTP/1.1 503 Service Unavailable'"
+        )
+    return Heard(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
+
+
+def _read(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read(_MOST)
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(_MOST)
+    except OSError as error:
+        raise click.UsageError(f"{source}: it cannot be read ({error.strerror or type(error).__name__})") from error

@@ -1,0 +1,18 @@
+"""What a command's exit code means. Scripts depend on them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    OK = 0
+    NEGATIVE = 1  # it worked, and the answer is no
+    USAGE = 2
+    CONFIGURATION = 3
+    UNREACHABLE = 4
+    NOT_AUTHORISED = 5
+    REFUSED = 6
+    NOT_FOUND = 7
+    TIMED_OUT = 8
+    INTERRUPTED = 130

@@ -1,0 +1,93 @@
+"""Plays one profile and shows what happened."""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from tidegate.cli.profiles import Profile
+from tidegate.cli.strip import LEGEND, strip
+from tidegate.cli.tables import table
+from tidegate.core.duration import brief
+from tidegate.ops import report
+from tidegate.ops.outage import Outage
+from tidegate.ops.simulate import Simulation
+from tidegate.testing.simulation import simulate
+
+_WIDTH = 80
+_MOST_TOLD = 6
+HEAD = ["", "Tidegate", "a plain loop", "a loop of 3 tries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    profile: Profile
+    result: Simulation
+
+    @property
+    def title(self) -> str:
+        return f"{self.profile.name}: {self.result.plan.outage.label}"
+
+
+def play(
+    profile: Profile,
+    *,
+    outage: str | None = None,
+    every: float | None = None,
+    lasts: float | None = None,
+    retry: int = 0,
+    seed: int = 1,
+) -> Played:
+    """Plays *profile*, with what it is usually played with where nothing is given; a wrong number is one line."""
+    try:
+        with _quiet():
+            result = simulate(
+                profile.make,
+                outage=Outage.parse(profile.outage if outage is None else outage),
+                every=profile.every if every is None else every,
+                lasts=profile.lasts if lasts is None else lasts,
+                retry=retry,
+                probe=profile.probe,
+                seed=seed,
+            )
+    except ValueError as error:
+        # The values name their own fields; here these are options.
+        raise click.UsageError(f"--{error}".replace("--lasts:", "--for:")) from error
+    return Played(profile, result)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the log of the transitions: they are what is shown."""
+    log = logging.getLogger("tidegate")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def show(played: Played) -> None:
+    """The numbers of the policy, what was played, the table, the timeline and what people were told."""
+    result = played.result
+    click.echo(played.profile.name)
+    for line in (*played.profile.says, report.played(result)):
+        click.echo(textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+    click.echo()
+    table(HEAD, report.rows(result))
+    click.echo()
+    for line in strip(result, _WIDTH):
+        click.echo(line)
+    click.echo(f"{'':<12}{LEGEND}")
+    if result.told:
+        click.echo()
+    for told in result.told[:_MOST_TOLD]:
+        click.echo(f"{brief(told.at):>8}  told: {told.title}")
+    if len(result.told) > _MOST_TOLD:
+        click.echo(f"{'':>8}  and {len(result.told) - _MOST_TOLD} more")

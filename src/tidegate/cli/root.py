@@ -1,0 +1,84 @@
+"""The group of verbs. `--help` lists them from a table, so that none is imported for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+import click
+
+from tidegate import __version__
+from tidegate.cli.exits import Exit
+
+# verb -> (module with a command of that name, what the list of verbs says)
+VERBS = {
+    "classify": ("tidegate.cli.classify", "Say what an answer or an error message means."),
+    "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
+}
+
+
+class Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        found = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no verb {args[0]!r}; {suggestion(args[0], VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, says) for verb, (_, says) in VERBS.items()])
+
+
+@click.group(
+    cls=Verbs,
+    subcommand_metavar="VERB ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="tidegate %(version)s")
+def tidegate() -> None:
+    """Keeps a program working while the services it calls do not.
+
+    \b
+    curl -si https://api.example.org/thing | tidegate classify
+    tidegate simulate --profile sync --outage "2h down"
+    """  # noqa: D301 - the mark keeps the lines of an example apart
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """The exit code of one command; every mistake of the user is one line on stderr."""
+    try:
+        code = tidegate.main(args=args, prog_name="tidegate", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # older versions of click do not have it
+            error.show()
+            return Exit.USAGE
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "tidegate"
+        click.echo(f"{where}: {' '.join(error.format_message().split())}", err=True)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away, as `head` does. The interpreter would complain about it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.NEGATIVE
+    return int(code or Exit.OK)
+
+
+def suggestion(given: str, known: Sequence[str] | dict[str, tuple[str, str]]) -> str:
+    """What was probably meant, or all there is."""
+    close = get_close_matches(given.lower(), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"

@@ -1,0 +1,158 @@
+"""The command as a process: cheap to ask for help, honest about what is missing, and as documented."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate.cli.exits import Exit
+from tidegate.cli.root import VERBS, tidegate
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text()
+ROUNDS = 7
+
+HELP = """
+import sys, time
+start = time.process_time()
+sys.argv = ["tidegate", "--help"]
+from tidegate.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print(time.process_time() - start, *sys.modules, file=sys.stderr)
+"""
+ASYNCIO = (
+    "import sys, time; start = time.process_time(); import asyncio; print(time.process_time() - start, file=sys.stderr)"
+)
+
+
+def fresh(code: str, pycache: Path) -> list[str]:
+    """What *code* prints on stderr, in an interpreter that keeps its bytecode in *pycache*."""
+    command = [sys.executable, "-I", "-X", f"pycache_prefix={pycache}", "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stderr.split()
+
+
+def test_help_lists_the_verbs(command: Command) -> None:
+    run = command("--help")
+
+    assert run.code == 0
+    for verb, (_, says) in VERBS.items():
+        assert re.search(rf"^  {verb} +{re.escape(says[:30])}", run.out, re.MULTILINE)
+
+
+def test_help_imports_no_verb_and_nothing_heavy(tmp_path: Path) -> None:
+    loaded = fresh(HELP, tmp_path)[1:]
+
+    assert "click" in loaded
+    assert not {"rich", "httpx", "httpx2", "asyncio", *(module for module, _ in VERBS.values())} & set(loaded)
+
+
+def test_help_costs_at_most_three_times_the_import_of_asyncio(tmp_path: Path) -> None:
+    costs: dict[str, list[float]] = {HELP: [], ASYNCIO: []}
+    for code in costs:
+        fresh(code, tmp_path)  # compiles to bytecode, which is not what is measured
+    for _ in range(ROUNDS):
+        for code, measured in costs.items():
+            measured.append(float(fresh(code, tmp_path)[0]))
+
+    assert min(costs[HELP]) <= 3 * min(costs[ASYNCIO])
+
+
+def test_without_click_there_is_a_hint_and_exit_code_3() -> None:
+    code = "import sys; sys.modules['click'] = None; from tidegate.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stdout) == (Exit.CONFIGURATION, "")
+    assert run.stderr == "tidegate: the commands need one more package; install it with: pip install 'tidegate[cli]'\n"
+
+
+def test_no_verb_at_all_shows_the_help_and_is_a_mistake(command: Command) -> None:
+    run = command()
+
+    assert run.code == Exit.USAGE
+    assert "Verbs:" in run.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [("clasify", "did you mean 'classify'?"), ("zzz", "there are: classify, simulate"), ("--nope", "No such option")],
+)
+def test_an_unknown_verb_gets_a_suggestion(command: Command, verb: str, told: str) -> None:
+    run = command(verb)
+
+    assert (run.code, run.err.count("\n")) == (2, 1)
+    assert told in run.err
+
+
+def test_the_version_is_told(command: Command) -> None:
+    assert re.fullmatch(r"tidegate \d+\.\d+\.\d+\n", command("--version").out)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    code = "from tidegate.cli import main; import sys; sys.argv = ['tidegate', 'simulate', '--json']; main()"
+    run = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+
+    assert (run.returncode, run.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_is_for_terminals_and_can_be_turned_off(no_color: dict[str, str], coloured: bool) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **no_color}
+    code = "from tidegate.cli import main; import sys; sys.argv = ['tidegate', 'simulate']; main()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:  # how Linux says that the other side of a terminal is closed
+            pass
+        assert process.wait() == 0
+    os.close(ours)
+
+    assert (b"\x1b[32m" in shown) is coloured
+    assert "calls held back" in shown.decode()
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(tidegate)
+    return [(verb, found) for verb in VERBS if (found := tidegate.get_command(context, verb)) is not None]
+
+
+@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
+def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: click.Command) -> None:
+    section = re.split(r"^## ", PAGE.partition(f"## tidegate {verb}\n")[2], flags=re.MULTILINE)[0]
+    table = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    named = {option for cell in table for option in re.findall(r"`(--[a-z-]+)`", cell)}
+    there = {
+        name
+        for option in verb_command.params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+
+    assert named == there - {"--help"}
+
+
+def test_the_reference_names_every_exit_code() -> None:
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)} == {int(code) for code in Exit}
+
+
+def test_the_verdict_in_the_reference_is_what_the_command_prints(command: Command) -> None:
+    shown = PAGE.partition("$ tidegate classify --status 429 --header 'Retry-After: 120'\n")[2].partition("```")[0]
+
+    assert command("classify", "--status", "429", "--header", "Retry-After: 120").out == shown

@@ -1,0 +1,145 @@
+"""`tidegate simulate`: the table, the JSON, the picture, the tour, and every mistake in one line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate.cli.profiles import PROFILES
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_plays_and_fits_a_terminal(command: Command, profile: str) -> None:
+    run = command("simulate", "--profile", profile)
+
+    assert (run.code, run.err) == (0, "")
+    assert "calls that failed" in run.out
+    assert max(map(len, run.out.splitlines())) <= 80
+
+
+def test_the_table_and_the_timeline_of_the_sync_profile(command: Command) -> None:
+    out = command("simulate", "--profile", "sync", "--outage", "2h down").out.splitlines()
+
+    assert out[1:3] == [
+        "  backoff 30s, doubling up to 30m, give or take 25%",
+        "  2h down, from 30m on; a call every 5m for 6h",
+    ]
+    table = {line.partition("  ")[0]: line.split()[-3:] for line in out if line.startswith(("calls", "recovered"))}
+    assert table["calls made"][1:] == ["72", "120"]
+    assert table["calls that failed"][1:] == ["24", "72"]
+    lanes = {line[:12].strip(): line[12:] for line in out if line.startswith(("outage", "Tidegate  ", "plain loop"))}
+    assert len(lanes["outage"].strip()) == 23
+    assert set(lanes["plain loop"]) == {"o", "x"}
+    assert set(lanes["Tidegate"]) >= {"o", "x", "-"}
+    assert any("told: sync works again" in line for line in out)
+
+
+def test_json_is_one_document_and_the_same_for_the_same_seed(command: Command) -> None:
+    asked = ("simulate", "--profile", "tautulli", "--outage", "1h 30% errors", "--json", "--seed")
+    first, second, other = (command(*asked, seed).out for seed in ("1", "1", "2"))
+
+    assert first == second != other
+    found = json.loads(first)
+    assert (found["schema"], found["title"]) == ("tidegate.simulation/1", "tautulli: 1h 30% answering 500")
+    assert found["without"]["plain_loop"]["calls"] == 720
+
+
+def test_the_picture_is_written_where_it_was_asked_for(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "outage.svg"
+    run = command("simulate", "--svg", str(file))
+
+    assert run.out.endswith(f"The picture is in {file}\n")
+    assert ET.parse(file).getroot().tag.endswith("svg")
+
+
+def test_own_numbers_replace_those_of_the_profile(command: Command) -> None:
+    def failures(*args: str) -> int:
+        return int(json.loads(command("simulate", "--json", *args).out)["failures"])
+
+    plain = failures("--profile", "own", "--every", "1m")
+    assert plain == 120
+    assert failures("--profile", "own", "--every", "1m", "--base", "10m", "--cap", "10m", "--jitter", "0") == 12
+    assert failures("--profile", "own", "--every", "1m", "--breaker", "--consecutive", "3", "--open-for", "30m") == 6
+    assert failures("--profile", "own", "--every", "1m", "--cooldown", "network=2/1h") == 3
+    assert failures("--profile", "tautulli", "--no-breaker", "--every", "1m") == plain
+    assert failures("--profile", "own", "--every", "1m", "--retry", "1") == 2 * plain
+
+
+def test_its_numbers_are_told_in_words(command: Command) -> None:
+    own = (
+        "simulate --profile own --base 1s --cap 9s --factor 3 --jitter 0 --breaker --min-requests 4 --failure-ratio 0.5"
+    )
+    out = command(*own.split(), "--interval", "30s", "--open-for", "1m", "--cooldown", "gone=1/2d").out
+
+    assert "backoff 1s, times 3 up to 9s, no jitter" in out
+    assert "breaker 50% of 4 or more in 30s; open for 1m" in out
+    assert "cooldown gone 1x: 2d" in out
+
+
+def test_the_tour_shows_three_outages_and_a_picture_in_under_three_seconds(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "tour.svg"
+    started = time.perf_counter()
+    run = command("simulate", "--tour", "--svg", str(file))
+
+    assert time.perf_counter() - started < 3
+    assert (run.code, run.err) == (0, "")
+    assert run.out.count("calls that failed") == 3
+    assert f"as a picture: {file}" in run.out
+    assert file.exists()
+    assert max(len(line) for line in run.out.splitlines() if str(tmp_path) not in line) <= 80
+
+
+def test_the_tour_finds_a_place_for_its_picture(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    out = command("simulate", "--tour").out
+
+    place = out.partition("as a picture: ")[2].splitlines()[0]
+    assert Path(place).is_file()
+    assert tmp_path in Path(place).parents
+
+
+def test_playing_leaves_the_log_as_it_was(command: Command, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "tidegate")
+    command("simulate", "--profile", "tautulli")
+
+    assert logging.getLogger("tidegate").level == logging.INFO
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ("--every soon", "'soon' is no time; give a number of seconds, or 30s, 5m, 1h30m, 2d"),
+        ("--every 0", "--every: 0.0 is not allowed"),
+        ("--for 0s", "--for: 0.0 is not allowed"),
+        ("--every 2h --for 1h", "--every: 7200 s is not allowed; give more than 0, and no more than is played"),
+        ("--every 1ms", "calls are too many"),
+        ("--outage 2hdown", "--outage: '2hdown' is not understood; give a length and a trouble, such as '2h down'"),
+        ("--base 1h --cap 1m", "--cap: 60.0 is below --base (3600.0)"),
+        ("--jitter 2", "'--jitter': 2.0 is not in the range 0<=x<=1"),
+        ("--profile synk", "'synk' is not one of 'sync', 'tautulli', 'feeds', 'convert', 'lidarr', 'own'"),
+        ("--cooldown netwrk=1/2h", "there is no code 'netwrk'; did you mean 'network'?"),
+        ("--cooldown network", "'network' is not understood; write it as CODE=TIMES/REST, such as network=10/12h"),
+        ("--cooldown network=0/1h", "is not understood"),
+        ("--cooldown network=1/soon", "'soon' is no time"),
+        ("--no-breaker --consecutive 3", "--no-breaker goes with no other number of the breaker"),
+        ("--svg /nowhere/at/all.svg", "cannot be written (No such file or directory)"),
+        ("--tour --svg /nowhere/at/all.svg", "cannot be written (No such file or directory)"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_is_allowed(command: Command, args: str, told: str) -> None:
+    run = command("simulate", *args.split())
+
+    assert run.code == 2
+    assert run.err.startswith("tidegate simulate: ")
+    assert told in run.err
+    assert run.err.count("\n") == 1

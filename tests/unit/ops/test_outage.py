@@ -1,0 +1,104 @@
+"""Outages as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.ops.outage import LEAD, Ill, Outage, Trouble
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2h down", [Trouble(start=LEAD, end=LEAD + 2 * HOUR)]),
+        ("2h down at 1h", [Trouble(start=HOUR, end=3 * HOUR)]),
+        ("1h30m hang at 0s", [Trouble(start=0, end=1.5 * HOUR, ill=Ill.HANG)]),
+        ("1h 30% errors at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=500, share=0.3)]),
+        ("1h 2.5 % down at 0s", [Trouble(start=0, end=HOUR, share=0.025)]),
+        ("1h 503 at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=503)]),
+        ("1h 429 retry-after 10m at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=429, retry_after=600)]),
+        ("1H DOWN AT 1H", [Trouble(start=HOUR, end=2 * HOUR)]),
+        (
+            "1h down at 1h, 30m 401, 1h down at 5h",
+            [
+                Trouble(start=HOUR, end=2 * HOUR),
+                Trouble(start=2 * HOUR, end=2.5 * HOUR, ill=Ill.STATUS, status=401),
+                Trouble(start=5 * HOUR, end=6 * HOUR),
+            ],
+        ),
+        ("none", []),
+        ("", []),
+    ],
+)
+def test_a_text_becomes_troubles(text: str, expected: list[Trouble]) -> None:
+    assert list(Outage.parse(text).troubles) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("down", "'down' is not understood; give a length and a trouble, such as '2h down'"),
+        ("2h sleepy", "'2h sleepy' is not understood"),
+        ("2h 200", "200 is no trouble; give a status from 400 to 599"),
+        ("2h 0% errors", "0% is no share; give a number above 0% and up to 100%"),
+        ("2h 101% errors", "101% is no share"),
+        ("2h 1.2.3% errors", "1.2.3% is no share"),
+        ("2h down retry-after 5m", "has no answer that could carry retry-after"),
+        ("0s down", "give 0.001 seconds or more"),
+        ("2h down,", "'' is not understood"),
+    ],
+)
+def test_a_text_that_is_none_says_what_is_allowed(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match="outage: ") as raised:
+        Outage.parse(text)
+
+    assert told in str(raised.value)
+
+
+@given(st.text(alphabet="0123456789.%hmsd ,-aerotynwucigf", max_size=40))
+def test_any_text_is_an_outage_or_a_value_error(text: str) -> None:
+    try:
+        outage = Outage.parse(text)
+    except ValueError:
+        return
+    assert all(each.start < each.end for each in outage.troubles)
+
+
+def test_trouble_begins_at_its_start_and_is_over_at_its_end() -> None:
+    outage = Outage.parse("1h down at 1h")
+
+    assert [outage.trouble(at, 0.0) is not None for at in (3599.9, 3600, 7199.9, 7200)] == [False, True, True, False]
+
+
+def test_a_share_is_decided_by_the_roll() -> None:
+    outage = Outage.parse("1h 30% errors at 0s")
+
+    assert [outage.trouble(0, roll) is not None for roll in (0.0, 0.29, 0.3, 0.99)] == [True, True, False, False]
+
+
+def test_an_outage_says_itself_in_words() -> None:
+    outage = Outage.parse("2h down, 1h 30% errors, 30m 429 retry-after 5m, 1m hang")
+
+    assert outage.label == (
+        "2h down, then 1h 30% answering 500, then 30m answering 429 with Retry-After 5m, then 1m hanging"
+    )
+    assert (outage.start, outage.end) == (LEAD, LEAD + 3.5 * HOUR + 60)
+    assert (Outage().label, Outage().start, Outage().end) == ("no outage", None, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"start": 5.0, "end": 5.0}, "end"),
+        ({"start": 0.0, "end": 1.0, "share": 0.0}, "share"),
+        ({"start": 0.0, "end": 1.0, "ill": Ill.STATUS, "status": 200}, "status"),
+        ({"start": 0.0, "end": 1.0, "retry_after": 5.0}, "retry_after"),
+    ],
+)
+def test_a_trouble_that_cannot_be_is_refused(wrong: dict[str, float], field: str) -> None:
+    with pytest.raises(ValueError, match=f"Trouble.{field}"):
+        Trouble(**wrong)  # type: ignore[arg-type]
