@@ -104,6 +104,7 @@ create table tg_target (
     closed_at double precision,
     paid_until double precision,
     capacity text,
+    rules text,
     reported_at double precision,
     summary text,
     check ((paused_at is null) = (paused_until is null)),
@@ -114,14 +115,16 @@ create table tg_hold (
     target text not null,
     lane text not null,
     operation text not null default '',
-    reason text not null check (reason in ('fatal', 'cooldown', 'backoff', 'retry_after')),
+    reason text not null check (reason in ('fatal', 'cooldown', 'backoff', 'retry_after', 'open')),
     since double precision not null,
     until double precision,
-    failures integer not null default 0,
+    failed_at double precision not null default 0,
+    failures integer not null default 0 check (failures >= 0),
     code text,
     message text,
     told integer not null default 0,
     rest text,
+    probe bigint,
     primary key (target, lane, operation)
 ) {clustered};
 
@@ -154,3 +157,16 @@ create table tg_schedule (
     name text primary key,
     last_at double precision not null
 );
+
+create table tg_gate_event (
+    id {serial},
+    at double precision not null,
+    subject text not null check (subject in ('queue', 'target')),
+    name text not null,
+    lane text,
+    kind text not null,
+    actor text not null,
+    fields text not null default '{}'
+);
+
+create index tg_gate_event_of on tg_gate_event (subject, name, id);
