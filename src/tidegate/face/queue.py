@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-import signal
 import threading
 import typing
 import uuid
@@ -22,6 +21,7 @@ from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration
 from tidegate.core.job import DEFAULT_ATTEMPTS, Job, JobEvent
 from tidegate.core.serial import decoder, encode
+from tidegate.face.db import Db
 from tidegate.face.job_function import Enqueued, JobFunction, intake_of
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import JOB_BACKOFF, KindPolicy
@@ -29,10 +29,12 @@ from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
+from tidegate.runtime.stopping import Watchdog, on_signals
 from tidegate.runtime.threads import Inline, RealThreads, Threads
 from tidegate.runtime.wake import Wake
-from tidegate.runtime.worker import Tally, Worker, WorkerPolicy
-from tidegate.store import people, watching
+from tidegate.runtime.worker import Worker
+from tidegate.runtime.worker_policy import Tally, WorkerPolicy
+from tidegate.store import people, tallies, watching
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import open_store
 from tidegate.store.tx import Store, Tx
@@ -51,8 +53,8 @@ class Drained:
     done: int
     again: int
     failed: int
-    held: int
-    remaining: int
+    held: int  # a gate is shut: before the claim, or one inside the handler
+    remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
 
 
 class Queue:
@@ -81,6 +83,7 @@ class Queue:
         self.clock = clock
         self.store: Store = open_store(url, now=clock.now, driver=driver, virtual=clock is not SYSTEM)
         migrate(self.store, core_migrations())
+        self.db = Db(self.store)
         self._kinds: dict[str, JobKind] = {}
         self._targets: dict[str, TargetRules] = {}
         self._wakes: list[Wake] = []
@@ -148,7 +151,7 @@ class Queue:
             return work(self.store.on(connection))
         result = self.store.write(work)
         for wake in self._wakes:
-            wake.set_from_thread()
+            wake.news()
         watching.tell(self.store)
         return result
 
@@ -202,16 +205,23 @@ class Queue:
 
     def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
         """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
+        watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
 
         async def main() -> Tally:
             stop = asyncio.Event()
-            _on_signals(stop)
-            return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
+            with on_signals(stop, watchdog):
+                return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
 
-        return asyncio.run(main())
+        try:
+            return asyncio.run(main())
+        finally:
+            watchdog.disarm()
 
     async def adrain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
-        """One cycle: runs everything that may go now, then returns what it did."""
+        """One cycle: every job that is there and may go now has one turn; then it returns what it did.
+
+        What is put in meanwhile, and what is to be tried again, is for the next cycle.
+        """
         names = None if queue is None else {queue}
         worker, wake, threads = self._worker(concurrency, names, {})
         try:
@@ -219,8 +229,8 @@ class Queue:
         finally:
             self._wakes.remove(wake)
             threads.close()
-        remaining = self.store.read(lambda tx: _remaining(tx, worker._queues))
-        return Drained(done.done, done.again, done.failed, done.given_back, remaining)
+        shut, remaining = self.store.read(lambda tx: _left(tx, worker.queues, worker.newest or 0))
+        return Drained(done.done, done.again, done.failed, done.held + shut, remaining)
 
     def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
         """As `adrain`, for a program without a loop."""
@@ -233,7 +243,7 @@ class Queue:
         if not self._kinds:
             raise ValueError("there is no job declared on this queue, so nothing to work on")
         known = frozenset(kind.queue for kind in self._kinds.values())
-        threads: Threads = Inline() if self._inline else RealThreads(min(concurrency, 64))
+        threads: Threads = Inline() if self._inline else RealThreads(concurrency)
         wake = Wake(None if self._inline else watching.watcher(self.store))
         self._wakes.append(wake)
         worker = Worker(
@@ -279,25 +289,13 @@ def _signature(fn: Callable[..., Any]) -> tuple[object, bool]:
     return hints.get(parameters[0].name, Any), len(parameters) == 2
 
 
-def _on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-
-    def asked(number: int) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked, number)
-
-
-def _remaining(tx: Tx, queues: frozenset[str]) -> int:
-    from tidegate.store import tallies
-
+def _left(tx: Tx, queues: frozenset[str], newest: int) -> tuple[int, int]:
+    """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
     totals = tallies.read(tx)
-    return sum(
-        n
-        for (queue, what), n in totals.items()
-        if queue in queues and what in ("blocked", "waiting", "ready", "running")
-    )
+    ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, newest) for queue in queues)
+    open_ = ("blocked", "waiting", "ready", "running")
+    return ready, sum(totals.get((queue, stage), 0) for queue in queues for stage in open_)
+
+
+def _came_later(tx: Tx, queue: str, newest: int) -> int:
+    return int(tx.all("ready_after", {"queue": queue, "newest": newest})[0][0])

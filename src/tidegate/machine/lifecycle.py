@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.fault import Fault, Reach
 from tidegate.core.job import DEFAULT_ATTEMPTS, Claimed, Ending, Outcome, Stage
 
 # Retry-After is believed up to this.
@@ -75,7 +75,11 @@ def given_back(job: Claimed, *, unsent: bool, wait: float | None = None, code: s
     return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
 
 
-def again(job: Claimed, wish: Again) -> Outcome:
+def again(job: Claimed, wish: Again, policy: KindPolicy) -> Outcome:
+    """As the handler asked; it has failed when that was its last attempt."""
+    if not wish.keep_attempt and not policy.allows(job.attempt, wish.code or ""):
+        code = wish.code or "unexpected"
+        return failed(job, code, f"It asked for another attempt, and {job.attempt} are all it may have.")
     stage = Stage.WAITING if wish.delay else Stage.READY
     return Outcome(
         job=job, ending=Ending.AGAIN, stage=stage, wait=wish.delay or None, refund=wish.keep_attempt, code=wish.code
@@ -86,11 +90,16 @@ def failed(job: Claimed, code: str, message: str, status: int | None = None) -> 
     return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, code=code, message=message or code, status=status)
 
 
+def not_begun(job: Claimed, code: str, message: str) -> Outcome:
+    """Too old to be of use before it was begun, or no attempt is left: nothing is sent."""
+    return Outcome(
+        job=job, ending=Ending.FAILED, stage=Stage.FAILED, refund=True, code=code, message=message or code
+    )
+
+
 def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> Outcome:
     """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut."""
     status = fault.status or None
-    if fault.reason is Reason.CANCELLED:
-        return given_back(job, unsent=False)
     if fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
         # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
         return given_back(job, unsent=True, code=fault.code)

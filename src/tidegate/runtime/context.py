@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from tidegate.core.job import Claimed
+from tidegate.core.serial import encode
 from tidegate.errors import LeaseLost
 
-Save = Callable[[Claimed, str], Awaitable[bool]]
+_MOST = 1_000_000  # bytes of JSON
+
+
+class Saver(Protocol):
+    """Keeps what a handler saves, under the lease; False when that is lost."""
+
+    async def save(self, job: Claimed, saved: str) -> bool: ...
+
+    def save_now(self, job: Claimed, saved: str) -> bool: ...
 
 
 class Context:
     """One attempt of one job. Handed to the handler as its second argument."""
 
-    __slots__ = ("_job", "_save", "_saved", "_store_id", "cancelled", "lost", "parent_results")
+    __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "lost", "parent_results")
 
-    def __init__(self, job: Claimed, store_id: str, parent_results: Mapping[int, Any], save: Save) -> None:
+    def __init__(self, job: Claimed, store_id: str, parent_results: Mapping[int, Any], saver: Saver) -> None:
         self._job = job
         self._store_id = store_id
-        self._save = save
+        self._saver = saver
         self._saved: dict[str, Any] = json.loads(job.saved) if job.saved else {}
         self.parent_results = parent_results
-        self.cancelled = False  # a person asked to stop, or the worker stops
-        self.lost = False  # the lease is gone
+        self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
+        self.lost = False  # the lease is gone, or soon may be: touch nothing outside any more
 
     @property
     def id(self) -> int:
@@ -52,8 +61,9 @@ class Context:
 
     @property
     def retried(self) -> bool:
-        """Whether an earlier attempt may have sent something."""
-        return self._job.attempt > 1 or self._job.deaths > 0
+        """Whether it was claimed before, so that an earlier attempt may have sent something."""
+        # Not the attempt: that starts again when a person retries the job.
+        return self._job.fence > 1
 
     @property
     def saved(self) -> Mapping[str, Any]:
@@ -63,7 +73,17 @@ class Context:
     async def save(self, **values: Any) -> None:
         """Keeps small values for the next attempt, under the lease; raises LeaseLost when that is gone."""
         kept = {**self._saved, **values}
-        if self.lost or not await self._save(self._job, json.dumps(kept)):
+        self._settled(
+            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", most=_MOST))
+        )
+
+    def save_now(self, **values: Any) -> None:
+        """As `save`, for a handler that is a plain `def`."""
+        kept = {**self._saved, **values}
+        self._settled(kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", most=_MOST)))
+
+    def _settled(self, kept: dict[str, Any], *, ok: bool) -> None:
+        if not ok:
             self.lost = True
             raise LeaseLost(self._job.id, self._job.fence)
         self._saved = kept

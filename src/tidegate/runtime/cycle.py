@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from tidegate.core.codes import CORE
 from tidegate.core.job import Claimed, Outcome
-from tidegate.runtime.job_gates import JobGates, Moved, Note, Room
+from tidegate.runtime.job_gates import JobGates, Moved, Note
 from tidegate.store import claims
 from tidegate.store.claims import START, Lane
 from tidegate.store.settling import Settled, settle
-from tidegate.store.tx import Tx
+from tidegate.store.tx import BoundStatement, Tx
 
-_MOST_LANES = 128
+_MOST_LANES = 128  # found at a time
+_MOST_PAGES = 32  # of them, in one turn: behind 4,096 shut lanes, the others wait for the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Ended:
 
     outcome: Outcome
     note: Note | None = None
-    writes: tuple[tuple[str, dict[str, object]], ...] = ()
+    writes: tuple[BoundStatement, ...] = ()
+    held: bool = False  # a gate inside the handler was shut
 
 
 @dataclass(slots=True)
@@ -32,6 +34,8 @@ class Turn:
 
     settled: Settled
     claimed: list[Claimed] = field(default_factory=list)
+    mine: list[Claimed] = field(default_factory=list)  # everything under leases of this worker, if it asked
+    asked: list[int] = field(default_factory=list)  # running jobs that a person wants stopped
     generations: dict[int, int] = field(default_factory=dict)  # of the breaker, by job
     parent_results: dict[int, dict[int, str | None]] = field(default_factory=dict)  # JSON, by job and parent
     moved: list[Moved] = field(default_factory=list)
@@ -50,6 +54,9 @@ class Wish:
     lease: float
     cursor: tuple[str, str, str] = START
     promote: bool = True
+    adopt: bool = False  # an earlier turn may have claimed jobs that we never heard of
+    listen: bool = False  # hear whom a person wants stopped
+    newest: int | None = None  # a cycle takes no job that came after it began
 
 
 def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float) -> Turn:
@@ -57,12 +64,16 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
     settled = settle(tx, [each.outcome for each in ended], wish.worker)
     counted = [each for each in ended if each.outcome.job.id in settled.counted]
     for each in counted:
-        for name, params in each.writes:
-            tx.all(name, params)
+        for write in each.writes:
+            tx.all(write.name, write.params)
     done = Turn(settled, cursor=wish.cursor)
     notes = [each.note for each in counted if each.note is not None]
     if notes:
         done.moved += gates.note(tx, notes, now)
+    if wish.adopt:
+        _adopt(tx, wish, done)
+    if wish.listen:
+        done.asked = [row[0] for row in tx.all("stop_asked", {"worker": wish.worker})]
     if wish.promote:
         claims.promote(tx)
         done.next_due = claims.next_due(tx)
@@ -71,30 +82,64 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
     return done
 
 
+def _adopt(tx: Tx, wish: Wish, done: Turn) -> None:
+    """Everything that this worker holds, with fresh leases: when those that it never heard of began, nobody knows."""
+    done.mine = claims.mine(tx, wish.worker)
+    claims.renew(tx, done.mine, wish.lease)
+    done.parent_results |= {job.id: _parents_of(tx, job.id) for job in done.mine if job.parents}
+
+
 def _claim(tx: Tx, gates: JobGates, wish: Wish, now: float, done: Turn) -> None:
     """Fair over lanes: each open one gets its share, and what some do not need goes to the others."""
-    open_lanes: list[tuple[Lane, Room]] = []
-    for lane in claims.lanes(tx, wish.cursor, _MOST_LANES):
-        if lane.queue not in wish.queues:
-            continue
-        room = gates.room(tx, lane, now, done.moved)
+    taking = _Taking(tx, gates, wish, now, done)
+    seen: set[tuple[str, str, str]] = set()
+    for _ in range(_MOST_PAGES):
+        page = claims.lanes(tx, done.cursor, _MOST_LANES)
+        hungry = [lane for lane in page if lane.queue in wish.queues and lane.place not in seen]
+        while hungry and taking.left:
+            hungry = taking.share_out(hungry)
+        if not taking.left or len(page) < _MOST_LANES or page[-1].place in seen:
+            return
+        seen.update(lane.place for lane in page)
+        done.cursor = page[-1].place
+
+
+class _Taking:
+    """What one turn takes, and how much room is left."""
+
+    def __init__(self, tx: Tx, gates: JobGates, wish: Wish, now: float, done: Turn) -> None:
+        self._tx, self._gates, self._wish, self._now, self._done = tx, gates, wish, now, done
+        self.left = wish.room
+
+    def share_out(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """One share for each lane; returns those that took all of theirs, and may have more."""
+        hungry = []
+        for i, lane in enumerate(lanes):
+            if not self.left:
+                break
+            share = math.ceil(self.left / (len(lanes) - i))
+            if self._take(lane, share) == share:
+                hungry.append(lane)
+        return hungry
+
+    def _take(self, lane: Lane, share: int) -> int:
+        tx, wish, done = self._tx, self._wish, self._done
+        # Asked right before each claim: the room of a target is shared by its lanes.
+        room = self._gates.room(tx, lane, self._now, done.moved)
         if room.fail_fast:
             done.failed_fast += _fail_fast(tx, lane)
-        elif room.n:
-            open_lanes.append((lane, room))
-    left = wish.room
-    for i, (lane, room) in enumerate(open_lanes):
-        share = math.ceil(left / (len(open_lanes) - i))
-        taken = claims.claim(tx, lane, min(share, room.n, left), wish.worker, wish.lease)
-        gates.claimed(tx, lane.target, len(taken), now)
-        done.claimed += taken
-        done.generations |= {job.id: room.generation for job in taken}
-        done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken if job.parents}
-        left -= len(taken)
+            return 0
+        if not room.n:
+            return 0
+        taken = claims.claim(tx, lane, min(share, room.n), wish.worker, wish.lease, wish.newest)
         if taken:
+            self._gates.claimed(tx, lane.target, len(taken), self._now)
+            done.claimed += taken
+            done.generations |= {job.id: room.generation for job in taken}
+            done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken if job.parents}
             done.cursor = lane.place
-        if left <= 0:
-            break
+            self.left -= len(taken)
+        return len(taken)
 
 
 def _parents_of(tx: Tx, child: int) -> dict[int, str | None]:

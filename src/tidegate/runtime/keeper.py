@@ -14,11 +14,15 @@ from tidegate.store import claims
 
 if TYPE_CHECKING:
     from tidegate.core.job import Claimed
+    from tidegate.runtime.attempts import Attempt
     from tidegate.runtime.worker import Worker
     from tidegate.store.claims import Renewed
     from tidegate.store.tx import Tx
 
 _log = logging.getLogger("tidegate.worker")
+
+_SOON = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
+_TOO_LATE = 2.0  # seconds that the loop may stand still before it is said
 
 
 class Keeper:
@@ -27,77 +31,94 @@ class Keeper:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._offset = 0.0  # from our wall clock to the store's
-        self._unheard = False
+        self._heard = True  # the last heartbeat reached the store
 
     def store_now(self) -> float:
         """The store's clock, as well as we know it."""
-        return self._worker._clock.now() + self._offset
-
-    def look_for_unheard(self) -> None:
-        """A turn failed and may have been committed all the same: there may be jobs of ours that we know nothing of."""
-        self._unheard = True
+        return self._worker.clock.now() + self._offset
 
     async def run(self) -> None:
-        worker = self._worker
+        """Renews what is held, for ever."""
         while True:
-            wait = worker.policy.renew_every
-            try:
-                await self.beat()
-            except StoreError as error:
-                _log.warning("heartbeat_failed error=%s", type(error).__name__)
-                wait = 1.0
+            every = self._worker.policy.renew_every
+            await self._worker.clock.asleep(every if self._heard else min(_SOON, every))
+            await self.try_to_beat()
+
+    async def try_to_beat(self) -> None:
+        try:
+            await self.beat()
+            self._heard = True
+        except StoreError as error:
+            self._heard = False
+            _log.warning("heartbeat_failed error=%s", type(error).__name__)
+
+    async def watch(self) -> None:
+        """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
+        worker = self._worker
+        every = max(0.05, min(_SOON, worker.policy.margin / 2))
+        while True:
+            expected = worker.clock.monotonic() + every
+            await worker.clock.asleep(every)
+            late = worker.clock.monotonic() - expected
+            if late > _TOO_LATE:
+                _log.warning("loop_stood_still seconds=%.1f hint=an `async def` handler did not await", late)
             self._self_fence()
-            await worker._clock.asleep(wait)
+            worker.give_back_the_unbegun()
 
     async def beat(self) -> None:
         """One renewal of everything that is held."""
         worker = self._worker
-        held = [attempt.job for attempt in worker._attempts.values()]
-        sent = worker._clock.monotonic()
-        renewed, mine, now = await worker._threads.store(lambda: worker._store.write(lambda tx: self._renew(tx, held)))
-        self._offset = now - worker._clock.now()
+        held = self._held()
+        jobs = [attempt.job for attempt in held]
+        sent = worker.clock.monotonic()
+        renewed, now = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs)))
+        self._offset = now - worker.clock.now()
         alive = {each.id: each for each in renewed}
-        for job in held:
-            attempt = worker._attempts.get(job.id)
-            if attempt is None or attempt.job is not job:
+        for attempt in held:
+            found = alive.get(attempt.job.id)
+            if found is None:
+                # One that has ended was perhaps settled meanwhile; if it was not, its settling will tell.
+                if not attempt.ended and attempt.key in worker.attempts and attempt.stop != "lost":
+                    _log.warning("lease_lost job=%s fence=%s", *attempt.key)
+                    attempt.tell("lost")
                 continue
-            if job.id not in alive:
-                _log.warning("lease_lost job=%s fence=%s", job.id, job.fence)
-                attempt.tell("lost")
-                continue
-            attempt.deadline = sent + worker.policy.lease
-            if alive[job.id].stop_asked and attempt.stop is None:
-                attempt.tell("person")
-        for job in mine:
-            if job.id not in worker._attempts:
-                worker.start(job, 0, sent, {})
+            if found.extended:
+                attempt.deadline = sent + worker.policy.lease
+            if found.stop_asked:
+                worker.asked_to_stop(attempt)
 
-    def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], list[Claimed], float]:
+    def _held(self) -> list[Attempt]:
+        """What may still be ours: of a job that was lost and taken again, only the newer attempt."""
+        newest = {attempt.job.id: attempt for attempt in sorted(self._worker.attempts.values(), key=_fence)}
+        return [attempt for attempt in newest.values() if attempt.stop != "lost"]
+
+    def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], float]:
         worker = self._worker
         tx.all("worker_seen", {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
-            "queues": json.dumps(sorted(worker._queues)), "stopping": int(worker._stopping),
+            "queues": json.dumps(sorted(worker.queues)), "stopping": int(worker.stopping),
         })  # fmt: skip
-        renewed = claims.renew(tx, held, worker.policy.lease)
-        mine: list[Claimed] = []
-        if self._unheard:
-            mine = claims.mine(tx, worker.id)
-            self._unheard = False
-        return renewed, mine, float(tx.all("clock")[0][0])
+        return claims.renew(tx, held, worker.policy.lease), float(tx.all("clock")[0][0])
 
     def _self_fence(self) -> None:
-        """Stops attempts whose lease may end before the next heartbeat: nobody else must find them still at work."""
-        now = self._worker._clock.monotonic()
-        for attempt in self._worker._attempts.values():
-            if now >= attempt.deadline - self._worker.policy.margin and attempt.stop != "lost":
-                attempt.tell("lost")
+        """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
+        worker = self._worker
+        surely = worker.clock.monotonic() + worker.policy.margin
+        for attempt in list(worker.attempts.values()):
+            if surely >= attempt.deadline and not attempt.ended and attempt.stop not in ("fenced", "lost"):
+                _log.warning("lease_uncertain job=%s fence=%s", *attempt.key)
+                attempt.tell("fenced")
 
     async def goodbye(self) -> None:
         worker = self._worker
         try:
             gone = {"id": worker.id}
             await asyncio.wait_for(
-                worker._threads.store(lambda: worker._store.write(lambda tx: tx.all("worker_gone", gone))), 5
+                worker.threads.beat(lambda: worker.store.write(lambda tx: tx.all("worker_gone", gone))), 5
             )
         except (StoreError, TimeoutError):
             _log.warning("worker_not_signed_off id=%s", worker.id)
+
+
+def _fence(attempt: Attempt) -> int:
+    return attempt.job.fence

@@ -1,4 +1,4 @@
-"""What somebody must do now and then: take back lost leases, expire, prune, add up. The last two only the leader does."""
+"""What somebody must do now and then: take back lost leases, expire, prune, add up. The last two the leader does."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _log = logging.getLogger("tidegate.worker")
 _DAY = 86400.0
 RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 * _DAY}
 _SLICE = 200
+_MORE = 0.1  # seconds between two slices, while there are more
 
 
 class Sweeper:
@@ -26,35 +27,44 @@ class Sweeper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._swept = 0
 
     async def run(self) -> None:
+        """For ever."""
         worker = self._worker
+        wait = worker.policy.sweep_every * worker.dice()  # not all workers at the same moment
         while True:
-            # Not all workers at the same moment.
-            await worker._clock.asleep(worker.policy.sweep_every * (0.5 + worker._dice()))
+            await worker.clock.asleep(wait)
+            wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
             try:
-                await worker._threads.store(lambda: worker._store.write(self.sweep))
+                await self.sweep()
+                if await worker.at_store(self._lead):
+                    wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
 
-    def sweep(self, tx: Tx) -> int:
-        """One sweep, in one short transaction; returns how many jobs it touched."""
-        lost, old = CORE["worker_lost"], CORE["expired"]
-        touched = claims.take_back(tx, lost.name, lost.message)
-        touched += claims.expire(tx, old.name, old.message)
+    async def sweep(self) -> int:
+        """Takes back what was lost and ends what is too old; returns how many jobs that were."""
+        touched = 0
+        while found := await self._worker.at_store(self._take_back):
+            touched += found
         if touched:
-            self._worker._wake.set_from_thread()
-        if tx.all("lead", {"name": "sweeper", "holder": self._worker.id, "lease": self._worker.policy.sweep_every * 4}):
-            touched += self._keep_house(tx)
+            self._worker.wake.news()
         return touched
 
-    def _keep_house(self, tx: Tx) -> int:
-        self._swept += 1
+    def _take_back(self, tx: Tx) -> int:
+        lost, old = CORE["worker_lost"], CORE["expired"]
+        return claims.take_back(tx, lost.name, lost.message) + claims.expire(tx, old.name, old.message)
+
+    def _lead(self, tx: Tx) -> bool:
+        """What one worker does for all; True when there is more of it."""
+        worker = self._worker
+        if not tx.all("lead", {"name": "sweeper", "holder": worker.id, "lease": worker.policy.sweep_every * 4}):
+            return False
         tallies.fold(tx)
-        now = self._worker.keeper.store_now()
-        pruned = 0
-        for queue in sorted(self._worker._queues):
-            for stage, kept in {**RETENTION, **self._worker.policy.retention.get(queue, {})}.items():
-                pruned += people.prune(tx, queue, stage, now - kept, _SLICE)
-        return pruned
+        now = worker.keeper.store_now()
+        slices = [
+            people.prune(tx, queue, stage, now - kept, _SLICE)
+            for queue in sorted(worker.queues)
+            for stage, kept in {**RETENTION, **worker.policy.retention.get(queue, {})}.items()
+        ]
+        return _SLICE in slices

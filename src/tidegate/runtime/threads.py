@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -16,29 +18,77 @@ class Threads(Protocol):
     async def store(self, work: Callable[[], T]) -> T:
         """Work at the database."""
 
+    async def beat(self, work: Callable[[], T]) -> T:
+        """The same, for what must not wait behind other work: leases end while it does."""
+
     async def handler(self, work: Callable[[], T]) -> T:
         """A `def` handler of the user's."""
 
     def close(self) -> None: ...
 
 
+class DaemonPool(Executor):
+    """Threads that are made when they are needed, and that do not keep the process from ending when they hang."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most, self._name = most, name
+        self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._free = 0  # threads that wait for work, less the work that waits for them
+        self._made = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            self._work.put((future, lambda: fn(*args, **kwargs)))
+            self._free -= 1
+            if self._free < 0 and self._made < self._most:
+                self._made += 1
+                self._free += 1
+                threading.Thread(target=self._run, name=f"{self._name}-{self._made}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the threads that wait for work; one that is at work ends when it is done, and nobody waits for it."""
+        for _ in range(self._made):
+            self._work.put(None)
+
+    def _run(self) -> None:
+        while (asked := self._work.get()) is not None:
+            future, work = asked
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = work()
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+            del asked, future, work  # what they hold must not live until the next work comes
+            with self._lock:
+                self._free += 1
+
+
 class RealThreads:
-    """Two threads for the database, as many as may be needed for handlers."""
+    """A few threads for the database, one for the heartbeat, as many as may be needed for handlers."""
 
     def __init__(self, handlers: int) -> None:
-        self._store = ThreadPoolExecutor(2, "tidegate-store")
-        self._handlers = ThreadPoolExecutor(max(1, handlers), "tidegate-handler")
+        self._store = DaemonPool(2, "tidegate-store")
+        self._beat = DaemonPool(1, "tidegate-beat")
+        self._handlers = DaemonPool(max(1, handlers), "tidegate-handler")
 
     async def store(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store, work)
+
+    async def beat(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._beat, work)
 
     async def handler(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._handlers, work)
 
     def close(self) -> None:
-        # Not waiting: a handler that hangs must not keep the process from ending.
-        self._handlers.shutdown(wait=False, cancel_futures=True)
-        self._store.shutdown(wait=True)
+        for pool in (self._store, self._beat, self._handlers):
+            pool.shutdown()
 
 
 class Inline:
@@ -48,9 +98,11 @@ class Inline:
         await asyncio.sleep(0)
         return work()
 
+    async def beat(self, work: Callable[[], T]) -> T:
+        return await self.store(work)
+
     async def handler(self, work: Callable[[], T]) -> T:
-        await asyncio.sleep(0)
-        return work()
+        return await self.store(work)
 
     def close(self) -> None:
         """Nothing to end."""

@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 
 class Wake:
-    """An event that any thread may set."""
+    """An event that any thread may set. It tells a poke (something ended here) from news (something may be there)."""
 
     def __init__(self, watch: Callable[[Callable[[], None], threading.Event], None] | None = None) -> None:
         self._watch = watch  # blocks in a thread of its own, and calls back when another process wrote something
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
+        self._news = False
+        self._asked = False  # the loop was asked to look, and has not yet
 
-    @contextlib.contextmanager
-    def listening(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        self._loop = loop
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        self._asked = False
+        self._loop = loop = asyncio.get_running_loop()
         stop = threading.Event()
         thread = None
         if self._watch is not None:
-            thread = threading.Thread(
-                target=self._watch, args=(self.set_from_thread, stop), name="tidegate-wake", daemon=True
-            )
+            thread = threading.Thread(target=self._watch, args=(self.news, stop), name="tidegate-wake", daemon=True)
             thread.start()
         try:
             yield
@@ -32,27 +33,36 @@ class Wake:
             stop.set()
             self._loop = None
             if thread is not None:
-                thread.join(timeout=2)
+                await loop.run_in_executor(None, thread.join, 2)
 
-    def set(self) -> None:
-        """From the loop's own thread."""
+    def poke(self) -> None:
+        """Something ended on the loop; from its own thread."""
         self._event.set()
 
-    def set_from_thread(self) -> None:
+    def news(self) -> None:
+        """There may be something new to do; from any thread."""
         loop = self._loop
-        if loop is None:
+        if loop is None or self._asked:
             return
+        self._asked = True
         with contextlib.suppress(RuntimeError):  # the loop was closed a moment ago
-            loop.call_soon_threadsafe(self._event.set)
+            loop.call_soon_threadsafe(self._heard)
+
+    def _heard(self) -> None:
+        self._asked = False
+        self._news = True
+        self._event.set()
 
     def take(self) -> bool:
-        """Whether it was set; from now on it is not."""
-        was = self._event.is_set()
+        """Whether there was news; from now on there is none."""
+        was, self._news = self._news, False
         self._event.clear()
         return was
 
     async def wait(self, timeout: float | None) -> None:
         """Until it is set, or so many seconds."""
+        if self._event.is_set():
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._event.wait()

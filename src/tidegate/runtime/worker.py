@@ -9,59 +9,42 @@ import os
 import random
 import socket
 import uuid
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from tidegate.core.codes import CORE
+from tidegate.core.fault import Reach
 from tidegate.core.job import Claimed, Stage
-from tidegate.errors import StoreError
+from tidegate.errors import StoreBusy, StoreError, StoreFull
 from tidegate.machine import lifecycle
-from tidegate.runtime import attempts
+from tidegate.runtime import attempts as trying
 from tidegate.runtime.attempts import Attempt
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended, Turn, Wish, turn
+from tidegate.runtime.ending import Ending
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.keeper import Keeper
+from tidegate.runtime.slots import Slots
 from tidegate.runtime.sweeper import Sweeper
 from tidegate.runtime.threads import Threads
 from tidegate.runtime.wake import Wake
+from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import claims
-from tidegate.store.claims import START
+from tidegate.store.claims import MOST_DEATHS, START
 from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
 _log = logging.getLogger("tidegate.worker")
 
-_QUICK = 0.05  # seconds: jobs shorter than this are worth claiming ahead
 _PATIENCE = (0.05, 5.0)  # seconds between tries at a store that does not answer, first and longest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPolicy:
-    """The numbers of a worker."""
-
-    concurrency: int = 20
-    lease: float = 30.0
-    renew_every: float = 10.0
-    margin: float = 5.0  # stops touching the outside so long before the lease ends
-    poll_every: float = 1.0  # looks even if nobody woke it
-    sweep_every: float = 5.0
-    grace: float = 20.0  # how long running handlers may finish after a stop
-    retention: Mapping[str, Mapping[Stage, float]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a worker has done."""
-
-    done: int = 0
-    again: int = 0
-    failed: int = 0
-    given_back: int = 0
-    lost: int = 0
+_LISTEN_EVERY = 1.0  # seconds between two looks for jobs that a person wants stopped
+_UNHEARD_FOR = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
+_ADOPT_EVERY = 1.0
+_BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
+_SUSPECT_WAIT = 1.0
 
 
 class Worker:
@@ -82,235 +65,381 @@ class Worker:
         dice: Callable[[], float] = random.random,
     ) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.policy = policy
+        self.policy, self.queues = policy, queues
+        self.store, self.clock, self.threads, self.wake, self.dice = store, clock, threads, wake, dice
         self.tally = Tally()
-        self._store, self._kinds, self._gates = store, kinds, gates
-        self._clock, self._threads, self._wake, self._dice = clock, threads, wake, dice
-        self._queues, self._store_id = queues, store_id
-        self._attempts: dict[int, Attempt] = {}  # everything under a lease of ours, until it is settled
+        self.attempts: dict[tuple[int, int], Attempt] = {}  # everything under a lease of ours, until it is settled
+        self.stopping = False
+        self.newest: int | None = None  # of the jobs that a cycle may take
+        self._kinds, self._gates, self._store_id = kinds, gates, store_id
         self._ended: list[Ended] = []
-        self._buffer: deque[Attempt] = deque()
-        self._idle: deque[asyncio.Future[Attempt]] = deque()
-        self._slots: set[asyncio.Task[None]] = set()
-        self._busy = 0
         self._cursor = START
         self._next_due: float | None = None
-        self._next_look = 0.0
-        self._quick = True
-        self._stopping = False
-        self._draining = False
+        self._next_look = -math.inf
+        self._next_listen = -math.inf
+        self._next_adopt = -math.inf
+        self._unheard_until = -math.inf
+        self._slots = Slots(policy.concurrency, self._attempt)
         self.keeper = Keeper(self)
         self.sweeper = Sweeper(self)
 
     # -- running -------------------------------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until *stop* is set; then finishes or gives back what it holds."""
-        await self._at_store(lambda: self._store.read(lambda tx: None))
-        with self._wake.listening(asyncio.get_running_loop()):
-            beside = [asyncio.create_task(each) for each in (self.keeper.run(), self.sweeper.run())]
-            pump = asyncio.create_task(self._pump(stop))
+        """Until *stop* is set; then finishes or gives back what it holds. So it does when it is cancelled, in haste."""
+        async with self.wake.listening():
+            waiting = asyncio.create_task(stop.wait())
+            waiting.add_done_callback(lambda _: self.wake.poke())
             try:
-                await pump
+                await self._beside(self._pump(stop, self.policy.grace), self.sweeper.run())
             finally:
-                for task in (*beside, *self._slots):
-                    task.cancel()
-                await asyncio.gather(*beside, *self._slots, return_exceptions=True)
-                await self.keeper.goodbye()
+                waiting.cancel()
 
     async def drain(self) -> Tally:
-        """One cycle: everything that may go now, and what that frees; then it returns."""
-        self._draining = True
-        keeper = asyncio.create_task(self.keeper.run())
+        """One cycle: every job that is there and may go, once, and what that frees; then it returns."""
+        await self.sweeper.sweep()
+        self.newest = await self.at_store(_begin_cycle)
+        await self._beside(self._cycle())
+        return self.tally
+
+    async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
+        """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
+        await self.keeper.try_to_beat()  # before the first claim: it also brings the store's clock
+        beside = {asyncio.create_task(each) for each in (self.keeper.run(), self.keeper.watch(), *others)}
+        pump = asyncio.create_task(main)
         try:
-            while True:
-                done = await self._turn(promote=True)
-                if not done.claimed and not self._attempts and not done.failed_fast:
-                    return self.tally
-                if not self._ended and self._attempts:
-                    await self._wake.wait(None)
-                self._wake.take()
+            done, _ = await asyncio.wait({pump, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except BaseException:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+            await self._hurry()
+            raise
         finally:
-            for task in (keeper, *self._slots):
+            for task in beside:
                 task.cancel()
-            await asyncio.gather(keeper, *self._slots, return_exceptions=True)
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self._slots.close()
             await self.keeper.goodbye()
 
-    async def _pump(self, stop: asyncio.Event) -> None:
-        stopper = asyncio.create_task(stop.wait())
-        stopper.add_done_callback(lambda _: self._wake.set())
+    async def _hurry(self) -> None:
+        """Gives back what it can before it ends for a reason that cannot wait."""
+        now = asyncio.Event()
+        now.set()
+        try:
+            await self._pump(now, 0.0)
+        except Exception:
+            _log.exception("leases_not_given_back n=%s", len(self.attempts))
+
+    async def _pump(self, stop: asyncio.Event, grace: float) -> None:
         patience = _PATIENCE[0]
-        deadline = None
+        ending: Ending | None = None
         while True:
-            if stop.is_set() and deadline is None:
-                deadline = self._clock.monotonic() + self.policy.grace
-                self._begin_stop()
-            if deadline is not None and self._clock.monotonic() >= deadline:
-                self._cut_short()
-            if self._stopping and not self._attempts:
-                stopper.cancel()
-                return
-            if self._wake.take():
+            if stop.is_set():
+                ending = ending or Ending(self, grace)
+                if ending.over():
+                    return
+            if self.wake.take():
                 self._next_look = -math.inf
             if not self._wanted():
-                await self._wake.wait(self._patience(deadline))
+                await self.wake.wait(self._patience(ending))
                 continue
             try:
-                await self._turn(promote=self._due())
+                await self._turn()
                 patience = _PATIENCE[0]
             except StoreError as error:
                 _log.warning("store_unavailable error=%s", type(error).__name__)
-                await self._clock.asleep(patience)
+                await self._rest(patience, stop, ending)
                 patience = min(patience * 2, _PATIENCE[1])
 
-    async def _turn(self, *, promote: bool) -> Turn:
-        ended, self._ended = self._ended, []
-        room = 0 if self._stopping else self._room()
+    async def _cycle(self) -> None:
+        patience = _PATIENCE[0]
+        while True:
+            self.wake.take()
+            try:
+                done = await self._turn()
+                patience = _PATIENCE[0]
+            except StoreError as error:
+                if not self.attempts:
+                    raise
+                _log.warning("store_unavailable error=%s", type(error).__name__)
+                await self.clock.asleep(patience)
+                patience = min(patience * 2, _PATIENCE[1])
+                continue
+            if done is not None and not done.claimed and not done.failed_fast and not self.attempts:
+                return
+            if self.attempts and not self._ended:
+                await self.wake.wait(self.policy.poll_every)
+
+    async def _rest(self, patience: float, stop: asyncio.Event, ending: Ending | None) -> None:
+        """Waits before the store is asked again; a stop is heard at once."""
+        if ending is not None:
+            await self.clock.asleep(min(patience, 0.5))
+            return
+        try:
+            await asyncio.wait_for(stop.wait(), patience)
+        except TimeoutError:
+            return
+
+    # -- a turn at the store -------------------------------------------------------------------------------------
+
+    async def _turn(self) -> Turn | None:
+        """One turn; None when all of its time went to what could not be written."""
+        ended, self._ended = _one_each(self._ended)
+        now = self.clock.monotonic()
+        room = 0 if self.stopping else self._room(len(ended))
+        look = self._due(now) and self.newest is None
         wish = Wish(
             worker=self.id,
-            queues=self._queues,
+            queues=self.queues,
             room=room,
             lease=self.policy.lease,
             cursor=self._cursor,
-            promote=promote,
+            promote=look,
+            adopt=self._next_adopt <= now < self._unheard_until,
+            listen=bool(self.attempts) and now >= self._next_listen,
+            newest=self.newest,
         )
-        sent = self._clock.monotonic()
-        now = self.keeper.store_now()
         try:
-            done = await self._at_store(lambda: self._store.write(lambda tx: turn(tx, self._gates, ended, wish, now)))
-        except BaseException:
+            done = await self._at_turn(ended, wish)
+        except BaseException as error:
             self._ended = ended + self._ended
-            self.keeper.look_for_unheard()
-            raise
-        self._after(ended, done, sent)
-        if promote:
+            self._unheard_until = self.clock.monotonic() + _UNHEARD_FOR
+            if not ended or not isinstance(error, Exception) or isinstance(error, (StoreBusy, StoreFull)):
+                raise
+            await self._one_by_one()
+            return None
+        if wish.adopt:
+            self._next_adopt = now + _ADOPT_EVERY
+        if wish.listen:
+            self._next_listen = now + _LISTEN_EVERY
+        if look:
             self._next_due = done.next_due
         if room and len(done.claimed) < room:
-            self._next_look = sent + self.policy.poll_every  # nothing more for now; a wake-up ends the wait
+            self._next_look = now + self.policy.poll_every  # nothing more for now; news ends the wait
+        self._after(ended, done, now)
         return done
+
+    async def _at_turn(self, ended: list[Ended], wish: Wish) -> Turn:
+        now = self.keeper.store_now()
+        return await self.at_store(lambda tx: turn(tx, self._gates, ended, wish, now))
+
+    async def _one_by_one(self) -> None:
+        """Something that ended cannot be written, and keeps the others from it: each alone, and that one without."""
+        ended, self._ended = self._ended, []
+        wish = Wish(worker=self.id, queues=self.queues, room=0, lease=self.policy.lease, promote=False)
+        for each in ended:
+            if not await self._alone(each, wish) and not await self._alone(self._unwritable(each), wish):
+                self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+
+    async def _alone(self, each: Ended, wish: Wish) -> bool:
+        try:
+            self._after([each], await self._at_turn([each], wish), self.clock.monotonic())
+        except (StoreBusy, StoreFull):
+            self._ended.append(each)
+        except Exception:
+            _log.exception("outcome_not_written job=%s ending=%s", each.outcome.job.id, each.outcome.ending)
+            return False
+        return True
+
+    def _unwritable(self, each: Ended) -> Ended:
+        job = each.outcome.job
+        kind = self._kinds.get(job.kind)
+        fault = CORE["unexpected"].fault("settle", reach=Reach.SELF)
+        policy = lifecycle.KindPolicy() if kind is None else kind.policy
+        return Ended(lifecycle.after_fault(job, fault, policy, self.dice()), each.note)
 
     def _after(self, ended: list[Ended], done: Turn, sent: float) -> None:
         self._cursor = done.cursor
+        now = self.keeper.store_now()
         for each in ended:
-            self._attempts.pop(each.outcome.job.id, None)
-            self._count(each, late=each.outcome.job.id not in done.settled.counted)
+            outcome = each.outcome
+            self.attempts.pop((outcome.job.id, outcome.job.fence), None)
+            self._count(each, late=outcome.job.id not in done.settled.counted)
+            if outcome.wait is not None:
+                self._next_due = min(now + outcome.wait, math.inf if self._next_due is None else self._next_due)
         for move in done.moved:
             _log.info("breaker_state_changed name=%s from=%s to=%s", move.target, move.old, move.new)
         for job in done.claimed:
-            self.start(job, done.generations[job.id], sent, done.parent_results.get(job.id, {}))
-
-    def start(self, job: Claimed, generation: int, sent: float, parents: dict[int, str | None]) -> None:
-        """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
-        context = Context(job, self._store_id, attempts.parent_results(parents), self._save)
-        attempt = Attempt(job, self._kinds.get(job.kind), context, generation, sent + self.policy.lease)
-        self._attempts[job.id] = attempt
-        while self._idle:
-            waiting = self._idle.popleft()
-            if not waiting.done():
-                waiting.set_result(attempt)
-                return
-        self._buffer.append(attempt)
-        if len(self._slots) < self.policy.concurrency:
-            slot = asyncio.create_task(self._slot())
-            self._slots.add(slot)
-            slot.add_done_callback(self._slots.discard)
-
-    async def _slot(self) -> None:
-        """Runs one attempt after the other; no task is made per job."""
-        loop = asyncio.get_running_loop()
-        while True:
-            if self._buffer:
-                attempt = self._buffer.popleft()
-            else:
-                waiting = loop.create_future()
-                self._idle.append(waiting)
-                attempt = await waiting
-            await self._attempt(attempt)
-
-    async def _attempt(self, attempt: Attempt) -> None:
-        if attempt.stop == "lost":
-            self._attempts.pop(attempt.job.id, None)
-            return
-        task = attempt.task = asyncio.current_task()
-        attempt.started = True
-        self._busy += 1
-        began = self._clock.monotonic()
-        rules = self._gates.rules.get(attempt.job.target)
-        try:
-            ended = await attempts.run(attempt, self._threads, None if rules is None else rules.pack, self._dice)
-            if attempt.stop is not None and task is not None:
-                while task.cancelling():
-                    task.uncancel()  # the attempt was cancelled, not the slot
-        finally:
-            self._busy -= 1
-            attempt.task = None
-        self._quick = self._clock.monotonic() - began < _QUICK
-        if ended is None:
-            self._attempts.pop(attempt.job.id, None)
-            self.tally.lost += 1
-        else:
-            self._ended.append(ended)
-        self._wake.set()
-
-    # -- stopping ------------------------------------------------------------------------------------------------
-
-    def _begin_stop(self) -> None:
-        """Claims no more; gives back what has not begun, with its attempt."""
-        self._stopping = True
-        while self._buffer:
-            attempt = self._buffer.popleft()
-            self._ended.append(Ended(lifecycle.given_back(attempt.job, unsent=True)))
-        self._wake.set()
-
-    def _cut_short(self) -> None:
-        for attempt in self._attempts.values():
-            if attempt.stop is None:
-                attempt.tell("shutdown")
-                if attempt.kind is not None and attempt.kind.colour != "async":
-                    # A thread cannot be stopped: its lease goes back now, and what it still does counts no more.
-                    self._ended.append(Ended(lifecycle.given_back(attempt.job, unsent=False)))
-
-    # -- when to look --------------------------------------------------------------------------------------------
-
-    def _room(self) -> int:
-        ahead = self.policy.concurrency if self._quick and not self._draining else 0
-        return max(0, self.policy.concurrency + ahead - len(self._attempts) + len(self._ended))
-
-    def _due(self) -> bool:
-        now = self._clock.monotonic()
-        return now >= self._next_look or (self._next_due is not None and self.keeper.store_now() >= self._next_due)
-
-    def _wanted(self) -> bool:
-        """Whether a turn at the store would do something."""
-        if self._ended:
-            return True
-        return not self._stopping and self._room() > 0 and self._due()
-
-    def _patience(self, deadline: float | None) -> float:
-        """Seconds to wait for a wake-up."""
-        now = self._clock.monotonic()
-        waits = [self.policy.poll_every if self._stopping else max(0.0, self._next_look - now)]
-        if self._next_due is not None and not self._stopping:
-            waits.append(max(0.0, self._next_due - self.keeper.store_now()))
-        if deadline is not None:
-            waits.append(max(0.0, deadline - now))
-        return max(0.001, min(waits)) if self._room() or self._stopping else self.policy.poll_every
-
-    # -- small things --------------------------------------------------------------------------------------------
+            self._start(job, done, sent)
+        for job in done.mine:
+            if (job.id, job.fence) not in self.attempts:
+                _log.warning("claim_adopted job=%s fence=%s", job.id, job.fence)
+                self._start(job, done, sent)
+        if done.asked:
+            asked = set(done.asked)
+            for attempt in [each for each in self.attempts.values() if each.job.id in asked]:
+                self.asked_to_stop(attempt)
 
     def _count(self, each: Ended, *, late: bool) -> None:
         ending = each.outcome.ending
         if late:
             self.tally.lost += 1
             _log.warning("lease_lost job=%s fence=%s", each.outcome.job.id, each.outcome.job.fence)
-        elif hasattr(self.tally, ending):
-            setattr(self.tally, ending, getattr(self.tally, ending) + 1)
+            return
+        setattr(self.tally, ending, getattr(self.tally, ending) + 1)
+        self.tally.held += each.held
 
-    async def _save(self, job: Claimed, saved: str) -> bool:
-        def work(tx: Tx) -> bool:
-            return claims.save(tx, job.id, job.fence, saved)
+    # -- attempts ------------------------------------------------------------------------------------------------
 
-        return await self._at_store(lambda: self._store.write(work))
+    def _start(self, job: Claimed, done: Turn, sent: float) -> None:
+        """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
+        parents = trying.parent_results(done.parent_results.get(job.id, {}))
+        context = Context(job, self._store_id, parents, self)
+        kind = self._kinds.get(job.kind)
+        attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self.policy.lease)
+        suspect = job.deaths >= MOST_DEATHS - 1 and any(_suspect(each) for each in self.attempts.values())
+        self.attempts[attempt.key] = attempt
+        if self.stopping:
+            self._give_back(attempt)
+        elif suspect:
+            # One more death fails it. Whoever kills workers must do so alone, or those beside it fail for nothing.
+            self._give_back(attempt, wait=_SUSPECT_WAIT)
+        else:
+            self._slots.put(attempt)
 
-    async def _at_store(self, work: Callable[[], T]) -> T:
-        return await self._threads.store(work)
+    async def _attempt(self, attempt: Attempt) -> None:
+        """What a slot does with an attempt."""
+        began = self.clock.monotonic()
+        ended = self._unbegun(attempt, began)
+        if ended is None and attempt.stop not in ("fenced", "lost"):
+            task = attempt.task = asyncio.current_task()
+            rules = self._gates.rules.get(attempt.job.target)
+            try:
+                ended = await trying.run(attempt, self.threads, None if rules is None else rules.pack, self.dice)
+            finally:
+                attempt.task = None
+            if attempt.stop is not None and task is not None:
+                while task.cancelling():
+                    task.uncancel()  # the attempt was cancelled, not the slot
+            self._slots.took(self.clock.monotonic() - began)
+        if ended is not None:
+            self._end(attempt, ended)
+        else:
+            self.attempts.pop(attempt.key, None)
+            self.tally.lost += 1
+            self.wake.poke()
+
+    def _unbegun(self, attempt: Attempt, now: float) -> Ended | None:
+        """Why an attempt is over before it has begun."""
+        job = attempt.job
+        if attempt.stop == "person":
+            return Ended(lifecycle.stopped(job))
+        if attempt.stop == "fenced" or now + self.policy.margin >= attempt.deadline:
+            return Ended(lifecycle.given_back(job, unsent=True))
+        if job.attempt > job.most_attempts:
+            code = CORE["worker_lost"]
+            return Ended(lifecycle.not_begun(job, code.name, "It was cut short, and no attempt is left."))
+        if job.expires_at is not None and self.keeper.store_now() >= job.expires_at:
+            code = CORE["expired"]
+            return Ended(lifecycle.not_begun(job, code.name, code.message))
+        return None
+
+    def _end(self, attempt: Attempt, ended: Ended) -> None:
+        attempt.ended = True
+        if self.newest is not None and ended.outcome.stage is Stage.READY:
+            # In a cycle each job has one turn: what is ready again waits for the next one.
+            ended = replace(ended, outcome=replace(ended.outcome, stage=Stage.WAITING, wait=0.0))
+        self._ended.append(ended)
+        self.wake.poke()
+
+    def _give_back(self, attempt: Attempt, *, wait: float | None = None) -> None:
+        """Ends an attempt that has not begun; the job gets its attempt back."""
+        self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=True, wait=wait)))
+
+    def give_back_the_unbegun(self, *, all_of_it: bool = False) -> None:
+        """What was claimed ahead and found no slot in time: another worker may be free."""
+        limit = None if all_of_it else self.clock.monotonic() - _BUFFERED
+        for attempt in self._slots.unbegun(limit):
+            self._give_back(attempt)
+
+    def asked_to_stop(self, attempt: Attempt) -> None:
+        """By a person."""
+        if attempt.stop is None and not attempt.ended:
+            attempt.tell("person")
+
+    def let_go(self) -> None:
+        """Gives back what has not ended in time. A thread cannot be stopped: what it still does counts no more."""
+        for attempt in list(self.attempts.values()):
+            if not attempt.ended:
+                _log.warning("handler_hangs kind=%s job=%s", attempt.job.kind, attempt.job.id)
+                self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=False)))
+
+    # -- when to look --------------------------------------------------------------------------------------------
+
+    def _room(self, ended: int) -> int:
+        ahead = self._slots.ahead if self.newest is None else 0
+        return max(0, self.policy.concurrency + ahead - len(self.attempts) + ended)
+
+    def _due(self, now: float) -> bool:
+        return now >= self._next_look or (self._next_due is not None and self.keeper.store_now() >= self._next_due)
+
+    def _wanted(self) -> bool:
+        """Whether a turn at the store would do something."""
+        now = self.clock.monotonic()
+        if self._ended or (self.attempts and now >= self._next_listen):
+            return True
+        return not self.stopping and self._room(0) > 0 and self._due(now)
+
+    def _patience(self, ending: Ending | None) -> float:
+        """Seconds to wait for a wake-up."""
+        now = self.clock.monotonic()
+        waits = [self.policy.poll_every if ending is None else ending.next_step - now]
+        if self.attempts:
+            waits.append(self._next_listen - now)
+        if ending is None and self._room(0) > 0:
+            waits.append(self._next_look - now)
+            if self._next_due is not None:
+                waits.append(self._next_due - self.keeper.store_now())
+        return max(0.001, min(waits))
+
+    # -- at the store --------------------------------------------------------------------------------------------
+
+    async def at_store(self, work: Callable[[Tx], T]) -> T:
+        return await self.threads.store(lambda: self.store.write(work))
+
+    async def save(self, job: Claimed, saved: str) -> bool:
+        """Keeps what a handler saves; a store that is away for a moment is waited for, as long as the lease lasts."""
+        while True:
+            try:
+                return await self.at_store(lambda tx: claims.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                await self.clock.asleep(_PATIENCE[0])
+
+    def save_now(self, job: Claimed, saved: str) -> bool:
+        while True:
+            try:
+                return self.store.write(lambda tx: claims.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                self.clock.sleep(_PATIENCE[0])
+
+    def _still_held(self, job: Claimed) -> bool:
+        attempt = self.attempts.get((job.id, job.fence))
+        return attempt is not None and self.clock.monotonic() + self.policy.margin < attempt.deadline
+
+
+def _begin_cycle(tx: Tx) -> int:
+    """Makes ready what is due, and says which job is the newest: what comes later is for the next cycle."""
+    while claims.promote(tx):
+        pass
+    return int(tx.all("newest")[0][0])
+
+
+def _one_each(ended: list[Ended]) -> tuple[list[Ended], list[Ended]]:
+    """One outcome per job, and the rest: of a job that was lost and taken again, both may end at the same time."""
+    seen: set[int] = set()
+    now: list[Ended] = []
+    later: list[Ended] = []
+    for each in ended:
+        (later if each.outcome.job.id in seen else now).append(each)
+        seen.add(each.outcome.job.id)
+    return now, later
+
+
+def _suspect(attempt: Attempt) -> bool:
+    return attempt.job.deaths >= MOST_DEATHS - 1 and not attempt.ended

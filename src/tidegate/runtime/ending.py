@@ -1,0 +1,45 @@
+"""The stop of one worker, step by step."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.runtime.worker import Worker
+
+_log = logging.getLogger("tidegate.worker")
+
+
+class Ending:
+    """No more claims; then handlers are cancelled; then they are left alone; then it is over."""
+
+    def __init__(self, worker: Worker, grace: float) -> None:
+        self._worker = worker
+        now, unwind = worker.clock.monotonic(), worker.policy.unwind
+        self._steps = [now + grace, now + grace + unwind, now + grace + unwind + 1.0]
+        worker.stopping = True
+        worker.give_back_the_unbegun(all_of_it=True)
+
+    @property
+    def next_step(self) -> float:
+        return self._steps[0]
+
+    def over(self) -> bool:
+        worker = self._worker
+        now = worker.clock.monotonic()
+        while len(self._steps) > 1 and now >= self._steps[0]:
+            self._steps.pop(0)
+            if len(self._steps) == 2:
+                self._cut_short()
+            else:
+                worker.let_go()
+        if worker.attempts and now >= self._steps[0]:
+            _log.error("leases_not_given_back n=%s", len(worker.attempts))
+            return True
+        return not worker.attempts
+
+    def _cut_short(self) -> None:
+        for attempt in list(self._worker.attempts.values()):
+            if not attempt.ended:
+                attempt.tell("shutdown")

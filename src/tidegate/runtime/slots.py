@@ -1,0 +1,71 @@
+"""So many attempts at a time. What was claimed ahead waits its turn; no task is made per job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from tidegate.runtime.attempts import Attempt
+
+_QUICK = 0.05  # seconds: only jobs shorter than this are worth claiming ahead
+_IN_A_ROW = 8  # so many of them, before it is believed
+
+
+class Slots:
+    """Runs attempts, at most *most* at once."""
+
+    def __init__(self, most: int, run: Callable[[Attempt], Awaitable[None]]) -> None:
+        self._most, self._run = most, run
+        self._buffer: deque[Attempt] = deque()
+        self._idle: deque[asyncio.Future[Attempt]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quick = 0
+        self._closed = False
+
+    @property
+    def ahead(self) -> int:
+        """How many jobs may be claimed beyond those that can run: none where they would wait behind slow ones."""
+        return self._most if self._quick >= _IN_A_ROW else 0
+
+    def took(self, seconds: float) -> None:
+        """How long an attempt took."""
+        self._quick = self._quick + 1 if seconds < _QUICK else 0
+
+    def put(self, attempt: Attempt) -> None:
+        while self._idle:
+            waiting = self._idle.popleft()
+            if not waiting.done():
+                waiting.set_result(attempt)
+                return
+        self._buffer.append(attempt)
+        if len(self._tasks) < self._most:
+            task = asyncio.create_task(self._slot())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def unbegun(self, claimed_before: float | None = None) -> list[Attempt]:
+        """Takes out what waits for a slot; with a moment, only what was claimed before it."""
+        out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
+        for each in out:
+            self._buffer.remove(each)
+        return out
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        # A handler that swallows its cancellation must not keep the worker from ending.
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=0.1)
+
+    async def _slot(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._closed:
+            if self._buffer:
+                attempt = self._buffer.popleft()
+            else:
+                waiting: asyncio.Future[Attempt] = loop.create_future()
+                self._idle.append(waiting)
+                attempt = await waiting
+            await self._run(attempt)

@@ -1,0 +1,71 @@
+"""How a process that works ends: the first signal asks, the second ends it at once, and nothing may hang for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_log = logging.getLogger("tidegate.worker")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Watchdog:
+    """Ends the process when a stop takes too long: a thread, or a loop that a handler blocks, cannot be cancelled."""
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def arm(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="tidegate-watchdog", daemon=True)
+            self._thread.start()
+
+    def disarm(self) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        if self._over.wait(self._longest):
+            return
+        _log.error("stop_took_too_long seconds=%g", self._longest)
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(1)  # leases that were not given back end by themselves
+
+
+@contextlib.contextmanager
+def on_signals(stop: asyncio.Event, watchdog: Watchdog) -> Iterator[None]:
+    """Sets *stop* at the first signal; in a thread that is not the main one, signals are somebody else's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def heard(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        asked = True
+        watchdog.arm()
+        loop.call_soon_threadsafe(stop.set)
+
+    # Not the loop's own handlers: they would wait until a handler that blocks the loop is done.
+    before = {number: signal.signal(number, heard) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, signal.SIG_DFL if was is None else was)
