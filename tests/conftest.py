@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from tests.databases import Database, database
 
 pytest_plugins = ["tools.recorder"]
 
@@ -9,3 +14,21 @@ pytest_plugins = ["tools.recorder"]
 def anyio_backend() -> str:
     """Coroutine tests run on asyncio, the one loop that Tidegate supports."""
     return "asyncio"
+
+
+@pytest.fixture(params=["sqlite-apsw", "sqlite-stdlib", "postgres"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty database of each kind; parametrize it indirectly to choose among them."""
+    with database(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def database_url(db: Database) -> str:
+    return db.url
+
+
+@pytest.fixture
+def database_driver(db: Database) -> str | None:
+    """What `Queue(url, driver=...)` wants for it."""
+    return db.driver

@@ -48,17 +48,23 @@ _BITS = {
     JobState.FAILED: 8,
     JobState.CANCELLED: 16,
 }
+_LIVE = _BITS[JobState.QUEUED] | _BITS[JobState.RUNNING]
 
 
 def while_mask(states: AbstractSet[str]) -> int:
-    """The states in which a unique is held, as the schema keeps them; ValueError for a word that is no state."""
-    if not states:
-        raise ValueError("while_: give at least one state")
+    """The states in which a unique is held, as the schema keeps them; ValueError for a word that is no state.
+
+    Queued and running are always among them: a job goes to and fro between the two by itself, and must not meet a twin
+    there that came while it did not hold its place.
+    """
     try:
-        return sum(_BITS[JobState(state)] for state in states)
+        mask = sum(_BITS[JobState(state)] for state in set(states))
     except ValueError:
         allowed = ", ".join(JobState)
         raise ValueError(f"while_: {sorted(states)!r} is not allowed; give some of: {allowed}") from None
+    if mask & _LIVE != _LIVE:
+        raise ValueError(f"while_: {sorted(states)!r} is not allowed; 'queued' and 'running' must be among them")
+    return mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from tidegate.store.tx import Row, Tx
 
 MOST_DEATHS = 3
 _SLICE = 500
+_NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
+_ANY = 2**62  # no id is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,9 @@ START = ("", "", "")
 
 def promote(tx: Tx) -> int:
     """Makes waiting jobs ready whose time has come."""
-    moved = Counter(row[0] for row in tx.all("promote", {"n": _SLICE}))
-    tallies.add(tx, Counter({(queue, "waiting"): -n for queue, n in moved.items()}))
-    tallies.add(tx, Counter({(queue, "ready"): n for queue, n in moved.items()}))
-    return sum(moved.values())
+    rows = tx.all("promote", {"n": _SLICE})
+    tallies.moved(tx, Counter((queue, "waiting", "ready") for (queue,) in rows))
+    return len(rows)
 
 
 def next_due(tx: Tx) -> float | None:
@@ -61,13 +62,14 @@ def _lanes(tx: Tx, after: tuple[str, str, str], most: int) -> list[Row]:
     return tx.all("lanes", {"queue": after[0], "target": after[1], "lane": after[2], "most": most})
 
 
-def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float) -> list[Claimed]:
-    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first."""
+def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, newest: int | None = None) -> list[Claimed]:
+    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; none after *newest*."""
     place = {"queue": lane.queue, "target": lane.target, "lane": lane.lane}
-    rows = tx.all("claim", {**place, "n": n, "worker": worker, "lease": lease})
+    rows = tx.all(
+        "claim", {**place, "n": n, "worker": worker, "lease": lease, "newest": _ANY if newest is None else newest}
+    )
     found = sorted((Claimed(*row) for row in rows), key=lambda job: (-job.priority, job.id))
-    if found:
-        tallies.add(tx, Counter({(lane.queue, "ready"): -len(found), (lane.queue, "running"): len(found)}))
+    tallies.moved(tx, {(lane.queue, "ready", "running"): len(found)})
     return found
 
 
@@ -78,15 +80,23 @@ def mine(tx: Tx, worker: str) -> list[Claimed]:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
+    """A lease that is still ours; not *extended* when somebody held its row just then: it ends when it did before."""
+
     id: int
     lease_until: float
     stop_asked: bool
+    extended: bool = True
 
 
 def renew(tx: Tx, jobs: Sequence[Claimed], lease: float) -> list[Renewed]:
     """Longer leases; a job that does not come back is lost."""
     rows = tx.many("renew", [{"id": job.id, "fence": job.fence} for job in jobs], {"lease": lease})
-    return [Renewed(id_, until, bool(asked)) for id_, until, asked in rows]
+    found = [Renewed(id_, until, bool(asked)) for id_, until, asked in rows]
+    if len(found) < len(jobs):
+        done = {each.id for each in found}
+        rest = [{"id": job.id, "fence": job.fence} for job in jobs if job.id not in done]
+        found += [Renewed(id_, until, bool(asked), extended=False) for id_, until, asked in tx.many("still_mine", rest)]
+    return found
 
 
 def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
@@ -95,40 +105,67 @@ def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
 
 
 def take_back(tx: Tx, code: str, message: str) -> int:
-    """Takes jobs back from workers that were not heard of in time; one that killed three is failed."""
-    rows = tx.all("lost_leases", {"n": _SLICE})
-    if not rows:
+    """Takes jobs back from workers that were not heard of in time.
+
+    They are ready again; failed when they killed three workers or have no attempt left, cancelled when a person asked.
+    """
+    lost = [_Lost(*row) for row in tx.all("lost_leases", {"n": _SLICE})]
+    if not lost:
         return 0
-    given = []
-    for id_, _, _, _, _, fence, _, _, _, deaths, _ in rows:
-        dead = deaths + 1 >= MOST_DEATHS
-        given.append({
-            "id": id_, "fence": fence, "outcome": "failed" if dead else "ready",
-            "code": code if dead else None, "message": message if dead else None,
+    rows = []
+    for each in lost:
+        failed = each.stage is Stage.FAILED
+        why = message if each.deaths + 1 >= MOST_DEATHS else _NO_ATTEMPT_LEFT
+        rows.append({
+            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": code if failed else None,
+            "message": why if failed else None,
         })  # fmt: skip
-    taken = {row[0] for row in tx.many("take_back", given)}
-    events, changes, codes = [], Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for id_, queue, _, _, _, fence, attempt, claimed_at, worker, deaths, children in rows:
-        if id_ not in taken:
-            continue
-        dead = deaths + 1 >= MOST_DEATHS
-        events.append({
-            "job": id_, "fence": fence, "kind": str(Ending.LOST), "attempt": attempt, "began_at": claimed_at,
-            "code": code, "status": None, "message": None, "actor": worker,
-        })  # fmt: skip
-        changes[queue, "running"] -= 1
-        changes[queue, "failed" if dead else "ready"] += 1
-        codes[queue, code] += dead
-        if dead and children:
-            end_children(tx, id_, Stage.FAILED)
-    tx.many("attempt_events", events)
-    tallies.add(tx, changes)
-    tallies.failed(tx, codes)
-    return len(taken)
+    taken = {row[0] for row in tx.many("take_back", rows)}
+    lost = [each for each in lost if each.id in taken]
+    tx.many("attempt_events", [
+        {"job": each.id, "fence": each.fence, "kind": str(Ending.LOST), "attempt": each.attempt,
+         "began_at": each.claimed_at, "code": code, "status": None, "message": None, "actor": each.lease_by}
+        for each in lost
+    ])  # fmt: skip
+    ends = [
+        {"id": each.id, "kind": str(each.stage), "code": code, "message": None, "actor": "sweeper"}
+        for each in lost
+        if each.stage is not Stage.READY
+    ]
+    tx.many("action_events", ends)
+    tallies.moved(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
+    tallies.failed(tx, Counter((each.queue, code) for each in lost if each.stage is Stage.FAILED))
+    end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not Stage.READY})
+    return len(lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """An attempt whose worker was not heard of in time. The order of the fields is that of the columns."""
+
+    id: int
+    queue: str
+    fence: int
+    attempt: int
+    most_attempts: int
+    claimed_at: float
+    lease_by: str
+    deaths: int
+    stop_asked: int
+    children: int
+
+    @property
+    def stage(self) -> Stage:
+        """What becomes of its job."""
+        if self.stop_asked:
+            return Stage.CANCELLED
+        if self.deaths + 1 >= MOST_DEATHS or self.attempt >= self.most_attempts:
+            return Stage.FAILED
+        return Stage.READY
 
 
 def expire(tx: Tx, code: str, message: str) -> int:
-    """Fails queued jobs that are too old to be of use."""
+    """Fails queued jobs that are too old to be of use, a slice at a time."""
     return fail_queued(tx, tx.all("too_old", {"n": _SLICE}), code, message, "clock")
 
 
@@ -136,19 +173,12 @@ def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str
     """Fails queued jobs, given as (id, queue, stage, children), with their event, their numbers and their children."""
     if not rows:
         return 0
-    ended = {
-        row[0] for row in tx.many("fail_queued", [{"id": row[0]} for row in rows], {"code": code, "message": message})
-    }
-    changes, codes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for id_, queue, stage, children in rows:
-        if id_ not in ended:
-            continue
-        tx.all("action_event", {"id": id_, "kind": "failed", "code": code, "message": message, "actor": actor})
-        changes[queue, stage] -= 1
-        changes[queue, "failed"] += 1
-        codes[queue, code] += 1
-        if children:
-            end_children(tx, id_, Stage.FAILED)
-    tallies.add(tx, changes)
-    tallies.failed(tx, codes)
+    given = [{"id": row[0]} for row in rows]
+    ended = {row[0] for row in tx.many("fail_queued", given, {"code": code, "message": message})}
+    rows = [row for row in rows if row[0] in ended]
+    event = {"kind": "failed", "code": code, "message": message, "actor": actor}
+    tx.many("action_events", [{"id": row[0], **event} for row in rows])
+    tallies.moved(tx, Counter((queue, stage, "failed") for _, queue, stage, _ in rows))
+    tallies.failed(tx, Counter((queue, code) for _, queue, _, _ in rows))
+    end_children(tx, {id_: Stage.FAILED for id_, _, _, children in rows if children})
     return len(ended)

@@ -28,6 +28,7 @@ class Statement:
     name: str
     sql: str
     columns: tuple[str, ...] = ()  # of its {rows}; empty when it has none
+    returns: bool = True  # rows
 
 
 _FRAGMENTS: Mapping[str, tuple[str, str]] = {
@@ -35,12 +36,18 @@ _FRAGMENTS: Mapping[str, tuple[str, str]] = {
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
     "skip_locked": ("", "for update skip locked"),
     "for_update": ("", "for update"),
-    "now": (":now", "coalesce(:now::double precision, extract(epoch from clock_timestamp())::double precision)"),
+    # A subquery is asked once per statement, so an index can be searched for it; a bare clock is asked for each row.
+    "now": (
+        ":now",
+        "(select coalesce(:now::double precision, extract(epoch from clock_timestamp())::double precision))",
+    ),
     "hot": ("", "with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)"),
     "clustered": ("without rowid", ""),
 }
 _FRAGMENT = re.compile(r"\{([a-z_]+)((?: [^{}]*)?)\}")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_CHANGES = re.compile(r"\b(insert|update|delete)\b", re.IGNORECASE)
+_RETURNS = re.compile(r"\breturning\b", re.IGNORECASE)
 _NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
 
 
@@ -69,7 +76,7 @@ def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     sql = _FRAGMENT.sub(expand, body).strip()
     if dialect is Dialect.POSTGRES:
         sql = _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
-    return Statement(name, sql, columns)
+    return Statement(name, sql, columns, returns=not _CHANGES.search(body) or bool(_RETURNS.search(body)))
 
 
 def script(text: str, dialect: Dialect) -> list[str]:

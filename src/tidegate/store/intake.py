@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from dataclasses import dataclass
 from tidegate.core.job import NewJob, Stage
 from tidegate.errors import StoreError
 from tidegate.store import tallies
-from tidegate.store.tx import Tx
+from tidegate.store.claims import fail_queued
+from tidegate.store.settling import PARENT_FAILED
+from tidegate.store.tx import Row, Tx
+
+Made = list[tuple[str, str]]  # queue and stage of each new job
 
 # A twin may end between the insert that met it and the look for it; then the insert is tried again.
 _TRIES = 3
@@ -25,19 +30,20 @@ class Taken:
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     """One answer per job, in order. Everything is written, or nothing."""
-    found: dict[int, Taken] = {}
     plain = [i for i, job in enumerate(jobs) if job.unique_key is None and not job.parents]
-    rows = tx.many("enqueue", [_row(jobs[i]) for i in plain])
-    if len(rows) != len(plain):
-        raise StoreError(f"{len(plain)} jobs were put in, {len(rows)} came back")
-    found |= {i: Taken(row[0], created=True) for i, row in zip(plain, sorted(rows), strict=True)}
     unique = [i for i, job in enumerate(jobs) if job.unique_key is not None and not job.parents]
-    found |= _unique(tx, jobs, unique)
+    made: Made = []
+    found = _plain(tx, jobs, plain, made) | _unique(tx, jobs, unique, made)
+    orphans = []
     for i, job in enumerate(jobs):
         if job.parents:
-            found[i] = _child(tx, job)
-    made = [jobs[i] for i, taken in found.items() if taken.created and not jobs[i].parents]
-    tallies.add(tx, Counter((job.queue, str(_stage(job))) for job in made))
+            found[i], failed_parent = _child(tx, job, made)
+            if failed_parent is not None:
+                orphans.append((found[i].id, job.queue, failed_parent))
+    tallies.add(tx, Counter(made))
+    for child, queue, parent in orphans:
+        message = f"Job {parent}, which it waits for, has failed."
+        fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
     return [found[i] for i in range(len(jobs))]
 
 
@@ -48,12 +54,26 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
         "most_attempts": job.most_attempts, "code": code, "message": message,
     }  # fmt: skip
     made = int(tx.all("refuse", row)[0][0])
+    tx.many("action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}])
     tallies.add(tx, Counter({(job.queue, "failed"): 1}))
     tallies.failed(tx, Counter({(job.queue, code): 1}))
     return made
 
 
-def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int]) -> dict[int, Taken]:
+def _plain(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -> dict[int, Taken]:
+    if not wanted:
+        return {}
+    rows = tx.many("enqueue", [_row(jobs[i]) for i in wanted])
+    if len(rows) != len(wanted):
+        raise StoreError(f"{len(wanted)} jobs were put in, {len(rows)} came back")
+    found = {}
+    for i, (id_, _, _, state) in zip(wanted, sorted(rows), strict=True):  # ids are given out in the order of the rows
+        found[i] = Taken(id_, created=True)
+        made.append((jobs[i].queue, state))
+    return found
+
+
+def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -> dict[int, Taken]:
     """Inserts what has no twin; a key that stands twice in one call is one job."""
     found: dict[int, Taken] = {}
     for _ in range(_TRIES):
@@ -61,54 +81,68 @@ def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int]) -> dict[int, 
         if not missing:
             return found
         first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
-        made = {(kind, key): id_ for id_, kind, key in tx.many("enqueue", [_row(jobs[i]) for i in first.values()])}
-        keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in made]
-        twins = {(kind, key): id_ for id_, kind, key in tx.many("twins", keys)}
+        rows = tx.many("enqueue", [_row(jobs[i]) for i in sorted(first.values())])
+        new = {(kind, key): id_ for id_, kind, key, _ in rows}
+        made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in rows]
+        keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
+        twins = {(kind, key): id_ for id_, kind, key in tx.many("twins", keys)} if keys else {}
         for i in missing:
             key = (jobs[i].kind, jobs[i].unique_key)
-            if key in made:
-                found[i] = Taken(made[key], created=first[key] == i)
+            if key in new:
+                found[i] = Taken(new[key], created=first[key] == i)
             elif key in twins:
                 found[i] = Taken(twins[key], created=False)
     missing = [i for i in wanted if i not in found]
     if missing:
-        raise StoreError(f"the twin of job {jobs[missing[0]].unique_key!r} came and went; try again")
+        raise _fleeting(jobs[missing[0]])
     return found
 
 
-def _child(tx: Tx, job: NewJob) -> Taken:
-    """A job with parents: blocked while one of them is open, failed when one has failed."""
-    states = {}
-    for parent in sorted(set(job.parents)):  # in order: two intakes that lock the same parents must not meet crosswise
-        rows = tx.all("parents", {"id": parent})
-        if not rows:
+def _child(tx: Tx, job: NewJob, made: Made) -> tuple[Taken, int | None]:
+    """A job with parents: blocked while one of them is not done. Also says which of them had failed already."""
+    parents = sorted(set(job.parents))
+    states = {id_: Stage(state) for id_, state in tx.many("parents", [{"id": parent} for parent in parents])}
+    for parent in parents:
+        if parent not in states:
             raise ValueError(f"after: there is no job {parent}")
-        states[parent] = Stage(rows[0][1])
-    bad = [parent for parent, stage in states.items() if stage in (Stage.FAILED, Stage.CANCELLED)]
-    if bad:
-        return Taken(refuse(tx, job, "parent_failed", f"Job {bad[0]}, which it waits for, has failed."), created=True)
-    waits_for = [parent for parent, stage in states.items() if stage is not Stage.DONE]
-    rows = tx.many("enqueue", [_row(job, len(waits_for))])
-    if not rows:
-        twin = tx.many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
-        if not twin:
-            raise StoreError(f"the twin of job {job.unique_key!r} came and went; try again")
-        return Taken(int(twin[0][0]), created=False)
-    made = int(rows[0][0])
-    tx.many("link", [{"parent": parent, "child": made} for parent in states])
-    for parent in waits_for:
-        tx.all("adopt_child", {"id": parent})
-    tallies.add(tx, Counter({(job.queue, "blocked" if waits_for else str(_stage(job))): 1}))
-    return Taken(made, created=True)
+    waits_for = [{"id": parent} for parent, stage in states.items() if stage is not Stage.DONE]
+    row = _child_or_twin(tx, job, len(waits_for))
+    if len(row) == 1:
+        return Taken(row[0], created=False), None
+    id_, _, _, state = row
+    tx.many("link", [{"parent": parent, "child": id_} for parent in parents])
+    tx.many("adopt_child", waits_for)
+    made.append((job.queue, state))
+    failed = (parent for parent, stage in states.items() if stage in (Stage.FAILED, Stage.CANCELLED))
+    return Taken(id_, created=True), next(failed, None)
 
 
-def _stage(job: NewJob) -> Stage:
-    return Stage.READY if job.due_at is None else Stage.WAITING
+def _child_or_twin(tx: Tx, job: NewJob, parents_open: int) -> Row:
+    """The row of the new job, or the id of its twin alone."""
+    for _ in range(_TRIES):
+        rows = tx.many("enqueue", [_row(job, parents_open)])
+        if rows:
+            return rows[0]
+        twins = tx.many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
+        if twins:
+            return twins[0][:1]
+    raise _fleeting(job)
+
+
+def _fleeting(job: NewJob) -> StoreError:
+    return StoreError(f"the twin of job {job.unique_key!r} came and went; try again")
 
 
 def _row(job: NewJob, parents_open: int = 0) -> dict[str, object]:
+    for field in ("due_at", "expires_at"):
+        moment = getattr(job, field)
+        if moment is not None and not math.isfinite(moment):
+            raise ValueError(f"{field}: {moment} is no moment")
+    if "\0" in job.lane:
+        raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
     return {
         "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
         "due_at": job.due_at, "expires_at": job.expires_at, "args": job.args, "most_attempts": job.most_attempts,
-        "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)), "parents_open": parents_open,
+        "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
+        "parents_open": parents_open,
     }  # fmt: skip

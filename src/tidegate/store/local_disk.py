@@ -6,14 +6,17 @@ from pathlib import Path
 
 from tidegate.errors import StoreError
 
-_NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.glusterfs", "glusterfs", "davfs"}
-)
+# fmt: off
+_NETWORK = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs2", "fuse.glusterfs", "fuse.rclone",
+    "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs",
+})
+# fmt: on
 
 
 def require(path: str, mounts: str = "/proc/self/mounts") -> None:
     """StoreError when *path* lies on a network file system; says nothing where that cannot be found out."""
-    kind = _file_system(Path(path).absolute().parent, Path(mounts))
+    kind = _file_system(Path(path).resolve().parent, Path(mounts))
     if kind in _NETWORK:
         raise StoreError(f"the database lies on a network file system ({kind}); SQLite needs a local disk")
 

@@ -77,12 +77,16 @@ def migrate(store: Store, migrations: list[Migration]) -> list[Migration]:
 
 
 def check(store: Store, migrations: list[Migration]) -> None:
-    """SchemaTooNew, or StoreError for a migration whose text was changed after it was applied."""
+    """SchemaTooNew, or StoreError when what was applied is not how these migrations begin."""
     known = {(each.app, each.number): each for each in migrations}
     apps = {each.app for each in migrations}
+    last: dict[str, int] = {}
     for each in applied(store):
         if each.app not in apps:
             continue
+        if each.number != last.get(each.app, 0) + 1:
+            raise StoreError(f"step {each.number} of {each.app} was applied, but not the one before it")
+        last[each.app] = each.number
         mine = known.get((each.app, each.number))
         if mine is None:
             raise SchemaTooNew(

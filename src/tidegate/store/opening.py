@@ -21,7 +21,7 @@ def open_store(url: str, *, now: Callable[[], float], driver: str | None = None,
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         path = unquote(rest.removeprefix("/"))
-        if not path or path == ":memory:":
+        if not rest.startswith("/") or not path or path == ":memory:" or "?" in rest or path.endswith("/"):
             raise ValueError(f"url: {url!r} names no file; give sqlite:///jobs.db, or sqlite:////an/absolute/path.db")
         return SqliteStore(path, core_statements(Dialect.SQLITE), now, driver)
     if scheme in ("postgresql", "postgres"):
@@ -32,4 +32,5 @@ def open_store(url: str, *, now: Callable[[], float], driver: str | None = None,
         except ImportError as error:
             raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
         return PostgresStore(url, core_statements(Dialect.POSTGRES), now if virtual else None)
-    raise ValueError(f"url: {url!r} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")
+    # Not the whole of it: there may be a password in what follows.
+    raise ValueError(f"url: {scheme[:20]!r} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.store import tallies
@@ -22,27 +23,33 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
         return []
     found = [JobEvent("queued", job.created_at, 0, 0)]
     for kind, at, attempt, fence, began, code, status, message, actor in tx.all("events", {"job": id_}):
+        if kind == "refused":
+            found.clear()  # it never was in the queue
         if began is not None:
             found.append(JobEvent("processing", began, attempt, fence, actor=actor))
         duration = None if began is None else max(0.0, at - began)
         found.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
     if job.claimed_at is not None:
         found.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
-    return found
+    # A result that came too late is kept beside its attempt; it happened after others had begun.
+    return sorted(found, key=lambda event: event.at)
 
 
 def retry(tx: Tx, id_: int, actor: str) -> bool:
     """A failed or cancelled job queued again, with the children that failed because of it; False when it is neither.
 
+    It waits for its parents as it did at first, also for one that has failed: that one must be retried, too.
     UniqueTaken when a twin has taken its place.
     """
-    before = get(tx, id_)
-    rows = tx.all("retry", {"id": id_})
-    if not rows or before is None:
+    parents = tx.all("parents_of", {"child": id_})  # before the job itself: whoever locks several goes by their ids
+    rows = tx.all("job_state", {"id": id_})
+    if not rows or rows[0][1] not in ("failed", "cancelled"):
         return False
-    queue, stage, children = rows[0]
-    tx.all("action_event", {"id": id_, "kind": "retried", "code": None, "message": None, "actor": actor})
-    tallies.add(tx, Counter({(queue, stage): 1, (queue, before.stage): -1}))
+    queue, before, children = rows[0]
+    waits_for = sum(state != "done" for _, state in parents)
+    stage = tx.all("retry", {"id": id_, "parents_open": waits_for})[0][0]
+    _note(tx, [id_], "retried", actor)
+    tallies.moved(tx, {(queue, before, stage): 1})
     tallies.retried(tx, queue)
     if children:
         _revive_children(tx, id_, actor)
@@ -51,44 +58,58 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
 
 def cancel(tx: Tx, id_: int, actor: str) -> str | None:
     """'cancelled' when it was queued, 'asked' when it runs and was told to stop, None when it is final or unknown."""
-    before = get(tx, id_)
-    rows = tx.all("cancel_waiting", {"id": id_})
-    if rows and before is not None:
-        queue, children = rows[0]
-        tx.all("action_event", {"id": id_, "kind": "cancelled", "code": None, "message": None, "actor": actor})
-        tallies.add(tx, Counter({(queue, "cancelled"): 1, (queue, before.stage): -1}))
-        if children:
-            end_children(tx, id_, Stage.CANCELLED)
-        return "cancelled"
-    if tx.all("cancel_running", {"id": id_}):
-        tx.all("action_event", {"id": id_, "kind": "cancel_asked", "code": None, "message": None, "actor": actor})
+    rows = tx.all("job_state", {"id": id_})
+    if not rows or Stage(rows[0][1]).state.final:
+        return None
+    queue, before, children = rows[0]
+    if before == "running":
+        tx.all("cancel_running", {"id": id_})
+        _note(tx, [id_], "cancel_asked", actor)
         return "asked"
-    return None
+    tx.all("cancel_waiting", {"id": id_})
+    _note(tx, [id_], "cancelled", actor)
+    tallies.moved(tx, {(queue, before, "cancelled"): 1})
+    if children:
+        end_children(tx, {id_: Stage.CANCELLED})
+    return "cancelled"
 
 
 def forget(tx: Tx, id_: int) -> bool:
     """Removes a final job with its history, and frees its unique; False when it is not final."""
-    rows = tx.all("forget", {"id": id_})
-    if not rows:
-        return False
-    tx.all("forget_events", {"id": id_})
-    tx.all("forget_links", {"id": id_})
-    tallies.add(tx, Counter({(rows[0][0], rows[0][1]): -1}))
-    return True
+    return bool(_remove(tx, [id_]))
 
 
 def prune(tx: Tx, queue: str, stage: Stage, before: float, most: int) -> int:
     """Removes a slice of old final jobs; returns how many, so that the caller knows if there may be more."""
-    old = [row[0] for row in tx.all("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": most})]
-    return sum(forget(tx, id_) for id_ in old)
+    old = tx.all("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": most})
+    return _remove(tx, [row[0] for row in old])
+
+
+def _remove(tx: Tx, ids: Iterable[int]) -> int:
+    rows = tx.many("forget", [{"id": id_} for id_ in sorted(ids)])
+    if not rows:
+        return 0
+    # A child that a person has queued again waits for a parent that can no longer be retried.
+    end_children(tx, {id_: Stage.FAILED for id_, _, state, children in rows if children and state != "done"})
+    gone = [{"id": row[0]} for row in rows]
+    tx.many("forget_events", gone)
+    tx.many("forget_links", gone)
+    tallies.add(tx, Counter({key: -n for key, n in Counter((queue, state) for _, queue, state, _ in rows).items()}))
+    return len(rows)
 
 
 def _revive_children(tx: Tx, parent: int, actor: str) -> None:
     waiting = [parent]
     while waiting:
-        rows = tx.all("revive_children", {"parent": waiting.pop(), "code": PARENT_FAILED})
-        for child, queue, children in rows:
-            tx.all("action_event", {"id": child, "kind": "retried", "code": None, "message": None, "actor": actor})
-            tallies.add(tx, Counter({(queue, "blocked"): 1, (queue, "failed"): -1}))
-            if children:
-                waiting.append(child)
+        given = [{"parent": id_} for id_ in waiting]
+        tx.many("siblings", given)
+        rows = tx.many("revive_children", given, {"code": PARENT_FAILED})
+        _note(tx, [row[0] for row in rows], "retried", actor)
+        tallies.moved(tx, Counter((queue, "failed", "blocked") for _, queue, _ in rows))
+        waiting = sorted(child for child, _, children in rows if children)
+
+
+def _note(tx: Tx, ids: Iterable[int], kind: str, actor: str) -> None:
+    tx.many("action_events", [
+        {"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids
+    ])  # fmt: skip

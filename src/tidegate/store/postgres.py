@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg_errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
@@ -18,14 +20,24 @@ from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
 
+# Ours unless the URL says otherwise.
 _SETTINGS: dict[str, Any] = {
     "connect_timeout": "5",
     "tcp_user_timeout": "10000",
     "keepalives_idle": "10",
     "application_name": "tidegate",
-    "options": "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000",
 }
+_OPTIONS = "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
+_COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
+# What no waiting will change.
+_HOPELESS = (
+    "does not exist",
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "permission denied",
+)
 
 
 class PostgresTx:
@@ -39,24 +51,29 @@ class PostgresTx:
         self._now = now
 
     def all(self, name: str, params: Params | None = None) -> list[Row]:
-        return self._run(self._book[name].sql, {"now": self._now, **(params or {})})
+        statement = self._book[name]
+        return self._run(statement, {"now": self._now, **(params or {})})
 
     def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         if not rows:
             return []
         statement = self._book[name]
         arrays = {column: [row[column] for row in rows] for column in statement.columns}
-        return self._run(statement.sql, {"now": self._now, **(params or {}), **arrays})
+        return self._run(statement, {"now": self._now, **(params or {}), **arrays})
 
     def plain(self, sql: str) -> None:
         self._connection.execute(sql.replace("%%", "%"))
 
     def one_migrator(self) -> None:
+        # Another one may take its time with a large table, and so may we; but nobody waits long for our locks on it.
+        self._connection.execute("set local statement_timeout = 0")
+        self._connection.execute("set local lock_timeout = '10min'")
         self._connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATORS,))
+        self._connection.execute("set local lock_timeout = '5s'")
 
-    def _run(self, sql: str, params: Params) -> list[Row]:
-        cursor = self._connection.execute(sql, params)
-        return cursor.fetchall() if cursor.description is not None else []
+    def _run(self, statement: Statement, params: Params) -> list[Row]:
+        cursor = self._connection.execute(statement.sql, params)
+        return cursor.fetchall() if statement.returns else []
 
 
 class PostgresStore:
@@ -65,18 +82,34 @@ class PostgresStore:
     dialect = Dialect.POSTGRES
 
     def __init__(
-        self, url: str, statements: Iterable[Statement], now: Callable[[], float] | None = None, connections: int = 8
+        self,
+        url: str,
+        statements: Iterable[Statement],
+        now: Callable[[], float] | None = None,
+        connections: int = 8,
+        patience: float = 10.0,
     ) -> None:
         self.url = url
+        self._conninfo = _conninfo(url)
         self._clock = now  # None: the server's
         self._book = Book(statements)
         self._announcer = Announcer(self._notify)
+        self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._most = connections
         self._pool = ConnectionPool(
-            url, min_size=1, max_size=connections, kwargs={**_SETTINGS, "autocommit": True}, timeout=10, open=False,
+            self._conninfo, min_size=1, max_size=connections, kwargs={"autocommit": True}, timeout=patience, open=False,
             reconnect_timeout=60, name="tidegate",
         )  # fmt: skip
+        self._open(patience)
+
+    def _open(self, patience: float) -> None:
         try:
-            self._pool.open(wait=True, timeout=10)
+            psycopg.connect(self._conninfo).close()
+        except psycopg.OperationalError as error:
+            if any(words in str(error) for words in _HOPELESS):
+                raise StoreError(str(error).strip()) from error
+        try:
+            self._pool.open(wait=True, timeout=patience)
         except PoolTimeout as error:
             self._pool.close()
             raise StoreBusy("the database cannot be reached") from error
@@ -90,6 +123,11 @@ class PostgresStore:
     def on(self, connection: Any) -> Tx:
         if not isinstance(connection, psycopg.Connection):
             raise TypeError(f"connection: {type(connection).__module__} is another driver; the queue uses psycopg")
+        if connection not in self._known:
+            with self._pool.connection() as ours:
+                if _where(connection) != _where(ours):
+                    raise ValueError("connection: it is open on another database, or another schema, than the queue")
+            self._known.add(connection)
         return PostgresTx(connection, self._book, self._now())
 
     def add(self, statements: Iterable[Statement]) -> None:
@@ -112,7 +150,7 @@ class PostgresStore:
         """Blocks until *stop*, calls back at every announcement; comes back by itself when the server goes away."""
         while not stop.is_set():
             try:
-                with psycopg.connect(self.url, autocommit=True, **_SETTINGS) as connection:
+                with psycopg.connect(self._conninfo, autocommit=True) as connection:
                     connection.execute("listen tidegate")
                     woken()
                     while not stop.is_set():
@@ -128,14 +166,22 @@ class PostgresStore:
         return None if self._clock is None else self._clock()
 
     def _transaction(self, work: Callable[[Tx], T], begin: str) -> T:
-        for last in (False, True):
+        dead, collided = 0, 0
+        while True:
             try:
                 return self._once(work, begin)
             except _Untouched as error:
-                # The connection was dead before anything was sent, as after a restart of the server.
-                if last:
+                # The connection was dead before anything was sent. After a restart of the server they all are.
+                dead += 1
+                if dead > self._most:
                     raise StoreBusy(str(error.__cause__).strip()) from error.__cause__
-        raise AssertionError("unreachable")
+            except (pg_errors.DeadlockDetected, pg_errors.SerializationFailure) as error:
+                # The server has taken all of it back, and says that the same will do another time.
+                collided += 1
+                if collided >= _COLLISIONS:
+                    raise _translated(error) from error
+            except psycopg.Error as error:
+                raise _translated(error) from error
 
     def _once(self, work: Callable[[Tx], T], begin: str) -> T:
         try:
@@ -154,12 +200,26 @@ class PostgresStore:
                 return result
         except PoolTimeout as error:
             raise StoreBusy("the database cannot be reached") from error
-        except psycopg.Error as error:
-            raise _translated(error) from error
 
 
 class _Untouched(Exception):
     """Nothing reached the server."""
+
+
+def _conninfo(url: str) -> str:
+    """*url* with our settings where it has none; ValueError when it is no URL of PostgreSQL."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ValueError(f"url: {str(error).partition(chr(34))[0].strip()}") from None  # what follows may be a password
+    options = f"{_OPTIONS} {given.get('options', '')}".strip()
+    return make_conninfo(**{**_SETTINGS, **given, "options": options})
+
+
+def _where(connection: psycopg.Connection[Any]) -> Row | None:
+    """Which table of which server a connection means by the name of ours."""
+    found = connection.execute("select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()")
+    return tuple(found.fetchone() or ())
 
 
 def _translated(error: psycopg.Error) -> StoreError:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.core.job import Outcome, Stage
+from tidegate.core.job import Ending, Outcome, Stage
 from tidegate.store import tallies
 from tidegate.store.tx import Tx
 
 PARENT_FAILED = "parent_failed"
+_MOST_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Which outcomes count, and which came too late: their jobs belong to somebody else."""
+    """Which jobs were ended, and which outcomes came too late: their jobs belong to somebody else."""
 
     counted: frozenset[int]
     late: tuple[Outcome, ...]
@@ -25,70 +26,86 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
     """Writes how attempts ended, their events and their numbers; a late one changes nothing but its event."""
     if not outcomes:
         return Settled(frozenset(), ())
-    rows = tx.many("settle", [_row(outcome) for outcome in outcomes])
-    children = {row[0] for row in rows if row[2]}
-    counted = frozenset(row[0] for row in rows)
-    late = tuple(outcome for outcome in outcomes if outcome.job.id not in counted)
-    good = [outcome for outcome in outcomes if outcome.job.id in counted]
-    tx.many("attempt_events", [_event(outcome, worker) for outcome in good])
-    changes = Counter((outcome.job.queue, str(outcome.stage)) for outcome in good)
-    changes.subtract(Counter((outcome.job.queue, "running") for outcome in good))
+    first: dict[tuple[int, int], Outcome] = {}
+    for outcome in outcomes:  # an attempt ends once; a second word about it is too late
+        first.setdefault((outcome.job.id, outcome.job.fence), outcome)
+    # In order of their ids, like everybody who locks several jobs: two at once must not meet crosswise.
+    rows = tx.many("settle", [_row(first[key]) for key in sorted(first)])
+    ended = [(first[id_, fence], Stage(state), children) for id_, fence, state, children in rows]
+    counted = {id(outcome) for outcome, _, _ in ended}
+    late = tuple(outcome for outcome in outcomes if id(outcome) not in counted)
+    tx.many("attempt_events", [_event(outcome, stage, worker) for outcome, stage, _ in ended])
+    changes = Counter((outcome.job.queue, str(stage)) for outcome, stage, _ in ended)
+    changes.subtract(Counter((outcome.job.queue, "running") for outcome, _, _ in ended))
     tallies.add(tx, changes)
-    tallies.failed(tx, Counter((o.job.queue, o.code or "") for o in good if o.stage is Stage.FAILED))
-    for outcome in good:
-        if outcome.job.id in children and outcome.stage.state.final:
-            end_children(tx, outcome.job.id, outcome.stage)
-    for outcome in late:
-        if not _already_counted(tx, outcome):
-            note = {"kind": "stale_result", "code": outcome.code, "message": str(outcome.ending), "actor": worker}
-            tx.all("action_event", {"id": outcome.job.id, **note})
-    return Settled(counted, late)
+    tallies.failed(tx, Counter((o.job.queue, o.code or "") for o, stage, _ in ended if stage is Stage.FAILED))
+    end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
+    if late:
+        _note_late(tx, late, worker)
+    return Settled(frozenset(outcome.job.id for outcome, _, _ in ended), late)
 
 
-def end_children(tx: Tx, parent: int, stage: Stage) -> None:
-    """What the end of a parent means for those that wait for it, and for theirs."""
-    waiting = [(parent, stage)]
-    while waiting:
-        ended, how = waiting.pop()
-        if how is Stage.DONE:
-            freed = tx.all("free_children", {"parent": ended})
-            now_open = [(queue, state) for _, queue, state in freed if state != "blocked"]
-            tallies.add(tx, Counter(now_open))
-            tallies.add(tx, Counter({(queue, "blocked"): -n for queue, n in Counter(q for q, _ in now_open).items()}))
-            continue
-        message = f"Job {ended}, which it waits for, has failed."
-        rows = tx.all("fail_children", {"parent": ended, "code": PARENT_FAILED, "message": message})
-        for child, _, grandchildren in rows:
-            tx.all(
-                "action_event",
-                {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": None, "actor": "parent"},
-            )
-            if grandchildren:
-                waiting.append((child, Stage.FAILED))
-        queues = Counter(queue for _, queue, _ in rows)
-        tallies.add(tx, Counter({(queue, "blocked"): -n for queue, n in queues.items()}))
-        tallies.add(tx, Counter({(queue, "failed"): n for queue, n in queues.items()}))
+def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:
+    """What the end of parents means for those that wait for them, and for theirs."""
+    done = [parent for parent, stage in ended.items() if stage is Stage.DONE]
+    if done:
+        _free(tx, done)
+    failed = sorted(ended.keys() - set(done))
+    while failed:
+        rows = tx.many("fail_children", _parents(failed), {"code": PARENT_FAILED})
+        tx.many("action_events", [
+            {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
+            for child, _, _, message in rows
+        ])  # fmt: skip
+        queues = Counter(queue for _, queue, _, _ in rows)
+        tallies.moved(tx, {(queue, "blocked", "failed"): n for queue, n in queues.items()})
         tallies.failed(tx, Counter({(queue, PARENT_FAILED): n for queue, n in queues.items()}))
+        failed = sorted(child for child, _, grandchildren, _ in rows if grandchildren)
 
 
-def _already_counted(tx: Tx, outcome: Outcome) -> bool:
-    """Whether this very outcome was written before: the answer to an earlier settle was lost on the way."""
-    rows = tx.all("attempt_row", {"job": outcome.job.id, "fence": outcome.job.fence})
-    return bool(rows) and rows[0][0] == str(outcome.ending)
+def _free(tx: Tx, parents: Iterable[int]) -> None:
+    rows = tx.many("free_children", _parents(sorted(parents)))
+    tallies.moved(tx, Counter((queue, "blocked", state) for _, queue, state in rows if state != "blocked"))
+
+
+def _parents(ids: Iterable[int]) -> list[dict[str, object]]:
+    return [{"parent": id_} for id_ in ids]
+
+
+def _note_late(tx: Tx, late: Sequence[Outcome], worker: str) -> None:
+    """Says so in the history, but not when the answer to an earlier settle of the very same was lost on the way."""
+    keys = {(outcome.job.id, outcome.job.fence): outcome for outcome in reversed(late)}
+    rows = tx.many("attempt_rows", [{"job": job, "fence": fence} for job, fence in keys])
+    kinds = {(job, fence): kind for job, fence, kind in rows}
+    tx.many("stale_results", [
+        {"id": job, "fence": fence, "attempt": outcome.job.attempt, "code": _text(outcome.code),
+         "message": str(outcome.ending), "actor": worker}
+        for (job, fence), outcome in keys.items()
+        if kinds.get((job, fence)) not in (str(outcome.ending), str(Ending.CANCELLED))
+    ])  # fmt: skip
 
 
 def _row(outcome: Outcome) -> dict[str, object]:
+    status = outcome.status
     return {
         "id": outcome.job.id, "fence": outcome.job.fence, "outcome": str(outcome.stage), "wait": outcome.wait,
-        "refund": int(outcome.refund), "result": outcome.result, "code": outcome.code, "status": outcome.status,
-        "message": outcome.message,
+        "refund": int(outcome.refund), "result": outcome.result, "code": _text(outcome.code),
+        "status": status if status is not None and 0 <= status < 1_000_000 else None, "message": _text(outcome.message),
     }  # fmt: skip
 
 
-def _event(outcome: Outcome, worker: str) -> dict[str, object]:
-    job = outcome.job
+def _event(outcome: Outcome, stage: Stage, worker: str) -> dict[str, object]:
+    job, row = outcome.job, _row(outcome)
+    stopped = stage is Stage.CANCELLED  # a person asked for it, whatever the handler said
     return {
-        "job": job.id, "fence": job.fence, "kind": str(outcome.ending), "attempt": job.attempt,
-        "began_at": job.claimed_at, "code": outcome.code, "status": outcome.status, "message": outcome.message,
-        "actor": worker,
+        "job": job.id, "fence": job.fence, "kind": str(Ending.CANCELLED if stopped else outcome.ending),
+        "attempt": job.attempt, "began_at": job.claimed_at, "code": row["code"], "status": row["status"],
+        "message": row["message"], "actor": worker,
     }  # fmt: skip
+
+
+def _text(text: str | None) -> str | None:
+    """As every database takes it, whatever a handler raised: one bad character must not keep a whole batch out."""
+    if text is None:
+        return None
+    return text[:_MOST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()

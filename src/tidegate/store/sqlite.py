@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +18,8 @@ from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
 Now = Callable[[], float]
+
+_MOST_IDLE = 8
 
 
 class SqliteTx:
@@ -58,22 +62,23 @@ class SqliteStore:
         self._book = Book(statements)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._writer = connect(path, self.driver)
-        self._combiner = Combiner(self._writer.execute)
-        self._readers = threading.local()
-        self._opened: list[Driver] = []
+        self._combiner = Combiner(self._writer)
+        self._idle: list[Driver] = []  # readers that nobody uses at the moment
+        self._watching: Driver | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
 
     def write(self, work: Callable[[Tx], T]) -> T:
+        self._same_process()
         return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._book, self._clock())))
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        reader = self._reader()
-        reader.execute("begin")
-        try:
-            return work(SqliteTx(reader.execute, self._book, self._clock()))
-        finally:
+        with self._reader() as reader:
+            reader.execute("begin")
+            result = work(SqliteTx(reader.execute, self._book, self._clock()))
             reader.execute("commit")
+            return result
 
     def on(self, connection: Any) -> Tx:
         module = type(connection).__module__.partition(".")[0]
@@ -93,32 +98,60 @@ class SqliteStore:
 
     def data_version(self) -> int:
         """Changes whenever another connection has written."""
-        return int(self._reader().execute("pragma data_version")[0][0])
+        with self._lock:  # only the numbers of one and the same connection can be compared
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._watching is None:
+                self._watching = connect(self._path, self.driver)
+            return int(self._watching.execute("pragma data_version")[0][0])
 
     def backup(self, path: str) -> None:
         """A consistent copy while others write."""
-        self._reader().backup_to(path)
+        with self._reader() as reader:
+            reader.backup_to(path)
 
     def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file; empty when all is well."""
-        found = [str(row[0]) for row in self._reader().execute("pragma integrity_check")]
+        with self._reader() as reader:
+            found = [str(row[0]) for row in reader.execute("pragma integrity_check")]
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
+        """Waits for the write that is under way. What comes later is an error."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
-            for reader in self._opened:
-                reader.close()
-            self._opened.clear()
-            self._writer.close()
+            readers = [*self._idle, *([] if self._watching is None else [self._watching])]
+            self._idle.clear()
+        for reader in readers:
+            reader.close()
+        with contextlib.suppress(StoreError):  # another process holds the file: nothing of ours is under way
+            self._combiner.close()
+        self._writer.close()
 
-    def _reader(self) -> Driver:
-        found: Driver | None = getattr(self._readers, "connection", None)
-        if found is None:
-            with self._lock:
-                if self._closed:
-                    raise StoreError("the store is closed")
-                found = connect(self._path, self.driver)
-                self._opened.append(found)
-            self._readers.connection = found
-        return found
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[Driver]:
+        """A connection of its own for the time of a read; as many stay open as were ever used at once, up to a few."""
+        self._same_process()
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed")
+            reader = self._idle.pop() if self._idle else None
+        if reader is None:
+            reader = connect(self._path, self.driver)
+        try:
+            yield reader
+        except BaseException:
+            reader.close()  # with the transaction that may be open on it
+            raise
+        with self._lock:
+            keep = len(self._idle) < _MOST_IDLE and not self._closed
+            if keep:
+                self._idle.append(reader)
+        if not keep:
+            reader.close()
+
+    def _same_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreError("the store was opened before a fork; open it in the child, SQLite does not survive it")

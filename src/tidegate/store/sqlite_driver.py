@@ -14,6 +14,7 @@ from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 
 Row = tuple[Any, ...]
 
+_OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
 # Before it, two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
 _BUSY_MS = 10_000
@@ -24,6 +25,8 @@ class Driver(Protocol):
 
     raw: Any
 
+    @property
+    def in_transaction(self) -> bool: ...
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]: ...
     def close(self) -> None: ...
     def backup_to(self, path: str) -> None: ...
@@ -58,16 +61,18 @@ def wal_is_safe(driver: str) -> bool:
     return version(driver) >= _WAL_IS_SAFE
 
 
-def settings(driver: str) -> list[str]:
-    """The pragmas of every connection: durable against power loss, patient with other processes."""
+def _set_up(connection: Driver, driver: str) -> None:
+    """What every connection needs: durable against power loss, patient with other processes."""
+    if version(driver) < _OLDEST:
+        found = ".".join(map(str, version(driver)))
+        raise StoreError(f"SQLite {found} is too old; install apsw: pip install 'tidegate[queue]'")
+    connection.execute(f"pragma busy_timeout = {_BUSY_MS}")
     journal = "wal" if wal_is_safe(driver) else "truncate"
-    return [
-        f"pragma busy_timeout = {_BUSY_MS}",
-        f"pragma journal_mode = {journal}",
-        "pragma synchronous = full",
-        "pragma foreign_keys = on",
-        "pragma mmap_size = 0",
-    ]
+    found = str(connection.execute(f"pragma journal_mode = {journal}")[0][0])
+    if journal != "wal" and found == "wal":
+        raise StoreBusy("another process has the file open with a newer SQLite; this one is not safe beside it")
+    for pragma in ("synchronous = full", "foreign_keys = on", "mmap_size = 0"):
+        connection.execute(f"pragma {pragma}")
 
 
 class ApswDriver:
@@ -79,10 +84,13 @@ class ApswDriver:
         self._apsw = apsw
         try:
             self.raw: Any = apsw.Connection(path, statementcachesize=256)
-            for pragma in settings("apsw"):
-                self.execute(pragma)
         except apsw.Error as error:
             raise self._translated(error) from error
+        _set_up(self, "apsw")
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self.raw.in_transaction)
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
         try:
@@ -95,12 +103,15 @@ class ApswDriver:
         self.raw.close()
 
     def backup_to(self, path: str) -> None:
-        target = self._apsw.Connection(path)
         try:
-            with target.backup("main", self.raw, "main") as copy:
-                copy.step()
-        finally:
-            target.close()
+            target = self._apsw.Connection(path)
+            try:
+                with target.backup("main", self.raw, "main") as copy:
+                    copy.step()
+            finally:
+                target.close()
+        except self._apsw.Error as error:
+            raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> StoreError:
         apsw = self._apsw
@@ -119,10 +130,13 @@ class StdlibDriver:
     def __init__(self, path: str) -> None:
         try:
             self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-            for pragma in settings("sqlite3"):
-                self.execute(pragma)
         except sqlite3.Error as error:
             raise _translated(error) from error
+        _set_up(self, "sqlite3")
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.raw.in_transaction
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
         try:
@@ -134,11 +148,14 @@ class StdlibDriver:
         self.raw.close()
 
     def backup_to(self, path: str) -> None:
-        target = sqlite3.connect(path)
         try:
-            self.raw.backup(target)
-        finally:
-            target.close()
+            target = sqlite3.connect(path)
+            try:
+                self.raw.backup(target)
+            finally:
+                target.close()
+        except sqlite3.Error as error:
+            raise _translated(error) from error
 
 
 def _translated(error: sqlite3.Error) -> StoreError:

@@ -12,7 +12,7 @@ from {rows queue text, kind text, target text, lane text, priority integer, due_
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
 do nothing
-returning id, kind, unique_key;
+returning id, kind, unique_key, state;
 
 -- name: twins
 -- The jobs that hold these uniques.
@@ -29,12 +29,12 @@ values (:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :args, :most_a
 returning id;
 
 -- name: parents
--- The states of would-be parents, kept still until the child is linked.
-select id, state from tg_job where id = :id {for_update};
+-- Would-be parents, kept still until the child is linked; in order, so that two intakes do not meet crosswise.
+select job.id, job.state from tg_job as job join {rows id bigint} on job.id = given.id order by job.id {for_update};
 
 -- name: adopt_child
 -- One more child of a parent.
-update tg_job set children = children + 1 where id = :id;
+update tg_job set children = children + 1 from {rows id bigint} where tg_job.id = given.id;
 
 -- name: link
 insert into tg_link (parent, child) select parent, child from {rows parent bigint, child bigint} where true
@@ -64,10 +64,11 @@ left join tg_queue as queue on queue.name = lane_of.queue
 order by lane_of.n;
 
 -- name: claim
--- Takes ready jobs of one lane, the most urgent and then the oldest first.
+-- Takes ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
 with picked as materialized (
     select id from tg_job
     where state = 'ready' and queue = :queue and target = :target and lane = :lane
+        and (expires_at is null or expires_at > {now}) and id <= :newest
     order by priority desc, id limit :n {skip_locked}
 )
 update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
@@ -77,19 +78,39 @@ returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts
     args, saved, parents, children, created_at, expires_at, last_code;
 
 -- name: renew
--- Longer leases; an id that does not come back is lost.
-update tg_job set lease_until = {now} + :lease
-from {rows id bigint, fence bigint} where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running'
+-- Longer leases. It waits for nobody: who holds a row for a moment must not cost a worker all its leases.
+with mine as materialized (
+    select job.id from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
+    where job.state = 'running' {skip_locked}
+)
+update tg_job set lease_until = {now} + :lease from mine where tg_job.id = mine.id
 returning tg_job.id, lease_until, stop_asked;
+
+-- name: still_mine
+-- Leases that were not renewed because somebody held the row; an id that does not come back is lost.
+select job.id, job.lease_until, job.stop_asked
+from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
+where job.state = 'running';
+
+-- name: stop_asked
+-- Jobs of this worker that a person wants stopped.
+select id from tg_job where state = 'running' and lease_by = :worker and stop_asked = 1;
+
+-- name: newest
+select coalesce(max(id), 0) from tg_job;
+
+-- name: ready_after
+-- How many jobs became ready that came after a moment.
+select count(*) from tg_job where state = 'ready' and queue = :queue and id > :newest;
 
 -- name: save
 -- What a handler keeps for its next attempt.
 update tg_job set saved = :saved where id = :id and fence = :fence and state = 'running' returning id;
 
 -- name: settle
--- Ends attempts: done, failed, cancelled, or again at a later time.
+-- Ends attempts: done, failed, cancelled, or again at a later time, unless a person has asked to stop it.
 update tg_job set
-    state = given.outcome,
+    state = case when stop_asked = 1 and given.outcome in ('waiting', 'ready') then 'cancelled' else given.outcome end,
     due_at = coalesce({now} + given.wait, due_at),
     attempt = attempt - given.refund,
     result = given.result,
@@ -99,11 +120,11 @@ update tg_job set
     last_status = coalesce(given.status, last_status),
     last_message = coalesce(given.message, last_message),
     last_at = {now},
-    finished_at = case when given.outcome in ('done', 'failed', 'cancelled') then {now} end,
+    finished_at = case when stop_asked = 1 or given.outcome in ('done', 'failed', 'cancelled') then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, wait double precision, refund integer, result text, code text, status integer, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running'
-returning tg_job.id, tg_job.state, tg_job.children;
+returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children;
 
 -- name: attempt_events
 -- One row per attempt, written when it ends; its events are read back from it.
@@ -113,16 +134,27 @@ from {rows job bigint, fence bigint, kind text, attempt integer, began_at double
 where true
 on conflict (job, fence, seq) do nothing;
 
--- name: action_event
--- What a person or the program did to a job, beside its attempts.
+-- name: action_events
+-- What a person or the program did to jobs, beside their attempts. The rows of the jobs must be locked by now: the
+-- number of the next event is read off those that are there.
 insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
 select job.id, job.fence, coalesce((select max(seq) from tg_event as e where e.job = job.id and e.fence = job.fence), 0) + 1,
-    :kind, {now}, job.attempt, :code, :message, :actor
-from tg_job as job where job.id = :id;
+    given.kind, {now}, job.attempt, given.code, given.message, given.actor
+from tg_job as job join {rows id bigint, kind text, code text, message text, actor text} on job.id = given.id;
 
--- name: attempt_row
--- How an attempt was ended, if it was.
-select kind from tg_event where job = :job and fence = :fence and seq = 0;
+-- name: stale_results
+-- Results that came too late, beside the attempt they belong to: one each, however often they are sent, and no lock.
+insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
+select job.id, given.fence, 1000000, 'stale_result', {now}, given.attempt, given.code, given.message, given.actor
+from tg_job as job join {rows id bigint, fence bigint, attempt integer, code text, message text, actor text} on job.id = given.id
+where true
+on conflict (job, fence, seq) do nothing;
+
+-- name: attempt_rows
+-- How attempts were ended, if they were.
+select event.job, event.fence, event.kind
+from tg_event as event join {rows job bigint, fence bigint} on event.job = given.job and event.fence = given.fence
+where event.seq = 0;
 
 -- name: tally
 insert into tg_tally (queue, what, delta) select queue, what, delta
@@ -147,18 +179,18 @@ select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
 -- Attempts whose worker has not been heard of in time.
-select id, queue, kind, target, lane, fence, attempt, claimed_at, lease_by, deaths, children from tg_job
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children from tg_job
 where state = 'running' and lease_until < {now} order by id limit :n {skip_locked};
 
 -- name: take_back
--- The job of a lost attempt: ready again, or failed when it has killed too many workers.
+-- The job of a lost attempt: ready again, or ended.
 update tg_job set
     state = given.outcome,
     deaths = deaths + 1,
     error_code = given.code,
     error_message = given.message,
     last_code = coalesce(given.code, last_code), last_message = coalesce(given.message, last_message), last_at = {now},
-    finished_at = case when given.outcome = 'failed' then {now} end,
+    finished_at = case when given.outcome <> 'ready' then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, code text, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running' and lease_until < {now}
@@ -184,25 +216,59 @@ from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiti
 returning tg_job.id;
 
 -- name: free_children
--- Children of a parent that is done: one open parent less, and ready when it was the last.
+-- Children of parents that are done: so many open parents less, and ready when none is left.
+with freed as materialized (
+    select link.child, count(*) as n from tg_link as link join {rows parent bigint} on link.parent = given.parent
+    group by link.child
+), kept_still as materialized (
+    select id from tg_job where state = 'blocked' and id in (select child from freed) order by id {for_update}
+)
 update tg_job set
-    parents_open = parents_open - 1,
-    state = case when parents_open > 1 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end
-where state = 'blocked' and id in (select child from tg_link where parent = :parent)
+    parents_open = parents_open - n,
+    state = case when parents_open > n then 'blocked' when due_at > {now} then 'waiting' else 'ready' end
+from freed where tg_job.id = freed.child and state = 'blocked' and id in (select id from kept_still)
 returning id, queue, state;
 
 -- name: fail_children
--- Children of a parent that will not be done.
-update tg_job set state = 'failed', error_code = :code, error_message = :message, last_code = :code,
-    last_message = :message, last_at = {now}, finished_at = {now}
-where state = 'blocked' and id in (select child from tg_link where parent = :parent)
-returning id, queue, children;
+-- Children of parents that will not be done.
+with orphaned as materialized (
+    select link.child, min(link.parent) as parent from tg_link as link join {rows parent bigint} on link.parent = given.parent
+    group by link.child
+), kept_still as materialized (
+    select id from tg_job where state = 'blocked' and id in (select child from orphaned) order by id {for_update}
+)
+update tg_job set state = 'failed', parents_open = 0, last_at = {now}, finished_at = {now}, error_code = :code, last_code = :code,
+    error_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.',
+    last_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.'
+from orphaned where tg_job.id = orphaned.child and state = 'blocked' and id in (select id from kept_still)
+returning id, queue, children, error_message;
+
+-- name: siblings
+-- All parents of the children of these parents, kept still while it is counted how many of them are open.
+select id, state from tg_job where id in (
+    select other.parent from tg_link as link join {rows parent bigint} on link.parent = given.parent
+    join tg_link as other on other.child = link.child
+) order by id {for_update};
 
 -- name: revive_children
--- Children that failed only because of a parent that is tried again.
+-- Children that failed only because of parents that are tried again; not if another parent has failed, nor if a twin has
+-- taken the place.
 update tg_job set state = 'blocked', error_code = null, error_message = null, finished_at = null,
-    parents_open = case when parents_open = 0 then 1 else parents_open end
-where state = 'failed' and error_code = :code and id in (select child from tg_link where parent = :parent)
+    expires_at = null,
+    parents_open = (
+        select count(*) from tg_link as link join tg_job as parent on parent.id = link.parent
+        where link.child = tg_job.id and parent.state <> 'done'
+    )
+where state = 'failed' and error_code = :code
+    and id in (select link.child from tg_link as link join {rows parent bigint} on link.parent = given.parent)
+    and not exists (
+        select 1 from tg_link as link join tg_job as parent on parent.id = link.parent
+        where link.child = tg_job.id and parent.state in ('failed', 'cancelled')
+    )
+    and not exists (
+        select 1 from tg_job as twin where twin.kind = tg_job.kind and twin.unique_key = tg_job.unique_key and twin.id <> tg_job.id
+        and twin.unique_key is not null and (twin.unique_while & (case twin.state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
+    )
 returning id, queue, children;
 
 -- name: parent_results
@@ -222,32 +288,42 @@ where job = :job order by fence, seq;
 
 -- name: open_parents
 select parent.id, parent.state from tg_link as link join tg_job as parent on parent.id = link.parent
-where link.child = :child and parent.state not in ('done') order by parent.id;
+where link.child = :child and parent.state <> 'done' order by parent.id;
+
+-- name: parents_of
+-- The parents of a job, kept still.
+select parent.id, parent.state from tg_link as link join tg_job as parent on parent.id = link.parent
+where link.child = :child order by parent.id {for_update};
+
+-- name: job_state
+-- A job that is about to be changed by a person, kept still.
+select queue, state, children from tg_job where id = :id {for_update};
 
 -- name: retry
--- A failed job, by a person: attempts restart, history and fence stay.
-update tg_job set state = case when parents_open > 0 then 'blocked' else 'ready' end, attempt = 0, deaths = 0,
-    due_at = {now}, error_code = null, error_message = null, finished_at = null,
-    manual_retries = manual_retries + 1
+-- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
+update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready' end, parents_open = :parents_open,
+    attempt = 0, deaths = 0, due_at = {now}, expires_at = null, error_code = null,
+    error_message = null, finished_at = null, manual_retries = manual_retries + 1
 where id = :id and state in ('failed', 'cancelled')
-returning queue, state, children;
+returning state;
 
 -- name: cancel_waiting
 update tg_job set state = 'cancelled', parents_open = 0, finished_at = {now}
-where id = :id and state in ('blocked', 'waiting', 'ready') returning queue, children;
+where id = :id and state in ('blocked', 'waiting', 'ready') returning id;
 
 -- name: cancel_running
 update tg_job set stop_asked = 1 where id = :id and state = 'running' returning lease_by;
 
 -- name: forget
--- Removes a final job and frees its unique.
-delete from tg_job where id = :id and state in ('done', 'failed', 'cancelled') returning queue, state;
+-- Removes final jobs and frees their uniques.
+delete from tg_job where id in (select id from {rows id bigint}) and state in ('done', 'failed', 'cancelled')
+returning id, queue, state, children;
 
 -- name: forget_events
-delete from tg_event where job = :id;
+delete from tg_event where job in (select id from {rows id bigint});
 
 -- name: forget_links
-delete from tg_link where parent = :id or child = :id;
+delete from tg_link where parent in (select id from {rows id bigint}) or child in (select id from {rows id bigint});
 
 -- name: old_jobs
 -- Final jobs past their retention, a slice at a time.

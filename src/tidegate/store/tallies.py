@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tidegate.store.tx import Tx
 
@@ -10,7 +11,17 @@ from tidegate.store.tx import Tx
 def add(tx: Tx, changes: Counter[tuple[str, str]]) -> None:
     """Differences by (queue, stage)."""
     rows = [{"queue": queue, "what": stage, "delta": delta} for (queue, stage), delta in changes.items() if delta]
-    tx.many("tally", rows)
+    if rows:
+        tx.many("tally", rows)
+
+
+def moved(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
+    """So many jobs of (queue, from this stage, to that one)."""
+    changes: Counter[tuple[str, str]] = Counter()
+    for (queue, old, new), n in moves.items():
+        changes[queue, old] -= n
+        changes[queue, new] += n
+    add(tx, changes)
 
 
 def failed(tx: Tx, codes: Counter[tuple[str, str]]) -> None:

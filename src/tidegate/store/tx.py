@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from tidegate.store.dialect import Dialect, Statement
@@ -10,6 +11,14 @@ from tidegate.store.dialect import Dialect, Statement
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A named statement with its values, to be run in somebody else's transaction."""
+
+    name: str
+    params: Params = field(default_factory=dict)
 
 
 class Tx(Protocol):

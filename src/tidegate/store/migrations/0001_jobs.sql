@@ -48,10 +48,12 @@ create table tg_job (
     check ((state = 'failed') = (error_code is not null)),
     check ((state = 'failed') = (error_message is not null)),
     check (result is null or state = 'done'),
-    check (state <> 'blocked' or parents_open > 0),
-    check (parents_open = 0 or state not in ('waiting', 'ready', 'running', 'done')),
+    check ((state = 'blocked') = (parents_open > 0)),
     check (attempt > 0 or state not in ('running', 'done')),
-    check (unique_key is not null or unique_while = 0)
+    check ((unique_key is null) = (unique_while = 0)),
+    -- Who is queued may run and who runs may be queued again: a unique that is held in one of the two only would meet
+    -- its twin there, and no worker could go on.
+    check (unique_while = 0 or (unique_while & 3) = 3)
 ) {hot};
 
 create index tg_job_ready on tg_job (queue, target, lane, priority desc, id) where state = 'ready';

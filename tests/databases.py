@@ -1,0 +1,46 @@
+"""The databases that a test can ask for, by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import postgres
+from tidegate.store.opening import open_store
+from tidegate.store.tx import Store
+
+APSW, STDLIB, POSTGRES = "sqlite-apsw", "sqlite-stdlib", "postgres"
+SQLITE = (APSW, STDLIB)
+BOTH = (APSW, POSTGRES)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An empty database: what its URL is, and which library opens it."""
+
+    name: str
+    url: str
+    driver: str | None = None
+
+    @property
+    def sqlite(self) -> bool:
+        return self.name in SQLITE
+
+    @property
+    def path(self) -> Path:
+        assert self.sqlite
+        return Path(self.url.removeprefix("sqlite:///"))
+
+    def open(self, now: Callable[[], float], *, virtual: bool = True) -> Store:
+        return open_store(self.url, now=now, driver=self.driver, virtual=virtual)
+
+
+@contextlib.contextmanager
+def database(name: str, folder: Path) -> Iterator[Database]:
+    if name == POSTGRES:
+        with postgres.schema() as url:
+            yield Database(name, url)
+        return
+    yield Database(name, f"sqlite:///{folder / 'jobs.db'}", "apsw" if name == APSW else "sqlite3")

