@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 DEFAULT_ATTEMPTS = 10
+NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
 
 
 class JobState(StrEnum):

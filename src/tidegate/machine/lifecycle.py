@@ -9,11 +9,10 @@ from typing import Any
 from tidegate.core.backoff import Backoff
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.job import DEFAULT_ATTEMPTS, Claimed, Ending, Outcome, Stage
+from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
 
 # Retry-After is believed up to this.
 MOST_ASKED = 3600.0
-
 
 JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
 
@@ -55,9 +54,9 @@ class KindPolicy:
     backoff: Backoff = JOB_BACKOFF
     most_asked: float = MOST_ASKED
 
-    def allows(self, attempt: int, code: str) -> bool:
-        """Whether there may be another attempt after this one."""
-        return attempt < min(self.attempts, self.per_code.get(code, self.attempts))
+    def allows(self, job: Claimed, code: str) -> bool:
+        """Whether there may be another attempt after this one; a job also keeps what it was promised when it came."""
+        return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
 
 
 def done(job: Claimed, result: str | None) -> Outcome:
@@ -70,14 +69,16 @@ def stopped(job: Claimed) -> Outcome:
 
 
 def given_back(job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None) -> Outcome:
-    """Not finished by this worker: ready for another one, with its attempt back when nothing was sent."""
+    """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
+    if not unsent and job.attempt >= job.most_attempts:
+        return failed(job, "worker_lost", NO_ATTEMPT_LEFT)
     stage = Stage.WAITING if wait else Stage.READY
     return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
 
 
 def again(job: Claimed, wish: Again, policy: KindPolicy) -> Outcome:
     """As the handler asked; it has failed when that was its last attempt."""
-    if not wish.keep_attempt and not policy.allows(job.attempt, wish.code or ""):
+    if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
         code = wish.code or "unexpected"
         return failed(job, code, f"It asked for another attempt, and {job.attempt} are all it may have.")
     stage = Stage.WAITING if wish.delay else Stage.READY
@@ -92,18 +93,16 @@ def failed(job: Claimed, code: str, message: str, status: int | None = None) -> 
 
 def not_begun(job: Claimed, code: str, message: str) -> Outcome:
     """Too old to be of use before it was begun, or no attempt is left: nothing is sent."""
-    return Outcome(
-        job=job, ending=Ending.FAILED, stage=Stage.FAILED, refund=True, code=code, message=message or code
-    )
+    return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, refund=True, code=code, message=message or code)
 
 
 def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> Outcome:
     """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut."""
     status = fault.status or None
-    if fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
+    if job.target and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
         # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
         return given_back(job, unsent=True, code=fault.code)
-    if fault.fatal or not policy.allows(job.attempt, fault.code):
+    if fault.fatal or not policy.allows(job, fault.code):
         return failed(job, fault.code, fault.message, status)
     wait = max(policy.backoff.delay(job.attempt - 1, roll), min(fault.retry_after or 0.0, policy.most_asked))
     return Outcome(

@@ -62,7 +62,8 @@ class Wish:
 def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float) -> Turn:
     """Settles, then claims. Nothing of it counts unless all of it is committed."""
     settled = settle(tx, [each.outcome for each in ended], wish.worker)
-    counted = [each for each in ended if each.outcome.job.id in settled.counted]
+    late = {id(outcome) for outcome in settled.late}  # of one job there may be an old attempt and a new one
+    counted = [each for each in ended if id(each.outcome) not in late]
     for each in counted:
         for write in each.writes:
             tx.all(write.name, write.params)

@@ -253,10 +253,11 @@ class Worker:
     def _after(self, ended: list[Ended], done: Turn, sent: float) -> None:
         self._cursor = done.cursor
         now = self.keeper.store_now()
+        late = {id(outcome) for outcome in done.settled.late}
         for each in ended:
             outcome = each.outcome
             self.attempts.pop((outcome.job.id, outcome.job.fence), None)
-            self._count(each, late=outcome.job.id not in done.settled.counted)
+            self._count(each, late=id(outcome) in late)
             if outcome.wait is not None:
                 self._next_due = min(now + outcome.wait, math.inf if self._next_due is None else self._next_due)
         for move in done.moved:

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.core.job import Claimed, Ending, Stage
+from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Stage
 from tidegate.store import tallies
 from tidegate.store.settling import end_children
 from tidegate.store.tx import Row, Tx
 
 MOST_DEATHS = 3
 _SLICE = 500
-_NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
 _ANY = 2**62  # no id is larger
 
 
@@ -115,7 +114,7 @@ def take_back(tx: Tx, code: str, message: str) -> int:
     rows = []
     for each in lost:
         failed = each.stage is Stage.FAILED
-        why = message if each.deaths + 1 >= MOST_DEATHS else _NO_ATTEMPT_LEFT
+        why = message if each.deaths + 1 >= MOST_DEATHS else NO_ATTEMPT_LEFT
         rows.append({
             "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": code if failed else None,
             "message": why if failed else None,
