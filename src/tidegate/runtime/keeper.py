@@ -14,7 +14,7 @@ from tidegate.store import claims
 
 if TYPE_CHECKING:
     from tidegate.core.job import Claimed
-    from tidegate.runtime.attempts import Attempt
+    from tidegate.runtime.job_attempts import Attempt
     from tidegate.runtime.worker import Worker
     from tidegate.store.claims import Renewed
     from tidegate.store.tx import Tx

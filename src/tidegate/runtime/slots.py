@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from tidegate.runtime.attempts import Attempt
+from tidegate.runtime.job_attempts import Attempt
 
 _QUICK = 0.05  # seconds: only jobs shorter than this are worth claiming ahead
 _IN_A_ROW = 8  # so many of them, before it is believed

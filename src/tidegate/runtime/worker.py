@@ -19,7 +19,7 @@ from tidegate.core.job import Claimed, Stage
 from tidegate.errors import StoreBusy, StoreError, StoreFull
 from tidegate.machine import lifecycle
 from tidegate.runtime import attempts as trying
-from tidegate.runtime.attempts import Attempt
+from tidegate.runtime.job_attempts import Attempt
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended, Turn, Wish, turn

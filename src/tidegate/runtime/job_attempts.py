@@ -1,0 +1,215 @@
+"""One attempt at one job: runs its handler and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.core.classify import classify
+from tidegate.core.codes import CORE
+from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.job import Claimed
+from tidegate.core.rule import Pack
+from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
+from tidegate.machine import lifecycle
+from tidegate.machine.lifecycle import Again, Done, Fail
+from tidegate.runtime.context import Context
+from tidegate.runtime.cycle import Ended
+from tidegate.runtime.job_gates import Note
+from tidegate.runtime.job_kinds import JobKind
+from tidegate.runtime.threads import Threads
+
+_log = logging.getLogger("tidegate.worker")
+
+# A queue may hold kinds that this worker does not know (a newer program put them in): another worker may.
+_UNKNOWN_WAIT = (60.0, 3600.0)
+# A hold that only a person can end is asked about this often; one that ends at once must not make the job spin.
+_NO_END, _LEAST_HOLD = 60.0, 0.05
+
+
+class Attempt:
+    """A claimed job, from its claim to its settling."""
+
+    __slots__ = ("claimed", "context", "deadline", "ended", "generation", "job", "kind", "stop", "task")
+
+    def __init__(
+        self, job: Claimed, kind: JobKind | None, context: Context, generation: int, claimed: float, lease: float
+    ) -> None:
+        self.job = job
+        self.kind = kind
+        self.context = context
+        self.generation = generation
+        self.claimed = claimed  # monotonic, before the claim was sent
+        self.deadline = claimed + lease  # until then the lease is surely ours
+        self.ended = False  # its outcome is known, and waits to be settled
+        self.stop: str | None = None  # why it was told to stop: "person", "shutdown", "fenced" or "lost"
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """A job that was lost and taken again is another attempt, and the old one may still be at work."""
+        return self.job.id, self.job.fence
+
+    def tell(self, why: str) -> None:
+        """Tells the handler to stop; an `async def` is cancelled, a `def` must look at `job.cancelled`."""
+        gone = why in ("fenced", "lost")
+        if self.stop is None or gone:
+            self.stop = why
+        self.context.cancelled = True
+        self.context.lost = self.context.lost or gone
+        if self.task is not None and self.kind is not None and self.kind.colour == "async":
+            self.task.cancel()
+
+
+async def run(attempt: Attempt, threads: Threads, pack: Pack | None, roll: Callable[[], float]) -> Ended | None:
+    """How the attempt ended; None when its lease is lost and there is nothing to say."""
+    job, kind = attempt.job, attempt.kind
+    if kind is None:
+        _log.error("unknown_kind queue=%s kind=%s job=%s", job.queue, job.kind, job.id)
+        first, longest = _UNKNOWN_WAIT
+        wait = min(first * 2 ** min(job.fence - 1, 16), longest)
+        return Ended(lifecycle.given_back(job, unsent=True, wait=wait, code="unexpected"))
+    try:
+        result = await _call(attempt, kind, threads)
+    except (Exception, asyncio.CancelledError, SystemExit) as error:
+        return _raised(attempt, kind, _single(error), pack, roll())
+    return _finished(attempt, kind, result)
+
+
+async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
+    try:
+        args = kind.decode(attempt.job.args)
+    except Exception as error:
+        raise _Misfit from error
+    given = (args, attempt.context) if kind.takes_context else (args,)
+    if kind.verify is not None and attempt.context.retried:
+        found = await _verified(kind.verify, given, threads)
+        if found is not None:
+            return found
+    if kind.colour == "async":
+        return await kind.handler(*given)
+    return await threads.handler(lambda: kind.handler(*given))
+
+
+async def _verified(verify: Callable[..., Any], given: tuple[Any, ...], threads: Threads) -> Any:
+    """What the hook found of an earlier attempt; None when there is nothing. `Done()` when it found no value."""
+    if inspect.iscoroutinefunction(verify):
+        return await verify(*given)
+    found = await threads.handler(lambda: verify(*given))
+    return await found if inspect.isawaitable(found) else found
+
+
+class _Misfit(Exception):
+    """The arguments do not fit the handler: another version of the program put them in."""
+
+
+def _single(error: BaseException) -> BaseException:
+    """What a group of one is about; a group of holds is the longest of them."""
+    while isinstance(error, BaseExceptionGroup):
+        inner = error.exceptions
+        if len(inner) > 1 and all(isinstance(each, Held) for each in inner):
+            return max(inner, key=lambda each: getattr(each, "retry_after", None) or _NO_END)
+        if len(inner) > 1:
+            return error
+        error = inner[0]
+    return error
+
+
+def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | None, roll: float) -> Ended | None:
+    job = attempt.job
+    match error:
+        case Again():
+            return Ended(lifecycle.again(job, error, kind.policy))
+        case Fail():
+            known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
+            message = error.message or ("" if known is None else known.message)
+            return Ended(lifecycle.failed(job, error.code, _clean(message), error.status), _note(attempt, ok=None))
+        case Held():
+            wait = _NO_END if error.retry_after is None else max(error.retry_after, _LEAST_HOLD)
+            return Ended(lifecycle.given_back(job, unsent=True, wait=wait), held=True)
+        case LeaseLost():
+            attempt.tell("lost")
+            return None
+        case asyncio.CancelledError() if attempt.stop is not None:
+            return _stopped(attempt)
+    fault = _fault_of(error, pack)
+    if fault.reason is Reason.CANCELLED and attempt.stop is not None:
+        return _stopped(attempt)  # the handler turned its cancellation into an error of its own
+    return _faulted(attempt, kind, fault, error, roll)
+
+
+def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
+    unexpected = CORE["unexpected"]
+    match error:
+        case StoreFull():
+            return CORE["own_disk"].fault("handler", detail=str(error))
+        case StoreError():
+            return unexpected.fault("handler", reach=Reach.SELF, detail=f"{type(error).__name__}: {error}")
+        case _Misfit():
+            return unexpected.fault("arguments", reach=Reach.SELF, detail=str(error.__cause__))
+        case asyncio.CancelledError() | SystemExit():
+            detail = f"the handler ended itself with {type(error).__name__}"
+            return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
+    # None: the answer was a good one, but the handler could not go on. Its own bug, tried again like any unknown fault.
+    return classify(error, pack) or unexpected.fault("handler", reach=Reach.SELF)
+
+
+def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
+    # Also when the lease may be lost: the store decides, and records a result that came too late.
+    writes: tuple[Any, ...] = ()
+    if isinstance(result, Done):
+        result, writes = result.result, tuple(result.writes)
+    try:
+        dumped = kind.encode_result(result)
+    except (TypeError, ValueError) as error:
+        _log.exception("result_not_serialisable kind=%s job=%s", kind.name, attempt.job.id)
+        message = _clean(f"The result cannot be stored: {error}")
+        return Ended(lifecycle.failed(attempt.job, "bad_answer", message), _note(attempt, ok=True))
+    return Ended(lifecycle.done(attempt.job, dumped), _note(attempt, ok=True), writes)
+
+
+def _stopped(attempt: Attempt) -> Ended | None:
+    match attempt.stop:
+        case "person":
+            return Ended(lifecycle.stopped(attempt.job))
+        case "lost":
+            return None
+        case _:
+            return Ended(lifecycle.given_back(attempt.job, unsent=False))
+
+
+def _faulted(attempt: Attempt, kind: JobKind, fault: Fault, error: BaseException, roll: float) -> Ended:
+    job = attempt.job
+    if fault.unclassified or isinstance(error, _Misfit):
+        _log.error("job_failed kind=%s job=%s", kind.name, job.id, exc_info=error)
+    else:
+        _log.log(
+            fault.level.number,
+            "job_failed kind=%s job=%s code=%s error=%s",
+            kind.name,
+            job.id,
+            fault.code,
+            fault.detail,
+        )
+    outcome = lifecycle.after_fault(job, fault, kind.policy, roll)
+    counts = fault.counts_as_failure
+    ok = None if counts is None else not counts
+    return Ended(outcome, Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None)
+
+
+def _note(attempt: Attempt, *, ok: bool | None) -> Note | None:
+    job = attempt.job
+    return Note(job.target, job.lane, attempt.generation, ok) if job.target else None
+
+
+def _clean(text: str) -> str:
+    """As every database takes it: no NUL, no lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def parent_results(found: dict[int, str | None]) -> dict[int, Any]:
+    return {parent: None if result is None else json.loads(result) for parent, result in found.items()}
