@@ -13,6 +13,7 @@ from bench.row import Row, at_most
 from bench.timing import areturns, nanoseconds, returns
 from tidegate import Target
 from tidegate.core.codes import CORE
+from tidegate.runtime.admission import Admission
 
 # As for the breaker: the peer's cost in multiples of a wrapper's, times the share of it that is the target.
 RETRY_SYNC = 0.05 * 14484.2 / 97.5
@@ -46,14 +47,14 @@ def run() -> list[Row]:
 
 def memory() -> Row:
     """State of keys that failed once, without the table that holds them and without the detail of their last fault."""
-    caller = Target("bench", self_guard=False)._caller
-    fault, states = CORE["network"].fault("bench"), caller.keys.states
+    per_key = Target("bench")._caller.keys
+    fault, states, record = CORE["network"].fault("bench"), per_key.states, per_key.failed
     keys = [f"tenant-{number:06d}" for number in range(KEYS)]
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0] - sys.getsizeof(states)
     for key in keys:
-        caller.record(caller.admit(key, "sync"), fault, own=False)
+        record(Admission(key, "sync"), fault, 0.5)
     gc.collect()
     after = tracemalloc.get_traced_memory()[0] - sys.getsizeof(states)
     tracemalloc.stop()
