@@ -69,7 +69,7 @@ def never() -> Breaker:
     return Breaker("bench", min_requests=NEVER, consecutive=NEVER)
 
 
-def run() -> list[Row]:
+def run(rounds: int = 41) -> list[Row]:
     shut = tripped()
     spent = nanoseconds(
         {
@@ -85,7 +85,8 @@ def run() -> list[Row]:
             "prebuilt": (raises, raise_prebuilt),
             "open": (raises, shut(ok)),
             "allow": (returns, shut.allow),
-        }
+        },
+        rounds=rounds,
     )
     wrapper, awrapper = spent["passed"] - spent["bare"], spent["apassed"] - spent["abare"]
     bad_wrapper = spent["passed fails"] - spent["fails"]
