@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate.bus")
 
+_TIDY_EVERY = 100  # new subscribers, or as many as there are
+
 Sink = Callable[[Event], object]
 
 
@@ -114,7 +116,7 @@ class Bus:
         self._lock = threading.RLock()
         self._subscribers: dict[Hashable, WeakSet[Subscription]] = {}
         self._sinks: tuple[Sink, ...] = ()
-        self._added = 0  # since the last tidying
+        self._to_tidy = _TIDY_EVERY
 
     def subscribe(self, user: Hashable = None, *, most: int = 100) -> Subscription:
         """The events of *user*, or everybody's, from `with` on; at most *most* are kept until they are taken."""
@@ -149,8 +151,8 @@ class Bus:
 
     def _add(self, user: Hashable, subscription: Subscription) -> None:
         with self._lock:
-            self._added += 1
-            if self._added > len(self._subscribers):
+            self._to_tidy -= 1
+            if self._to_tidy <= 0:
                 self._tidy()
             self._subscribers.setdefault(user, WeakSet()).add(subscription)
 
@@ -170,9 +172,9 @@ class Bus:
 
     def _tidy(self) -> None:
         """A subscriber that was dropped without being closed leaves an empty group behind."""
-        self._added = 0
         for user in [user for user, group in self._subscribers.items() if not group]:
             del self._subscribers[user]
+        self._to_tidy = max(_TIDY_EVERY, len(self._subscribers))
 
 
 DEFAULT = Bus()

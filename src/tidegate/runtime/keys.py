@@ -67,7 +67,7 @@ class Keys:
         self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
-        self._since_sweep = 0
+        self._to_sweep = _SWEEP_EVERY
         self._cleared: OrderedDict[Hashable, int] = OrderedDict()
         self._paused: tuple[float, float, str] | None = None
         self._plain = plain  # nothing but what is here can stand before a call
@@ -284,14 +284,12 @@ class Keys:
         self.calm = self._plain and not self.states and self._paused is None and not self._watched
 
     def _sweep_now_and_then(self, now: float) -> None:
-        self._since_sweep += 1
-        # As rare as there are keys to look at, so that a failure never pays for more than a few.
-        if self._since_sweep >= max(_SWEEP_EVERY, len(self.states)):
+        self._to_sweep -= 1
+        if self._to_sweep <= 0:
             self._sweep(now)
 
     def _sweep(self, now: float) -> None:
         """Forgets what ended long ago without a success."""
-        self._since_sweep = 0
         for key, state in list(self.states.items()):
             for operation, part in list((state.parts or {}).items()):
                 if _idle(part, now) and state.parts is not None:
@@ -299,6 +297,8 @@ class Keys:
             state.parts = state.parts or None
             if not state.parts and _idle(state, now):
                 del self.states[key]
+        # As rare as there are keys to look at, so that a failure never pays for more than a few.
+        self._to_sweep = max(_SWEEP_EVERY, len(self.states))
         self._look()
 
 
