@@ -387,6 +387,6 @@ class Breaker:
         while changes and self._flushing.acquire(blocking=False):
             try:
                 while changes:
-                    self.policy.tell(*changes.popleft())
+                    self.policy.tell(*changes.pop(0))
             finally:
                 self._flushing.release()
