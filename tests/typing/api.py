@@ -114,8 +114,7 @@ def playlists(name: str, *, most: int = 10) -> list[str]:
 
 async def guarding(client: TautulliClient) -> None:
     made = recent(7, after=5)
-    assert_type(made, Coroutine[Any, Any, list[Play]])
-    assert_type(await made, list[Play])
+    assert_type(await assert_type(made, Coroutine[Any, Any, list[Play]]), list[Play])
     assert_type(await recent(user_id=7, after=5), list[Play])
     assert_type(playlists("mine", most=3), list[str])
     await recent("7", 5)  # type: ignore[arg-type]

@@ -126,6 +126,32 @@ def test_a_pause_holds_every_key_and_ends_by_itself_or_by_a_person() -> None:
     assert scene.reason() is None
 
 
+def test_nothing_gets_past_a_pause_or_a_rest_on_the_short_way() -> None:
+    scene = Scene()
+
+    @scene.target.guard(key="user")
+    def recent(user: int) -> int:
+        return user
+
+    @scene.target.guard(key="user")
+    async def arecent(user: int) -> int:
+        return user
+
+    assert recent(7) == 7
+    scene.target.pause("1h")
+    with held("paused"):
+        recent(7)
+    with held("paused"):
+        scene.clock.run(arecent(7))
+    scene.target.resume()
+    scene.target.key(7).disable("1h")
+    with held("cooldown"):
+        recent(7)
+    with held("cooldown"):
+        scene.clock.run(arecent(7))
+    assert recent(8) == scene.clock.run(arecent(8)) == 8
+
+
 @pytest.mark.parametrize("until", [None, -1.0, 0, "0s", math.inf, math.nan, 1e300, datetime(2001, 1, 1, tzinfo=UTC)])
 def test_a_pause_always_has_an_end_ahead_of_now(until: Any) -> None:
     with pytest.raises(ValueError, match=r"^until: "):
