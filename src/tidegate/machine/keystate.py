@@ -11,6 +11,8 @@ from tidegate.core.fault import Fault, Reason
 from tidegate.machine.cooldown import AUTO, FRESH, Rest, admits
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
 
+_IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
+_IDLE_TOLD = 7 * _IDLE  # the same, where people were told or a rest is being counted up to
 _ASKED = (Reason.THROTTLED, Reason.OVERLOADED)
 
 
@@ -40,6 +42,13 @@ class KeyState:
     @property
     def healthy(self) -> bool:
         return not self.failures and not self.parts and self.rest is FRESH and not self.told
+
+    def idle(self, now: float) -> bool:
+        """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""
+        if self.rest.disabled or self.until == math.inf:
+            return False
+        remembered = _IDLE_TOLD if self.told or self.rest is not FRESH else _IDLE
+        return now - max(self.until, self.since) > remembered
 
     def holds(self, now: float, operation: str | None = None) -> Iterator[Hold]:
         """Why a call may not go now."""

@@ -6,21 +6,19 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, Change, Rest
+from tidegate.machine.cooldown import FRESH, Change
 from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
 from tidegate.machine.keystate import KeyState, Told, wait_after
 from tidegate.runtime.admission import Admission
+from tidegate.runtime.changes import Ended, Failed
 from tidegate.runtime.clock import Clock
 
-_IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
-_IDLE_TOLD = 7 * _IDLE  # the same, where people were told or a rest is being counted up to
 _SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
 _MOST_CLEARED = 1024
 
@@ -38,26 +36,6 @@ class KeyPolicy(Protocol):
     def reprobe(self) -> float | None: ...
     @property
     def cap_notice(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """What a failure changed: of which operation (None: of the key), in the episode that began at *since*."""
-
-    operation: str | None
-    since: float
-    news: Told = Told.NOTHING  # what people must be told now
-    rest: Rest | None = None  # the rest that has begun
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What a success ended."""
-
-    operation: str | None
-    since: float
-    told: Told = Told.NOTHING  # what people had been told
-    enabled: bool = False
 
 
 class Keys:
@@ -262,7 +240,9 @@ class Keys:
         if self._policy.cooldown is None:
             return []
         state.rest, change = resting.failed(state.rest, self._policy.cooldown, fault, now)
-        return [Failed(operation=None, since=now, rest=state.rest)] if change is Change.DISABLED else []
+        if change is not Change.DISABLED:
+            return []
+        return [Failed(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
 
     def _state(self, key: Hashable, now: float) -> KeyState:
         state = self.states.get(key)
@@ -292,21 +272,14 @@ class Keys:
         """Forgets what ended long ago without a success."""
         for key, state in list(self.states.items()):
             for operation, part in list((state.parts or {}).items()):
-                if _idle(part, now) and state.parts is not None:
+                if part.idle(now) and state.parts is not None:
                     del state.parts[operation]
             state.parts = state.parts or None
-            if not state.parts and _idle(state, now):
+            if not state.parts and state.idle(now):
                 del self.states[key]
         # As rare as there are keys to look at, so that a failure never pays for more than a few.
         self._to_sweep = max(_SWEEP_EVERY, len(self.states))
         self._look()
-
-
-def _idle(state: KeyState, now: float) -> bool:
-    if state.rest.disabled or state.until == math.inf:
-        return False
-    remembered = _IDLE_TOLD if state.told or state.rest is not FRESH else _IDLE
-    return now - max(state.until, state.since) > remembered
 
 
 def _part_of(state: KeyState, operation: str | None) -> KeyState | None:

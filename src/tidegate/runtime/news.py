@@ -13,8 +13,8 @@ from tidegate.machine.keystate import Told
 from tidegate.runtime import notices
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.bus import Bus
+from tidegate.runtime.changes import Ended, Failed
 from tidegate.runtime.clock import Clock
-from tidegate.runtime.keys import Ended, Failed
 from tidegate.runtime.notices import Subject
 
 _log = logging.getLogger("tidegate.target")
@@ -52,7 +52,8 @@ class News:
         for change in changes:
             about = self._subject(call.key, change.operation, change.since)
             if change.rest is not None:
-                self.publish(EventKind.TARGET_DISABLED, call.key, fault=fault, fields=_disabled_fields(change.rest))
+                fields = _disabled_fields(change.rest, change.failures)
+                self.publish(EventKind.TARGET_DISABLED, call.key, fault=fault, fields=fields)
             if change.news & Told.FATAL:
                 self.publish(EventKind.TARGET_FATAL, call.key, change.operation, fault=fault)
                 self._notify(notices.fatal(about, fault))
@@ -91,5 +92,5 @@ class News:
         return user
 
 
-def _disabled_fields(rest: resting.Rest) -> Mapping[str, Any]:
-    return {"reason": rest.reason, "by": rest.by, "consecutive_errors": rest.run_length}
+def _disabled_fields(rest: resting.Rest, failures: int) -> Mapping[str, Any]:
+    return {"reason": rest.reason, "by": rest.by, "run_length": rest.run_length, "consecutive_errors": failures}

@@ -24,7 +24,7 @@ def test_a_feed_that_is_gone_rests_gets_one_probe_and_is_enabled_by_a_success() 
         scene.call()
     assert caught.value.retry_after == pytest.approx(72 * 3600)
     disabled = scene.events.assert_one("target_disabled", key=7)
-    assert disabled.fields == {"reason": "gone", "by": "auto", "consecutive_errors": 1}
+    assert disabled.fields == {"reason": "gone", "by": "auto", "run_length": 1, "consecutive_errors": 1}
     scene.clock.advance("72h")
 
     def probe() -> str:
@@ -34,6 +34,19 @@ def test_a_feed_that_is_gone_rests_gets_one_probe_and_is_enabled_by_a_success() 
     scene.target.key(7).call(probe)
     assert scene.target.unhealthy() == []
     scene.events.assert_one("target_enabled", by="auto")
+
+
+@pytest.mark.req("FEED-04", "FEED-06")
+def test_failures_in_a_row_are_of_any_type_and_a_run_is_of_one() -> None:
+    scene = Scene(cooldown=Cooldown.feeds())
+    scene.fail(
+        Answered(500), Answered(404), Answered(429), ZeroDivisionError(), Answered(404), Answered(404), Answered(404)
+    )
+
+    fields = scene.events.assert_one("target_disabled").fields
+    assert (fields["run_length"], fields["consecutive_errors"]) == (3, 7)
+    scene.fail("ok")
+    assert scene.target.unhealthy() == []
 
 
 @pytest.mark.req("FEED-10")
