@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from tidegate.core.checks import number
 from tidegate.core.duration import Duration, seconds
 
-# 2.0 ** 1100 raises OverflowError, and no cap is ever further away than this many doublings.
-_MOST_GROWTH = 64
+_MOST_FAILURES = 2**53  # a float cannot count further
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,12 @@ class Backoff:
         """The wait before jitter."""
         if self.steps:
             return self.steps[min(failures, len(self.steps) - 1)]
-        # Bound the exponent, not only the product.
-        return min(self.base * self.factor ** min(failures, _MOST_GROWTH), self.cap)
+        if not self.base:
+            return 0.0
+        try:
+            return min(self.base * self.factor ** min(failures, _MOST_FAILURES), self.cap)
+        except OverflowError:  # 2.0 ** 1100
+            return self.cap
 
     def at_cap(self, failures: int) -> bool:
         """Whether the ladder, before jitter, has reached its top and has somewhere to climb from."""

@@ -64,8 +64,8 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
 
 
 def _general(seen: Evidence) -> tuple[str | None, str]:
-    # An exception that was raised in spite of a 2xx is about something else.
-    if seen.status and (seen.error is None or seen.status >= 300):
+    # A good answer inside an exception: the target did its part, whatever the program then did not like about it.
+    if seen.status and (seen.kind is None or seen.status >= 300):
         return status_code(seen.status), f"status:{seen.status}"
     if seen.kind is not None:
         return CODE_OF_KIND[seen.kind], f"kind:{seen.kind}"

@@ -13,38 +13,60 @@ from tidegate.core.duration import Duration, seconds
 class Cooldown:
     """After how many failures of one code in a row a key is disabled, and for how long.
 
-    Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
+        Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
+
+    *same* names codes that are counted as another one: with {"timeout": "network"} both make one run.
     """
 
-    __slots__ = ("rests",)
+    __slots__ = ("rests", "same")
 
-    def __init__(self, rests: Mapping[str, tuple[int, Duration]]) -> None:
+    def __init__(self, rests: Mapping[str, tuple[int, Duration]], *, same: Mapping[str, str] | None = None) -> None:
         if not rests:
             raise ValueError("Cooldown: give at least one code")
-        found: dict[str, tuple[int, float]] = {}
-        for code, (times, rest) in rests.items():
-            found[code] = (
-                whole(times, field=f"Cooldown[{code!r}]"),
-                seconds(rest, field=f"Cooldown[{code!r}]", least=0.001),
-            )
-        self.rests: Mapping[str, tuple[int, float]] = found
+        self.rests: Mapping[str, tuple[int, float]] = {code: _rest(code, row) for code, row in rests.items()}
+        self.same: Mapping[str, str] = dict(same or {})
+        for code, counted in self.same.items():
+            if code in self.rests or counted not in self.rests:
+                raise ValueError(
+                    f"Cooldown.same: {code!r} as {counted!r} is not allowed; give it as a code with a rest"
+                )
+
+    def counted(self, code: str) -> str:
+        """The code under which a failure is counted."""
+        return self.same.get(code, code)
+
+    def governs(self, code: str) -> bool:
+        """Whether failures of this code end in a rest."""
+        return self.counted(code) in self.rests
 
     @classmethod
     def feeds(cls) -> Cooldown:
-        """The numbers of the feed poller."""
+        """The numbers of the feed poller, which knows one type for every 5xx and one for every kind of lost network."""
         return cls({
             "forbidden": (5, "24h"), "not_found": (3, "48h"), "gone": (1, "72h"),
             "upstream_failure": (10, "6h"), "network": (10, "12h"), "parse_error": (5, "24h"),
+        }, same={
+            "overloaded": "upstream_failure", "not_supported": "upstream_failure",
+            "timeout": "network", "cut_short": "network", "bad_answer": "parse_error",
         })  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cooldown) and self.rests == other.rests
+        return isinstance(other, Cooldown) and (self.rests, self.same) == (other.rests, other.same)
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted(self.rests.items())))
+        return hash((tuple(sorted(self.rests.items())), tuple(sorted(self.same.items()))))
 
     def __repr__(self) -> str:
-        return f"Cooldown({dict(self.rests)!r})"
+        return f"Cooldown({dict(self.rests)!r}, same={dict(self.same)!r})"
+
+
+def _rest(code: str, row: object) -> tuple[int, float]:
+    if not isinstance(row, tuple) or len(row) != 2:
+        raise ValueError(
+            f"Cooldown[{code!r}]: {row!r} is not allowed; give (failures in a row, rest), as in (3, '48h')"
+        )
+    field = f"Cooldown[{code!r}]"
+    return whole(row[0], field=field), seconds(row[1], field=field, least=0.001)
 
 
 @dataclass(frozen=True, slots=True)

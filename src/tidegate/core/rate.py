@@ -32,7 +32,9 @@ class Rate:
 
     def wait(self, paid_until: float, now: float) -> float:
         """Seconds until the next call may go; *paid_until* is what the calls so far have used up."""
-        return max(0.0, paid_until - (self.burst - 1) * self.spacing - now)
+        left = paid_until - (self.burst - 1) * self.spacing - now
+        # Sums of spacings are not exact: a call that comes at its very time must not be late by a rounding.
+        return left if left > 1e-6 * self.spacing else 0.0
 
     def pay(self, paid_until: float, now: float) -> float:
         """The new *paid_until* after one more call."""

@@ -32,10 +32,11 @@ _SHORT = "|".join(f"(?<={start}{name}=)" for name in ("[utsp]", "sk", "code") fo
 # Each with fragments of which one must be there, in lower case: nearly always none is, and that is cheap to see. So
 # most patterns are never needed, and none is compiled before it is.
 _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    # One-letter names are Subsonic's, and only safe to read in a query string, a form or a dictionary. A pattern that
-    # starts with the sign itself is found twenty times faster than one that starts with the names.
+    # One-letter names are Subsonic's, and only safe to read in a query string, a form or a dictionary (whose quote may
+    # have gone with the secret before it). A pattern that starts with the sign itself is found twenty times faster than
+    # one that starts with the names.
     (("=",), rf"=(?:{_SHORT})[^\s&\"'<>]+", "=***"),
-    (("':", '":', "',"), rf"((?<=[\"'])(?:[utsp]|sk)\\{{0,7}}[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
+    (("':", '":', "',"), rf"((?<=[\"'*])(?:[utsp]|sk)\\{{0,7}}[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
     (("bearer", "basic"), r"\b([Bb](?i:earer|asic)\s{1,3})[A-Za-z0-9._~+/=:-]{6,}", r"\1***"),
     (("@",), r"(://)[^\s/?#\"'<>]{1,400}@", r"\1***@"),
     (("sk-", "eyj"), r"\b(?:sk-|eyJ)[A-Za-z0-9_.*-]{8,}", "***"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Any
+from urllib.parse import urlsplit
 
 from tidegate.core.evidence import Evidence
 from tidegate.face.exchange import Exchange
@@ -27,11 +28,11 @@ class Adapter:
         self._caller, self._key, self._inner = caller, key, inner
 
     def send(self, request: Any, **options: Any) -> Any:
-        path = str(request.path_url).partition("?")[0]
-        exchange = Exchange(self._caller, self._key, str(request.method), path)
+        url = urlsplit(str(request.url))
+        exchange = Exchange.opened(self._caller, self._key, str(request.method), url.path, url.hostname or "")
         try:
-            if exchange.wait:
-                self._caller.clock.sleep(exchange.wait)
+            if exchange.call.wait:
+                self._caller.clock.sleep(exchange.call.wait)
             response = self._inner.send(request, **options)
             if not options.get("stream"):
                 _ = response.content  # read here, so that a body that breaks off is this call's failure
@@ -44,3 +45,8 @@ class Adapter:
 
     def close(self) -> None:
         self._inner.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # a copy that is not made yet
+            raise AttributeError(name)
+        return getattr(self._inner, name)

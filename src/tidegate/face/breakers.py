@@ -21,7 +21,8 @@ def breakers_of(
 ) -> tuple[dict[str | None, Breaker], dict[str, str]]:
     """Breakers by group (None: everything else), and the group of each operation.
 
-    *given* is a breaker of the user's own, its numbers as a mapping, or True for the usual numbers.
+    *given* is a breaker of the user's own, its numbers as a mapping, or True for the usual numbers. One of their own
+    tells of its changes only whom they named: these are no events, and concurrency does not ramp after them.
     """
     if not given:
         if groups:

@@ -11,5 +11,9 @@ def fault_of(error: BaseException) -> Fault | None:
     """What the guard said of *error*, or what `classify` says when it came through none; None for a call not made."""
     if isinstance(error, Held):
         return None
-    found = getattr(error, "__tidegate_fault__", None)
-    return found if isinstance(found, Fault) else classify(error)
+    # A guarded transport leaves its verdict on the answer, which `raise_for_status()` puts on its exception.
+    for source in (error, getattr(error, "response", None)):
+        found = getattr(source, "__tidegate_fault__", None)
+        if isinstance(found, Fault):
+            return found
+    return classify(error)

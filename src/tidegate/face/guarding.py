@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
-from tidegate.core.fault import Fault
-from tidegate.errors import Held
-from tidegate.runtime.caller import Admission, Caller
-from tidegate.runtime.calling import How, acall, call
-from tidegate.runtime.stale import Answer, Shelf, place_of
+from tidegate.runtime.admission import Admission
+from tidegate.runtime.attempts import Attempts, How
+from tidegate.runtime.caller import Caller
+from tidegate.runtime.calling import acall, afailed, call, failed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,26 +20,35 @@ KeyOf = Callable[[tuple[Any, ...], dict[str, Any]], Hashable]
 def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
     """*fn* behind the gates of *caller*; it raises its own exceptions, or Held when the call was not made.
 
-    While nothing at all is wrong with the target, a call costs two tests and no allocation.
+    While nothing at all is wrong with the target, a call costs a few tests and no allocation.
     """
-    if inspect.iscoroutinefunction(fn):
+    if is_async(fn):
         return cast("Callable[P, R]", _guard_async(caller, fn, key_of, operation, retry))
-    plain, states, keys, link = caller.plain, caller.keys.states, caller.keys, caller.link
+    # Any: a type checker would take what they say before the call for true after it.
+    keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = None
-        if plain and not states and not link.armed and keys.paused is None:
-            clears = keys.clears
-            try:
-                result = fn(*args, **kwargs)
-            except Exception as error:  # whatever it is gets a verdict, and is raised again
-                first = (Admission(key_of(args, kwargs), operation, clears=clears), error)
-            else:
-                caller.worked = True
-                return result
-        how = How(key_of(args, kwargs), operation, retry)
-        return call(caller, how, fn, args, kwargs, first)
+        if not keys.calm or link.armed:
+            return call(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+        clears = keys.clears
+        try:
+            result = fn(*args, **kwargs)
+        except Exception as error:  # whatever it is gets a verdict
+            how = How(key_of(args, kwargs), operation, retry)
+            attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears))
+            if not failed(attempts, error):
+                raise
+            first: Exception | None = error
+        else:
+            caller.worked = True
+            if not keys.calm or link.armed:  # something went wrong meanwhile, and wants to hear of it
+                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+            return result
+        try:
+            return call(attempts, fn, args, kwargs, first)
+        finally:
+            first = None  # its traceback holds this frame: a cycle that only the collector would end
 
     return guarded
 
@@ -48,45 +56,37 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
 def _guard_async(
     caller: Caller, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
 ) -> Callable[P, Awaitable[R]]:
-    plain, states, keys, link = caller.plain, caller.keys.states, caller.keys, caller.link
+    keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = None
-        if plain and not states and not link.armed and keys.paused is None:
-            clears = keys.clears
-            try:
-                result = await fn(*args, **kwargs)
-            except Exception as error:  # whatever it is gets a verdict, and is raised again
-                first = (Admission(key_of(args, kwargs), operation, clears=clears), error)
-            else:
-                caller.worked = True
-                return result
-        how = How(key_of(args, kwargs), operation, retry)
-        return await acall(caller, how, fn, args, kwargs, first)
-
-    return guarded
-
-
-def guard_stale(
-    caller: Caller, shelf: Shelf, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int
-) -> Callable[P, R]:
-    """As `guard`, but an old answer stands in where there is one."""
-    if inspect.iscoroutinefunction(fn):
-
-        @functools.wraps(fn)
-        async def aguarded(*args: P.args, **kwargs: P.kwargs) -> Any:
+        if not keys.calm or link.armed:
+            return await acall(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+        clears = keys.clears
+        try:
+            result = await fn(*args, **kwargs)
+        except Exception as error:  # whatever it is gets a verdict
             how = How(key_of(args, kwargs), operation, retry)
-            return (await acall_stale(caller, shelf, how, fn, args, kwargs)).value
-
-        return cast("Callable[P, R]", aguarded)
-
-    @functools.wraps(fn)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        how = How(key_of(args, kwargs), operation, retry)
-        return call_stale(caller, shelf, how, fn, args, kwargs).value
+            attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears))
+            if not await afailed(attempts, error):
+                raise
+            first: Exception | None = error
+        else:
+            caller.worked = True
+            if not keys.calm or link.armed:
+                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+            return result
+        try:
+            return await acall(attempts, fn, args, kwargs, first)
+        finally:
+            first = None
 
     return guarded
+
+
+def is_async(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
+    """Whether calling *fn* gives something to await: `async def`, also as the `__call__` of an object."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
 
 
 def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None, otherwise: Hashable) -> KeyOf:
@@ -110,45 +110,3 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
         return cast("Hashable", args[at] if by_position and at < len(args) else default)
 
     return found
-
-
-def call_stale(
-    caller: Caller, shelf: Shelf, how: How, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Answer[R]:
-    """A fresh answer, or the last good one with its age when the call may not be made or fails in passing."""
-    place = place_of(fn, args, kwargs)
-    try:
-        value = call(caller, how, fn, args, kwargs)
-    except Exception as error:
-        old = shelf.get(place, caller.clock.monotonic()) if passing(error) else None
-        if old is None:
-            raise
-        return old
-    shelf.put(place, value, caller.clock.monotonic())
-    return Answer(value, stale=False, age=0.0)
-
-
-async def acall_stale(
-    caller: Caller,
-    shelf: Shelf,
-    how: How,
-    fn: Callable[..., Awaitable[R]],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Answer[R]:
-    place = place_of(fn, args, kwargs)
-    try:
-        value = await acall(caller, how, fn, args, kwargs)
-    except Exception as error:
-        old = shelf.get(place, caller.clock.monotonic()) if passing(error) else None
-        if old is None:
-            raise
-        return old
-    shelf.put(place, value, caller.clock.monotonic())
-    return Answer(value, stale=False, age=0.0)
-
-
-def passing(error: Exception) -> bool:
-    """Whether an old answer may stand in: the call was held, or failed in a way that may pass."""
-    fault: Fault | None = getattr(error, "__tidegate_fault__", None)
-    return isinstance(error, Held) or (fault is not None and fault.retriable)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from tidegate.core.fault import Fault
-from tidegate.machine.gate import Hold
+from tidegate.machine.gate import Hold, rank
 from tidegate.machine.keystate import KeyState
 from tidegate.runtime.caller import Caller
 
@@ -26,7 +26,7 @@ class Health:
 
 
 def health_of(caller: Caller, key: Hashable, operation: str | None, state: KeyState) -> Health:
-    hold = state.hold(caller.clock.monotonic(), operation)
+    hold = min(state.holds(caller.clock.monotonic(), operation), key=rank, default=None)
     return Health(
         target=caller.policy.name,
         key=key,

@@ -9,24 +9,27 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
-from tidegate.core.codes import CORE
-from tidegate.core.duration import Duration, seconds
+from tidegate.core.codes import CORE, CodeBook
+from tidegate.core.duration import MOST, Duration, seconds
 from tidegate.core.events import EventKind
+from tidegate.core.fault import Reach, Reason
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Pack, Rule
-from tidegate.face import adapter, guarding, transport
+from tidegate.face import adapter, guarding, staleness, transport
 from tidegate.face.breakers import breakers_of
+from tidegate.face.explaining import explained
 from tidegate.face.health import Health, health_of
 from tidegate.face.wrapping import wrapped
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.doubt import Doubt
-from tidegate.machine.gate import EndedBy, Hold, HoldReason
+from tidegate.machine.gate import Hold
 from tidegate.machine.own_link import SelfGuard
 from tidegate.runtime import bus as buses
 from tidegate.runtime import own_links
+from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller, CallPolicy
-from tidegate.runtime.calling import How, acall, call
+from tidegate.runtime.calling import acall, call
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.limits import Limits
@@ -65,33 +68,35 @@ class Part:
         whole(retry, field="retry", least=0, most=100)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
-            named = operation or _named(fn)
-            key_of = guarding.key_getter(fn, key, self._key)
-            if self._stale:
-                return guarding.guard_stale(self._caller, self._shelf, fn, key_of, named, retry)
-            return guarding.guard(self._caller, fn, key_of, named, retry)
+            return self._guarded(fn, guarding.key_getter(fn, key, self._key), operation or _named(fn), retry)
 
         return decorate
 
+    def _guarded(self, fn: Callable[P, R], key_of: guarding.KeyOf, operation: str, retry: int) -> Callable[P, R]:
+        if self._stale:
+            return staleness.guard_stale(self._caller, self._shelf, fn, key_of, operation, retry)
+        return guarding.guard(self._caller, fn, key_of, operation, retry)
+
     def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """`fn(*args, **kwargs)`, once, behind the gates."""
-        return call(self._caller, How(self._key, _named(fn)), fn, args, kwargs)
+        return call(Attempts(self._caller, How(self._key, _named(fn))), fn, args, kwargs)
 
     async def acall(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """`await fn(*args, **kwargs)`, once, behind the gates."""
-        return await acall(self._caller, How(self._key, _named(fn)), fn, args, kwargs)
+        return await acall(Attempts(self._caller, How(self._key, _named(fn))), fn, args, kwargs)
 
     def call_stale(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
         """A fresh answer, or the last good one for the same arguments, marked with its age."""
-        return guarding.call_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
+        return staleness.call_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
 
     async def acall_stale(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
         """As `call_stale`, awaited."""
-        return await guarding.acall_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
+        return await staleness.acall_stale(self._caller, self._shelf, How(self._key, _named(fn)), fn, args, kwargs)
 
     def wrap(self, client: C) -> C:
         """*client* with every public method guarded; it looks like the same type."""
-        return wrapped(self._caller, self._key, client)
+        key = self._key
+        return wrapped(self.name, client, lambda fn, name: self._guarded(fn, lambda args, kwargs: key, name, 0))
 
     def transport(self, inner: Any) -> Any:
         """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is."""
@@ -105,28 +110,24 @@ class Part:
 
     def explain(self, operation: str | None = None) -> list[Hold]:
         """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
-        caller = self._caller
-        found = [caller.shown(hold) for hold in caller.keys.holds(self._key, operation)]
-        breakers = [caller.breaker(operation)] if operation is not None else list(caller.breakers.values())
-        found += [hold for each in breakers if each is not None and (hold := _breaker_hold(caller, each)) is not None]
-        order = list(HoldReason)
-        return sorted(found, key=lambda hold: order.index(hold.reason))
+        return explained(self._caller, self._key, operation)
 
     def clear(self) -> None:
         """Forgets all state of the key, as after a reconnect: the next call goes at once."""
         self._caller.clear(self._key)
+        self._shelf.forget(self._key)
 
     def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
         """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
         end = None if until is None else _moment(until, self._caller.clock)
         self._caller.keys.disable(self._key, end, by, reason)
-        self._caller.publish(EventKind.TARGET_DISABLED, self._key, {"reason": reason, "by": by})
+        self._caller.news.publish(EventKind.TARGET_DISABLED, self._key, fields={"reason": reason, "by": by})
 
     def enable(self, by: str = "person") -> bool:
         """Ends a cooldown, whoever ordered it; False when there was none."""
         ended = self._caller.keys.enable(self._key)
         if ended:
-            self._caller.publish(EventKind.TARGET_ENABLED, self._key, {"by": by})
+            self._caller.news.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
         return ended
 
 
@@ -184,6 +185,8 @@ class Target(Part):
             probe=probe,
             probe_every=seconds(probe_every, field="probe_every", least=0.001),
         )
+        book = CORE if pack is None else pack.book
+        _check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else tuple(confirm)
         breakers, group_of = breakers_of(name, breaker, groups, self._breaker_moved, clock, probe)
         self._caller = Caller(
@@ -191,10 +194,10 @@ class Target(Part):
             breakers=breakers,
             groups=group_of,
             limits=_limits(rate, concurrency, seconds(wait, field="wait")),
-            doubt=Doubt(believed, CORE if pack is None else pack.book),
+            doubt=Doubt(believed, book),
             clock=clock,
             bus=bus,
-            link=_link(self_guard),
+            link=_link(self_guard, clock),
             dice=dice,
         )
         self._shelf = Shelf()
@@ -247,13 +250,13 @@ class Target(Part):
         if until is None:
             raise ValueError("until: a pause always has an end; give a time")
         self._caller.keys.pause(_moment(until, self._caller.clock), f"Paused by {by}.")
-        self._caller.publish(EventKind.TARGET_PAUSED, None, {"by": by})
+        self._caller.news.publish(EventKind.TARGET_PAUSED, fields={"by": by})
 
     def resume(self, by: str = "person") -> bool:
         """Ends a pause; False when there was none."""
         was = self._caller.keys.resume()
         if was:
-            self._caller.publish(EventKind.TARGET_RESUMED, None, {"by": by})
+            self._caller.news.publish(EventKind.TARGET_RESUMED, fields={"by": by})
         return was
 
     def __repr__(self) -> str:
@@ -272,10 +275,18 @@ def _limits(rate: Rate | float | None, concurrency: int | None, wait: float) -> 
     return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
 
 
-def _link(self_guard: SelfGuard | bool) -> own_links.SharedLink:
+def _link(self_guard: SelfGuard | bool, clock: Clock) -> own_links.SharedLink:
     if isinstance(self_guard, SelfGuard):
         return own_links.SharedLink(self_guard)
-    return own_links.DEFAULT if self_guard else own_links.OFF
+    return own_links.of(clock) if self_guard else own_links.OFF
+
+
+def _check_codes(cooldown: Cooldown | None, book: CodeBook) -> None:
+    for code in () if cooldown is None else (*cooldown.rests, *cooldown.same):
+        if code not in book:
+            raise ValueError(f"cooldown: there is no code {code!r} in the book of the target's rules")
+        if book[code].reason in (Reason.THROTTLED, Reason.CANCELLED) or book[code].reach is Reach.SELF:
+            raise ValueError(f"cooldown: {code!r} never counts towards a rest; leave it out")
 
 
 def _moment(until: float | str | timedelta | datetime, clock: Clock) -> float:
@@ -284,19 +295,6 @@ def _moment(until: float | str | timedelta | datetime, clock: Clock) -> float:
         left = seconds(until, field="until")
     else:
         left = (until.timestamp() if isinstance(until, datetime) else float(until)) - clock.now()
-    if not left > 0:
-        raise ValueError(f"until: {until!r} is not ahead of now")
+    if not 0 < left <= MOST:
+        raise ValueError(f"until: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
     return clock.monotonic() + left
-
-
-def _breaker_hold(caller: Caller, breaker: Breaker) -> Hold | None:
-    state = breaker.state
-    if state == "closed":
-        return None
-    wall = caller.clock.now() - caller.clock.monotonic()
-    by = EndedBy.CALL if state == "half-open" else EndedBy.PROBE if caller.policy.probe else EndedBy.TIME
-    until = None if state == "half-open" or by is EndedBy.PROBE or breaker.until is None else breaker.until + wall
-    return Hold(
-        reason=HoldReason.BREAKER, since=breaker.since + wall, until=until, ended_by=by,
-        message=f"The breaker of {breaker.name} is {state}.",
-    )  # fmt: skip

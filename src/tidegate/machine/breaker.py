@@ -8,7 +8,6 @@ epoch whose time is over. Everything else happens in `States`, under the lock; c
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import threading
 import time
@@ -31,7 +30,6 @@ __all__ = ["CLOSED", "HALF_OPEN", "OPEN", "Breaker", "Ticket"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_log = logging.getLogger("tidegate.breaker")
 
 
 class Breaker:
@@ -45,7 +43,7 @@ class Breaker:
     the ratio. *window* replaces the tumbling interval by a sliding one. `counts_as_failure(error)` says True (a
     failure), False (a success: the service answered) or None (neither); without it every Exception counts, and a
     cancelled call never does. With `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
-    *clock* measures; `Held` shows its times, or UNIX time where a *wall* clock stands beside it.
+    `Held` shows UNIX time, or the times of the *clock* that was handed in.
     """
 
     __slots__ = (
@@ -68,12 +66,9 @@ class Breaker:
         counts_as_failure: Verdict | None = None,
         permit_timeout: Duration = 60,
         clock: Callable[[], float] | None = None,
-        *,
-        wall: Callable[[], float] | None = None,
     ) -> None:
-        for field, given in (("clock", clock), ("wall", wall)):
-            if not (given is None or callable(given)):
-                raise TypeError(f"{field}: {given!r} cannot be called; give a function that returns seconds, or None")
+        if not (clock is None or callable(clock)):
+            raise TypeError(f"clock: {clock!r} cannot be called; give a function that returns seconds, or None")
         self.name = name
         self.policy = BreakerPolicy(
             name=name, max_requests=max_requests, interval=interval, timeout=timeout, min_requests=min_requests,
@@ -87,7 +82,7 @@ class Breaker:
         self._enough = 1 if trip is not None or window is not None else self.policy.enough
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
-        self._offset = offset_of(self._clock, wall)
+        self._offset = offset_of(self._clock)
         self._states = States(self.policy, self._clock(), self._offset)
         self._reject = self._states.totals.reject
         self._ledger = ledger_of(name)
@@ -392,14 +387,6 @@ class Breaker:
         while changes and self._flushing.acquire(blocking=False):
             try:
                 while changes:
-                    old, new = changes.popleft()
-                    _told(self.name, old, new)
-                    self.policy.tell(self.name, old, new)
+                    self.policy.tell(*changes.pop(0))
             finally:
                 self._flushing.release()
-
-
-def _told(name: str, old: str, new: str) -> None:
-    fields = {"name": name, "from": old, "to": new}
-    extra = {"event": "breaker_state_changed", "fields": fields}
-    _log.info("breaker_state_changed name=%s from=%s to=%s", name, old, new, extra=extra)

@@ -29,6 +29,10 @@ class Rest:
     def disabled(self) -> bool:
         return self.disabled_at is not None
 
+    def over(self, now: float) -> bool:
+        """Whether the time of the rest has passed, so that one call may prove that it is well."""
+        return self.until is not None and now >= self.until
+
 
 class Change(StrEnum):
     NONE = "none"
@@ -43,14 +47,12 @@ def admits(rest: Rest, now: float) -> bool:
     """Whether a call may go: not disabled, or the rest is over and no other probe is under way."""
     if not rest.disabled:
         return True
-    if rest.until is None or now < rest.until:
-        return False
-    return rest.probing_until is None or now >= rest.probing_until
+    return rest.over(now) and (rest.probing_until is None or now >= rest.probing_until)
 
 
-def probing(rest: Rest, now: float) -> Rest:
-    """The rest with its one probe given out."""
-    return replace(rest, probing_until=now + PROBE_TIME)
+def probing(rest: Rest, until: float) -> Rest:
+    """The rest with its one probe given out until then."""
+    return replace(rest, probing_until=until)
 
 
 def given_back(rest: Rest) -> Rest:
@@ -58,28 +60,32 @@ def given_back(rest: Rest) -> Rest:
     return replace(rest, probing_until=None) if rest.probing_until is not None else rest
 
 
-def succeeded(rest: Rest) -> tuple[Rest, Change]:
-    """A success ends the run and the rest; one that a person ordered without an end it does not."""
-    if rest.disabled and rest.until is None:
-        return rest, Change.NONE
+def succeeded(rest: Rest, now: float) -> tuple[Rest, Change]:
+    """A success ends the run, and the rest if its time has passed: a late answer does not undo what was ordered."""
+    if rest.disabled and not rest.over(now):
+        return replace(rest, run_code=None, run_length=0), Change.NONE
     return FRESH, Change.ENABLED if rest.disabled else Change.NONE
 
 
 def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, Change]:
     """One more failure.
 
-    Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one.
+    Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one. What fails
+    while the rest lasts was let through before it, and is part of what led to it.
     """
     if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
         return given_back(rest), Change.NONE
-    run = rest.run_length + 1 if rest.run_code == fault.code else 1
-    counted = replace(rest, run_code=fault.code, run_length=run, probing_until=None)
-    row = policy.rests.get(fault.code)
-    if row is None or (rest.disabled and rest.until is None):
+    if rest.disabled and not rest.over(now):
+        return rest, Change.NONE
+    code = policy.counted(fault.code)
+    run = rest.run_length + 1 if rest.run_code == code else 1
+    counted = replace(rest, run_code=code, run_length=run, probing_until=None)
+    row = policy.rests.get(code)
+    if row is None:
         return counted, Change.NONE
     times, length = row
     if rest.disabled or run >= times:  # on probation, one failure is enough
-        return replace(counted, disabled_at=now, until=now + length, reason=fault.code, by=AUTO), Change.DISABLED
+        return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), Change.DISABLED
     return counted, Change.NONE
 
 

@@ -11,6 +11,7 @@ from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Confirm
 
 _MOST = 10_000  # places that are remembered, of sightings and of successes each
+_IDLE = 86_400.0  # what was not seen for so long is forgotten
 
 Place = tuple[Hashable, str | None]  # a key, and its operation when the code reaches no further
 
@@ -31,12 +32,18 @@ class Doubt:
         if unknown:
             raise ValueError(f"confirm: there is no code {unknown[0]!r} in the book of the target's rules")
         self._book = book
-        self._sightings: OrderedDict[tuple[Place, str], tuple[int, float]] = OrderedDict()
+        # How often, when it last counted, when it was last seen; the one not seen for longest comes first.
+        self._sightings: OrderedDict[tuple[Place, str], tuple[int, float, float]] = OrderedDict()
         self._worked: OrderedDict[Place, None] = OrderedDict()
         self.tracks_success = any(policy.only_worked for policy in self._policies.values())
 
     def __bool__(self) -> bool:
         return bool(self._policies)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was seen that a success would end."""
+        return bool(self._sightings)
 
     def policy(self, fault: Fault) -> Confirm | None:
         return self._policies.get(fault.code)
@@ -63,8 +70,9 @@ class Doubt:
     def unconfirmed(self, policy: Confirm, fault: Fault) -> Fault:
         return self._as(policy.until_then, fault, "unconfirmed")
 
-    def succeeded(self, key: Hashable, operation: str | None) -> None:
+    def succeeded(self, key: Hashable, operation: str | None, now: float) -> None:
         """What was seen of this key, and of this operation, proves nothing any more."""
+        self._expire(now)
         for code in self._policies:
             self._sightings.pop(((key, None), code), None)
             self._sightings.pop(((key, operation), code), None)
@@ -82,18 +90,26 @@ class Doubt:
             del self._worked[worked]
 
     def _sighted(self, policy: Confirm, place: Place, now: float) -> int:
-        times, last = self._sightings.pop((place, policy.code), (0, 0.0))
-        if not times or now - last >= seconds(policy.apart):
-            times, last = times + 1, now
-        self._sightings[place, policy.code] = (times, last)
+        self._expire(now)
+        times, counted, _ = self._sightings.pop((place, policy.code), (0, 0.0, 0.0))
+        if not times or now - counted >= seconds(policy.apart):
+            times, counted = times + 1, now
+        self._sightings[place, policy.code] = (times, counted, now)
         if len(self._sightings) > _MOST:
             self._sightings.popitem(last=False)
         return times
 
+    def _expire(self, now: float) -> None:
+        while self._sightings:
+            oldest = next(iter(self._sightings))
+            if now - self._sightings[oldest][2] <= _IDLE:
+                return
+            del self._sightings[oldest]
+
     def _keys_saying(self, policy: Confirm, now: float) -> int:
         since = now - seconds(policy.within)
         said = {
-            place[0] for (place, code), (_, last) in self._sightings.items() if code == policy.code and last >= since
+            place[0] for (place, code), (_, _, seen) in self._sightings.items() if code == policy.code and seen >= since
         }
         return len(said)
 

@@ -48,3 +48,11 @@ class Hold:
         """The exception that a held call raises."""
         left = None if self.until is None else max(0.0, self.until - now)
         return Held(target, key, str(self.reason), self.since, self.until, left)
+
+
+_RANKS = {reason: rank for rank, reason in enumerate(HoldReason)}
+
+
+def rank(hold: Hold) -> int:
+    """Where it stands in the order of the gate."""
+    return _RANKS[hold.reason]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from enum import IntFlag
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reason
-from tidegate.machine.cooldown import FRESH, Rest, admits
+from tidegate.machine.cooldown import AUTO, FRESH, Rest, admits
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
+
+_IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
+_IDLE_TOLD = 7 * _IDLE  # the same, where people were told or a rest is being counted up to
+_ASKED = (Reason.THROTTLED, Reason.OVERLOADED)
 
 
 class Told(IntFlag):
@@ -22,10 +27,11 @@ class Told(IntFlag):
 class KeyState:
     """Mutable and small on purpose: there may be a million of them, and each failure changes one."""
 
-    __slots__ = ("failures", "fault", "parts", "rest", "since", "told", "until")
+    __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "told", "until")
 
     def __init__(self, now: float) -> None:
         self.failures = 0  # in a row
+        self.fatal = False  # the last one stops further calls
         self.fault: Fault | None = None  # the last one
         self.since = now  # when the episode began
         self.until = -math.inf  # no call before; infinite: not until a person acts
@@ -34,71 +40,65 @@ class KeyState:
         self.parts: dict[str, KeyState] | None = None  # operations with a fault of their own
 
     @property
-    def fatal(self) -> bool:
-        return self.fault is not None and self.fault.fatal and self.failures > 0
-
-    @property
     def healthy(self) -> bool:
         return not self.failures and not self.parts and self.rest is FRESH and not self.told
 
-    def hold(self, now: float, operation: str | None = None) -> Hold | None:
-        """Why a call may not go now; fatal before cooldown before backoff."""
+    def idle(self, now: float) -> bool:
+        """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""
+        if self.rest.disabled or self.until == math.inf:
+            return False
+        remembered = _IDLE_TOLD if self.told or self.rest is not FRESH else _IDLE
+        return now - max(self.until, self.since) > remembered
+
+    def holds(self, now: float, operation: str | None = None) -> Iterator[Hold]:
+        """Why a call may not go now."""
         fault = self.fault
-        if self.failures and now < self.until and fault is not None and fault.fatal:
-            by = EndedBy.PERSON if math.isinf(self.until) else EndedBy.PROBE
-            return _hold(HoldReason.FATAL, self, fault, operation, by)
+        if self.failures and now < self.until and fault is not None:
+            asked = fault.retry_after is not None and fault.reason in _ASKED
+            if self.fatal:
+                reason, by = HoldReason.FATAL, EndedBy.PERSON if math.isinf(self.until) else EndedBy.PROBE
+            else:
+                reason, by = HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF, EndedBy.TIME
+            yield Hold(
+                reason=reason, since=self.since, until=None if math.isinf(self.until) else self.until, ended_by=by,
+                operation=operation, code=fault.code, message=fault.message,
+            )  # fmt: skip
         rest = self.rest
         if rest.disabled and not admits(rest, now):
-            end = rest.probing_until if rest.until is not None and now >= rest.until else rest.until
-            by = EndedBy.PERSON if rest.until is None else EndedBy.TIME
-            return Hold(
+            yield Hold(
                 reason=HoldReason.COOLDOWN,
-                since=rest.disabled_at or now,
-                until=end,
-                ended_by=by,
+                since=now if rest.disabled_at is None else rest.disabled_at,
+                until=rest.probing_until if rest.over(now) else rest.until,
+                ended_by=EndedBy.PERSON if rest.until is None else EndedBy.TIME,
                 operation=operation,
                 code=rest.reason,
-                message="" if fault is None else fault.message,
+                message="" if fault is None or rest.by != AUTO else fault.message,
             )
-        if self.failures and now < self.until and fault is not None:
-            asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
-            return _hold(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF, self, fault, operation, EndedBy.TIME)
-        return None
 
-    def failed(self, fault: Fault, now: float, wait: float) -> None:
+    def failed(self, fault: Fault, now: float, wait: float, *, fatal: bool) -> None:
         """One more failure; *wait* seconds until the next call, infinite when a person must act."""
         if not self.failures:
             self.since = now
         self.failures += 1
         self.fault = fault
+        self.fatal = fatal
         self.until = now + wait
 
     def recovered(self) -> Told:
         """A success: the run is over. Returns what people had been told."""
         told, self.told = self.told, Told.NOTHING
         self.failures = 0
+        self.fatal = False
         self.until = -math.inf
         return told
 
 
 def wait_after(
-    fault: Fault, failures: int, backoff: Backoff, roll: float, *, most_asked: float, reprobe: float | None
+    fault: Fault, failures: int, backoff: Backoff, roll: float, *, most_asked: float, reprobe: float | None, fatal: bool
 ) -> float:
     """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run."""
-    if fault.fatal:
+    if fatal:
         # Credentials come back only by a person; money and settings may be mended elsewhere, so ask once in a while.
         return reprobe if reprobe and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
     asked = min(fault.retry_after or 0.0, most_asked)
     return max(backoff.delay(failures, roll), asked)
-
-
-def _hold(reason: HoldReason, state: KeyState, fault: Fault, operation: str | None, by: EndedBy) -> Hold:
-    return Hold(
-        reason=reason,
-        since=state.since,
-        until=None if math.isinf(state.until) else state.until,
-        ended_by=by,
-        operation=operation,
-        code=fault.code,
-        message=fault.message,
-    )

@@ -15,11 +15,10 @@ _A_DATE = 1e9
 _TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', or a timedelta"
 
 
-def offset_of(clock: Time, wall: Time | None) -> Time:
+def offset_of(clock: Time) -> Time:
     """What to add to the clock's time to get the one that people read."""
-    # The monotonic clock means nothing to people; one that was handed in alone is what its owner reads.
-    shown = time.time if wall is None and clock is time.monotonic else wall
-    return (lambda: 0.0) if shown is None else (lambda: shown() - clock())
+    # The monotonic clock means nothing to people; one that was handed in is what its owner reads.
+    return (lambda: time.time() - clock()) if clock is time.monotonic else (lambda: 0.0)
 
 
 def moment(until: object, now: float, offset: Time) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from tidegate.core.checks import share, whole
@@ -9,6 +10,7 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault
 
 _NETWORK_CODES = frozenset({"network", "timeout", "cut_short"})
+_MOST_HOSTS = 10_000  # keys whose host is remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,49 +27,62 @@ class SelfGuard:
         object.__setattr__(self, "within", seconds(self.within, field="SelfGuard.within", least=0.001))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who was called: a key of a target, and its host where that is known."""
+
+    target: str
+    key: Hashable
+    host: str = ""
+
+
 class OwnLink:
     """Which hosts answered and which did not, within the last minute. The caller holds the lock.
 
-    Successes are only recorded while it is armed, which one network fault does: the healthy path asks one flag.
+    A failure names its host more often than a success does: a success without one counts for the host where the same
+    key failed last, else for the one host where the target failed, else for the target by its name.
     """
 
-    __slots__ = ("_bad", "_good", "armed", "lost", "policy", "since")
+    __slots__ = ("_bad", "_good", "_hosts", "_within", "armed", "lost", "policy")
 
     def __init__(self, policy: SelfGuard) -> None:
         self.policy = policy
-        self.armed = False
+        self.armed = False  # a host fails, so that every success is of interest
         self.lost = False
-        self.since = 0.0
+        self._within = seconds(policy.within)
+        # By host, the oldest first.
         self._good: dict[str, float] = {}
         self._bad: dict[str, float] = {}
+        self._hosts: dict[tuple[str, Hashable] | str, str] = {}  # where a key, or all of a target, failed
 
-    def failed(self, host: str, fault: Fault, now: float) -> bool:
-        """Whether this failure is our own; arms the guard."""
+    def failed(self, place: Place, fault: Fault, now: float) -> bool:
+        """Whether this failure is our own."""
         if fault.code not in _NETWORK_CODES:
-            self.answered(host, now)  # whatever it said, it was reached
+            self.answered(place, now)  # whatever it said, it was reached
             return False
+        host = place.host or place.target
+        if len(self._hosts) > _MOST_HOSTS:
+            self._hosts.clear()
+        self._hosts[place.target, place.key] = host
+        known = self._hosts.setdefault(place.target, host)
+        if known != host:
+            self._hosts[place.target] = ""  # it has more than one
+        self._seen(host, self._bad, now)
+        return self.lost
+
+    def answered(self, place: Place, now: float) -> None:
+        host = place.host or self._hosts.get((place.target, place.key)) or self._hosts.get(place.target)
+        self._seen(host or place.target, self._good, now)
+
+    def _seen(self, host: str, where: dict[str, float], now: float) -> None:
         self._good.pop(host, None)
         self._bad.pop(host, None)
-        self._bad[host] = now
-        self.armed = True
-        return self._judge(now)
-
-    def answered(self, host: str, now: float) -> None:
-        if self.armed:
-            self._bad.pop(host, None)
-            self._good.pop(host, None)
-            self._good[host] = now
-            self._judge(now)
-
-    def _judge(self, now: float) -> bool:
-        oldest = now - seconds(self.policy.within)
+        where[host] = now
         for seen in (self._good, self._bad):
-            for host in [host for host, at in seen.items() if at < oldest]:
-                del seen[host]
+            while seen and now - seen[oldest := next(iter(seen))] > self._within:
+                del seen[oldest]
         known = len(self._good) + len(self._bad)
-        lost = known >= self.policy.hosts and len(self._bad) >= self.policy.share * known
-        if lost and not self.lost:
-            self.since = now
-        self.lost = lost
+        self.lost = known >= self.policy.hosts and len(self._bad) >= self.policy.share * known
         self.armed = bool(self._bad)
-        return lost
+        if not self.armed:
+            self._hosts.clear()

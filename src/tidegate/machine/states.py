@@ -7,7 +7,6 @@ was decided, so an idle breaker tells the truth too, and asking changes nothing.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
 from collections.abc import Callable
 
 from tidegate.core.duration import seconds
@@ -55,13 +54,13 @@ class States:
         self.forced = False
         self.generation = 0
         self.epoch = Epoch(now + policy.slice)
-        self.changes: deque[tuple[str, str]] = deque()  # transitions that nobody was told of yet
-        self.moves: Counter[tuple[str, str]] = Counter()
+        self.changes: list[tuple[str, str]] = []  # transitions that nobody was told of yet
+        self.moves: dict[tuple[str, str], int] = {}
         self.totals = Totals()
         self._offset = offset  # from this clock to the one that people read
-        self._buckets: deque[Epoch] = deque()  # of the sliding window, without the current one
+        self._buckets: list[Epoch] = []  # of the sliding window, without the current one
         self._elders: list[Epoch] = []  # earlier epochs of this closed state with calls still out
-        self._half = Epoch(math.inf)
+        self._half = SHUT
         self._probes: list[Probe] = []
         self._last_run = 0
 
@@ -201,12 +200,12 @@ class States:
             self._buckets.append(over)
             oldest = now - seconds(self.policy.window) + self.policy.slice
             while self._buckets and self._buckets[0].ends <= oldest:
-                self.totals.retire(self._buckets.popleft())
+                self.totals.retire(self._buckets.pop(0))
         self.epoch = Epoch(now + self.policy.slice, run, alone=not self._elders)
 
     def _move(self, state: str, now: float, epoch: Epoch, *, forced: bool = False) -> None:
         self._probes.clear()
-        self._half = Epoch(math.inf)
+        self._half = Epoch(math.inf) if state == HALF_OPEN else SHUT
         for over in (*self._buckets, self.epoch):
             if over is not SHUT:
                 self.totals.retire(over)
@@ -217,8 +216,9 @@ class States:
         self.generation += 1
         if state != self.state:
             self.since = now
-            self.moves[self.state, state] += 1
-            self.changes.append((self.state, state))
+            move = (self.state, state)
+            self.moves[move] = self.moves.get(move, 0) + 1
+            self.changes.append(move)
             self.state = state
 
     # -- counting ------------------------------------------------------------------------------------------------

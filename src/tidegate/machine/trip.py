@@ -100,11 +100,14 @@ class BreakerPolicy:
             _log.exception("breaker_rule_raised name=%s rule=trip", self.name)
             return False
 
-    def tell(self, name: str, old: str, new: str) -> None:
-        """Tells the user's callback; one that raises does no harm to the call."""
+    def tell(self, old: str, new: str) -> None:
+        """Logs a change of state and tells the user's callback; one that raises does no harm to the call."""
+        fields = {"name": self.name, "from": old, "to": new}
+        extra = {"event": "breaker_state_changed", "fields": fields}
+        _log.info("breaker_state_changed name=%s from=%s to=%s", self.name, old, new, extra=extra)
         if self.on_state_change is None:
             return
         try:
-            self.on_state_change(name, old, new)
+            self.on_state_change(self.name, old, new)
         except Exception:
             _log.exception("breaker_rule_raised name=%s rule=on_state_change", self.name)

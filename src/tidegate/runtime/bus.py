@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import asyncio
 
 _log = logging.getLogger("tidegate.bus")
+
+_TIDY_EVERY = 100  # new subscribers, or as many as there are
 
 Sink = Callable[[Event], object]
 
@@ -32,7 +35,7 @@ class Subscription:
         self._user = user
         self._events: deque[Event] = deque(maxlen=most)
         self._ready = threading.Condition()
-        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._open = False
         self.dropped = 0
 
@@ -82,8 +85,13 @@ class Subscription:
                 if not self._open:
                     raise StopAsyncIteration
                 signal = asyncio.Event()
-                self._waiter = (asyncio.get_running_loop(), signal)
-            await signal.wait()
+                waiter = (asyncio.get_running_loop(), signal)
+                self._waiters.append(waiter)
+            try:
+                await signal.wait()
+            finally:
+                with self._ready, suppress(ValueError):
+                    self._waiters.remove(waiter)
 
     def _put(self, event: Event) -> None:
         with self._ready:
@@ -94,10 +102,9 @@ class Subscription:
 
     def _wake(self) -> None:
         self._ready.notify_all()
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            loop, signal = waiter
-            if not loop.is_closed():
+        waiters, self._waiters = self._waiters, []
+        for loop, signal in waiters:
+            with suppress(RuntimeError):  # its loop is closed: whoever waited there is gone
                 loop.call_soon_threadsafe(signal.set)
 
 
@@ -105,9 +112,11 @@ class Bus:
     """Delivers each event to the sinks, to the subscribers of its user and to those of everybody."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: the collector may run in here, and what it ends may have something to tell.
+        self._lock = threading.RLock()
         self._subscribers: dict[Hashable, WeakSet[Subscription]] = {}
         self._sinks: tuple[Sink, ...] = ()
+        self._to_tidy = _TIDY_EVERY
 
     def subscribe(self, user: Hashable = None, *, most: int = 100) -> Subscription:
         """The events of *user*, or everybody's, from `with` on; at most *most* are kept until they are taken."""
@@ -142,6 +151,9 @@ class Bus:
 
     def _add(self, user: Hashable, subscription: Subscription) -> None:
         with self._lock:
+            self._to_tidy -= 1
+            if self._to_tidy <= 0:
+                self._tidy()
             self._subscribers.setdefault(user, WeakSet()).add(subscription)
 
     def _remove(self, user: Hashable, subscription: Subscription) -> None:
@@ -155,10 +167,14 @@ class Bus:
     @property
     def subscribers(self) -> int:
         with self._lock:
-            # A subscriber that was dropped without being closed leaves an empty group behind.
-            for user in [user for user, group in self._subscribers.items() if not group]:
-                del self._subscribers[user]
+            self._tidy()
             return sum(len(group) for group in self._subscribers.values())
+
+    def _tidy(self) -> None:
+        """A subscriber that was dropped without being closed leaves an empty group behind."""
+        for user in [user for user, group in self._subscribers.items() if not group]:
+            del self._subscribers[user]
+        self._to_tidy = max(_TIDY_EVERY, len(self._subscribers))
 
 
 DEFAULT = Bus()

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from typing import Any, Protocol
+from collections.abc import Hashable
+from typing import Protocol
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.events import EventKind
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
 from tidegate.machine import cooldown as resting
 from tidegate.machine.cooldown import FRESH, Change
-from tidegate.machine.gate import EndedBy, Hold, HoldReason
+from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
 from tidegate.machine.keystate import KeyState, Told, wait_after
+from tidegate.runtime.admission import Admission
+from tidegate.runtime.changes import Ended, Failed
 from tidegate.runtime.clock import Clock
 
-_SWEEP_EVERY = 256  # recorded failures
-_IDLE = 3600.0  # a run whose wait has been over for so long is forgotten
+_SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
 _MOST_CLEARED = 1024
 
 
@@ -34,125 +34,98 @@ class KeyPolicy(Protocol):
     def most_asked(self) -> float: ...
     @property
     def reprobe(self) -> float | None: ...
-
-
-class Then(Protocol):
-    """How things stood when a call was let through."""
-
     @property
-    def failures(self) -> int: ...
-    @property
-    def clears(self) -> int: ...
-
-
-Changed = tuple[EventKind, KeyState, dict[str, Any]]
+    def cap_notice(self) -> bool: ...
 
 
 class Keys:
     """All state per key, on the clock that never steps."""
 
-    def __init__(self, policy: KeyPolicy, clock: Clock) -> None:
+    def __init__(self, policy: KeyPolicy, clock: Clock, *, plain: bool = True) -> None:
         self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
-        self._recorded = 0
+        self._to_sweep = _SWEEP_EVERY
         self._cleared: OrderedDict[Hashable, int] = OrderedDict()
-        self.paused: tuple[float, float, str] | None = None
+        self._paused: tuple[float, float, str] | None = None
+        self._plain = plain  # nothing but what is here can stand before a call
+        self._watched = False
         self.states: dict[Hashable, KeyState] = {}
         self.clears = 0  # how often a key was cleared
+        self.calm = plain  # nothing at all is wrong: the hot path asks this, and little else
 
     # -- before a call -------------------------------------------------------------------------------------------
 
-    def hold(self, key: Hashable, operation: str | None) -> Hold | None:
-        """The first reason why a call may not go now."""
-        return next(self.holds(key, operation), None)
-
-    def holds(self, key: Hashable, operation: str | None) -> Iterator[Hold]:
-        """Every reason, in the order of the gate: of the whole target, of the key, of the operation."""
-        now = self._clock.monotonic()
-        paused = self.paused
-        if paused is not None and now >= paused[1]:
-            self.paused = None
-        elif paused is not None:
-            yield Hold(
-                reason=HoldReason.PAUSED, since=paused[0], until=paused[1], ended_by=EndedBy.PERSON, message=paused[2]
-            )
-        if not self.states:
-            return
-        with self._lock:
-            state = self.states.get(key)
-            found = [] if state is None else [state.hold(now), *_part_holds(state, operation, now)]
-        yield from (hold for hold in found if hold is not None)
-
-    def enter(self, key: Hashable) -> int:
-        """A call goes: reserves the one probe of a rest or of a fatal fault; returns the failures of the key so far."""
-        if not self.states:
-            return 0
+    def enter(self, call: Admission) -> Hold | None:
+        """Lets the call in, with the one probe if there is one to reserve; or says why it may not go."""
+        if not self.states and self._paused is None:
+            return None
         now = self._clock.monotonic()
         with self._lock:
-            state = self.states.get(key)
+            held = self._holds(call.key, call.operation, now)
+            if held:
+                return held[0]
+            state = self.states.get(call.key)
             if state is None:
-                return 0
-            if state.rest.disabled:
-                state.rest = resting.probing(state.rest, now)
-            if state.fatal:
-                state.until = now + resting.PROBE_TIME
-            return state.failures
+                return None
+            part = _part_of(state, call.operation)
+            call.failures = state.failures
+            call.part_failures = 0 if part is None else part.failures
+            if state.rest.disabled or state.fatal or (part is not None and part.fatal):
+                call.probe_until = now + resting.PROBE_TIME
+                state.rest = resting.probing(state.rest, call.probe_until) if state.rest.disabled else state.rest
+                for each in (state, part):
+                    if each is not None and each.fatal:
+                        each.until = call.probe_until
+            return None
 
-    def give_back(self, key: Hashable) -> None:
-        """The call proved nothing: its probe may be taken by the next one."""
+    def holds(self, key: Hashable, operation: str | None) -> list[Hold]:
+        """Every reason why a call may not go now, in the order of the gate."""
+        now = self._clock.monotonic()
         with self._lock:
-            state = self.states.get(key)
+            return self._holds(key, operation, now)
+
+    def give_back(self, call: Admission) -> None:
+        """The call proved nothing: its probe may be taken by the next one."""
+        if not math.isfinite(call.probe_until):
+            return
+        now = self._clock.monotonic()
+        with self._lock:
+            state = self.states.get(call.key)
             if state is not None:
-                state.rest = resting.given_back(state.rest)
-                if state.fatal and math.isfinite(state.until):
-                    state.until = self._clock.monotonic()
+                _give_back(state, call, now)
 
     # -- after it ------------------------------------------------------------------------------------------------
 
-    def failed(self, key: Hashable, operation: str | None, fault: Fault, then: Then, roll: float) -> list[Changed]:
+    def is_late(self, call: Admission) -> bool:
+        """Whether it was made with credentials that have been replaced since."""
+        return self.clears > call.clears and call.clears < self._cleared.get(call.key, 0)
+
+    def failed(self, call: Admission, fault: Fault, roll: float) -> list[Failed]:
         """Records one failure as far as it reaches; returns what changed."""
         now = self._clock.monotonic()
         with self._lock:
-            self._sweep(now)
-            if then.clears < self._cleared.get(key, 0):
-                return []  # it was made with the credentials that have been replaced since
-            changes = self._rest(key, fault, now)
-            governed = self._governs(fault)
-            if fault.reach is Reach.SELF or (fault.reach is Reach.ITEM and not governed):
-                return changes
-            state = self.states.get(key) or self._new(key, now)
-            part = state if operation is None or fault.reach is not Reach.OPERATION else _part(state, operation, now)
-            if part is state and part.failures > then.failures and not fault.fatal:
-                return changes  # it was let through before the last failure was known: one outage, counted once
-            part.failed(fault, now, self._wait(fault, part.failures, roll))
-            if part.fatal and not governed and not part.told & Told.FATAL:
-                part.told |= Told.FATAL
-                changes.append((EventKind.TARGET_FATAL, part, {}))
-            return changes
+            self._sweep_now_and_then(now)
+            found = [] if self.is_late(call) else self._failed(call, fault, roll, now)
+            self._settle_down(call.key)
+            return found
 
-    def succeeded(self, key: Hashable, operation: str | None) -> list[tuple[Told, str | None, float, bool]]:
-        """Ends the run of the key and of the operation.
-
-        Returns what had been told, of which operation, since when, and whether a rest has ended.
-        """
+    def succeeded(self, call: Admission) -> list[Ended]:
+        """Ends the run of the key and of its operation, and the rest if its time has passed."""
+        now = self._clock.monotonic()
         with self._lock:
-            state = self.states.get(key)
-            if state is None:
+            state = self.states.get(call.key)
+            if state is None or self.is_late(call):
                 return []
-            ended: list[tuple[Told, str | None, float, bool]] = []
-            state.rest, change = resting.succeeded(state.rest)
-            since = state.since
-            told = state.recovered()
+            ended: list[Ended] = []
+            state.rest, change = resting.succeeded(state.rest, now)
+            since, told = state.since, state.recovered()
             if told or change is Change.ENABLED:
-                ended.append((told, None, since, change is Change.ENABLED))
-            part = None if operation is None or state.parts is None else state.parts.pop(operation, None)
+                ended.append(Ended(operation=None, since=since, told=told, enabled=change is Change.ENABLED))
+            part = None if call.operation is None or state.parts is None else state.parts.pop(call.operation, None)
             if part is not None and part.told:
-                ended.append((part.told, operation, part.since, False))
-            if not state.parts:
-                state.parts = None
-            if state.healthy:
-                del self.states[key]
+                ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
+            self._settle_down(call.key)
             return ended
 
     # -- what people do ------------------------------------------------------------------------------------------
@@ -165,11 +138,12 @@ class Keys:
             self._cleared.move_to_end(key)
             if len(self._cleared) > _MOST_CLEARED:
                 self._cleared.popitem(last=False)
+            self._look()
 
     def disable(self, key: Hashable, until: float | None, by: str, reason: str) -> None:
         now = self._clock.monotonic()
         with self._lock:
-            state = self.states.get(key) or self._new(key, now)
+            state = self._state(key, now)
             state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
 
     def enable(self, key: Hashable) -> bool:
@@ -179,20 +153,32 @@ class Keys:
             if state is None or not state.rest.disabled:
                 return False
             state.rest = FRESH
-            if state.healthy:
-                del self.states[key]
+            self._settle_down(key)
             return True
 
     def pause(self, until: float, message: str) -> None:
-        self.paused = (self._clock.monotonic(), until, message)
+        with self._lock:
+            self._paused = (self._clock.monotonic(), until, message)
+            self._look()
 
     def resume(self) -> bool:
-        was, self.paused = self.paused, None
-        return was is not None
+        """Ends a pause; False when there was none."""
+        now = self._clock.monotonic()
+        with self._lock:
+            was, self._paused = self._paused, None
+            self._look()
+            return was is not None and now < was[1]
+
+    def watch(self, watched: bool) -> None:
+        """Whether somebody must hear of every success, although no key is unwell."""
+        with self._lock:
+            self._watched = watched
+            self._look()
 
     def unhealthy(self) -> list[tuple[Hashable, str | None, KeyState]]:
         """Every key, and every operation, that has state."""
         with self._lock:
+            self._sweep(self._clock.monotonic())
             found: list[tuple[Hashable, str | None, KeyState]] = []
             for key, state in self.states.items():
                 if state.failures or state.rest is not FRESH:
@@ -202,60 +188,113 @@ class Keys:
 
     # -- inside, under the lock ----------------------------------------------------------------------------------
 
-    def find(self, key: Hashable, operation: str | None, fault: Fault) -> KeyState | None:
-        """The state that a fault of this reach was recorded in."""
+    def _holds(self, key: Hashable, operation: str | None, now: float) -> list[Hold]:
+        found: list[Hold] = []
+        if self._paused is not None:
+            since, until, message = self._paused
+            if now >= until:
+                self._paused = None
+                self._look()
+            else:
+                found.append(Hold(
+                    reason=HoldReason.PAUSED, since=since, until=until, ended_by=EndedBy.PERSON, message=message
+                ))  # fmt: skip
         state = self.states.get(key)
-        if state is None or fault.reach is not Reach.OPERATION or operation is None:
-            return state
-        return None if state.parts is None else state.parts.get(operation)
+        if state is not None:
+            found += state.holds(now)
+            part = _part_of(state, operation)
+            found += [] if part is None else part.holds(now, operation)
+        return sorted(found, key=rank)
 
-    def _new(self, key: Hashable, now: float) -> KeyState:
-        state = self.states[key] = KeyState(now)
-        return state
+    def _failed(self, call: Admission, fault: Fault, roll: float, now: float) -> list[Failed]:
+        policy = self._policy
+        state = self._state(call.key, now)
+        _give_back(state, call, now)
+        changes = self._rest(state, fault, now)
+        governed = policy.cooldown is not None and policy.cooldown.governs(fault.code)
+        if fault.reach is Reach.SELF or (fault.reach is Reach.ITEM and not governed):
+            return changes
+        operation = call.operation if fault.reach is Reach.OPERATION else None
+        part = state if operation is None else _made_part(state, operation, now)
+        fatal = fault.fatal and not governed
+        if part.failures > (call.failures if part is state else call.part_failures) and not fatal:
+            return changes  # it was let through before the last failure was known: one outage, counted once
+        wait = wait_after(
+            fault, part.failures, policy.backoff, roll,
+            most_asked=policy.most_asked, reprobe=policy.reprobe, fatal=fatal,
+        )  # fmt: skip
+        part.failed(fault, now, wait, fatal=fatal)
+        news = self._news(part) & ~part.told
+        if news:
+            part.told |= news
+            changes.append(Failed(operation=operation, since=part.since, news=news))
+        return changes
 
-    def _governs(self, fault: Fault) -> bool:
-        """Whether a cooldown decides about this code, instead of the fatal state."""
-        return self._policy.cooldown is not None and fault.code in self._policy.cooldown.rests
+    def _news(self, part: KeyState) -> Told:
+        if part.fatal:
+            return Told.FATAL
+        at_cap = self._policy.cap_notice and self._policy.backoff.at_cap(part.failures - 1)
+        return Told.CAP if at_cap else Told.NOTHING
 
-    def _rest(self, key: Hashable, fault: Fault, now: float) -> list[Changed]:
+    def _rest(self, state: KeyState, fault: Fault, now: float) -> list[Failed]:
         if self._policy.cooldown is None:
             return []
-        state = self.states.get(key) or self._new(key, now)
         state.rest, change = resting.failed(state.rest, self._policy.cooldown, fault, now)
-        return [(EventKind.TARGET_DISABLED, state, _disabled_fields(state))] if change is Change.DISABLED else []
+        if change is not Change.DISABLED:
+            return []
+        return [Failed(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
 
-    def _wait(self, fault: Fault, failures: int, roll: float) -> float:
-        policy = self._policy
-        if self._governs(fault):
-            return policy.backoff.delay(failures, roll)
-        return wait_after(fault, failures, policy.backoff, roll, most_asked=policy.most_asked, reprobe=policy.reprobe)
+    def _state(self, key: Hashable, now: float) -> KeyState:
+        state = self.states.get(key)
+        if state is None:
+            state = self.states[key] = KeyState(now)
+            self._look()
+        return state
+
+    def _settle_down(self, key: Hashable) -> None:
+        """Forgets a key that is well."""
+        state = self.states.get(key)
+        if state is not None:
+            state.parts = state.parts or None
+            if state.healthy:
+                del self.states[key]
+                self._look()
+
+    def _look(self) -> None:
+        self.calm = self._plain and not self.states and self._paused is None and not self._watched
+
+    def _sweep_now_and_then(self, now: float) -> None:
+        self._to_sweep -= 1
+        if self._to_sweep <= 0:
+            self._sweep(now)
 
     def _sweep(self, now: float) -> None:
-        """Forgets runs that ended long ago without a success; a little work every now and then."""
-        self._recorded += 1
-        if self._recorded % _SWEEP_EVERY:
-            return
-        for key in [key for key, state in self.states.items() if _idle(state, now)]:
-            del self.states[key]
+        """Forgets what ended long ago without a success."""
+        for key, state in list(self.states.items()):
+            for operation, part in list((state.parts or {}).items()):
+                if part.idle(now) and state.parts is not None:
+                    del state.parts[operation]
+            state.parts = state.parts or None
+            if not state.parts and state.idle(now):
+                del self.states[key]
+        # As rare as there are keys to look at, so that a failure never pays for more than a few.
+        self._to_sweep = max(_SWEEP_EVERY, len(self.states))
+        self._look()
 
 
-def _idle(state: KeyState, now: float) -> bool:
-    if state.parts or state.rest.disabled or (math.isinf(state.until) and state.until > 0):
-        return False
-    return now - max(state.until, state.since) > _IDLE
+def _part_of(state: KeyState, operation: str | None) -> KeyState | None:
+    return None if operation is None or state.parts is None else state.parts.get(operation)
 
 
-def _part(state: KeyState, operation: str, now: float) -> KeyState:
+def _made_part(state: KeyState, operation: str, now: float) -> KeyState:
     if state.parts is None:
         state.parts = {}
     return state.parts.setdefault(operation, KeyState(now))
 
 
-def _part_holds(state: KeyState, operation: str | None, now: float) -> list[Hold | None]:
-    part = None if operation is None or state.parts is None else state.parts.get(operation)
-    return [] if part is None else [part.hold(now, operation)]
-
-
-def _disabled_fields(state: KeyState) -> dict[str, Any]:
-    rest = state.rest
-    return {"reason": rest.reason, "by": rest.by, "consecutive_errors": rest.run_length}
+def _give_back(state: KeyState, call: Admission, now: float) -> None:
+    if state.rest.probing_until == call.probe_until:
+        state.rest = resting.given_back(state.rest)
+    for each in (state, _part_of(state, call.operation)):
+        if each is not None and each.fatal and each.until == call.probe_until:
+            each.until = now

@@ -26,19 +26,32 @@ class Limits:
         self._paid_until = -math.inf
         self._closed_at = -math.inf
 
-    def take(self, now: float) -> Hold | float:
-        """Seconds to wait before the call, or why it may not go."""
+    def take(self, now: float, most: float = math.inf) -> Hold | float:
+        """Seconds to wait before the call, at most *most*; or why it may not go."""
         with self._lock:
-            if self.concurrency is not None and self._active >= self.allowed(now):
-                return Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL)
+            held = self._holds(now, most)
+            if held:
+                return held[0]
             wait = 0.0
             if self.rate is not None:
                 wait = self.rate.wait(self._paid_until, now)
-                if wait > self.wait:
-                    return Hold(reason=HoldReason.RATE, since=now, until=now + wait)
                 self._paid_until = self.rate.pay(self._paid_until, now)
             self._active += 1
             return wait
+
+    def holds(self, now: float) -> list[Hold]:
+        """Why a call may not go now, in the order of the gate."""
+        with self._lock:
+            return self._holds(now, math.inf)
+
+    def _holds(self, now: float, most: float) -> list[Hold]:
+        found = []
+        wait = 0.0 if self.rate is None else self.rate.wait(self._paid_until, now)
+        if wait > min(self.wait, most):
+            found.append(Hold(reason=HoldReason.RATE, since=now, until=now + wait))
+        if self.concurrency is not None and self._active >= self.allowed(now):
+            found.append(Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL))
+        return found
 
     def give_back(self) -> None:
         with self._lock:

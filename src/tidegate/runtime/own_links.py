@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 from tidegate.core.fault import Fault
-from tidegate.machine.own_link import OwnLink, SelfGuard
+from tidegate.machine.own_link import OwnLink, Place, SelfGuard
+from tidegate.runtime.clock import SYSTEM, Clock
+
+_MOST_CLOCKS = 8
 
 
 class SharedLink:
     """`OwnLink` behind a lock: all targets of a process look through the same cable."""
 
-    __slots__ = ("_link", "_lock", "_told", "armed")
+    __slots__ = ("_link", "_lock", "armed")
 
     def __init__(self, policy: SelfGuard | None = None) -> None:
         self._link = OwnLink(policy or SelfGuard())
         self._lock = threading.Lock()
-        self._told = False
         self.armed = False  # a plain field: the hot path asks it
 
     @property
     def lost(self) -> bool:
         return self._link.lost
 
-    def failed(self, host: str, fault: Fault, now: float) -> tuple[bool, bool]:
-        """Whether the failure is our own, and whether that is news."""
+    def failed(self, place: Place, fault: Fault, now: float) -> tuple[bool, bool]:
+        """Whether the failure is our own, and whether it is news that the link is lost or back."""
         with self._lock:
-            own = self._link.failed(host, fault, now)
-            return own, self._news()
+            before = self._link.lost
+            own = self._link.failed(place, fault, now)
+            self.armed = self._link.armed
+            return own, self._link.lost is not before
 
-    def answered(self, host: str, now: float) -> bool:
-        """Whether this answer is the news that our link is back."""
+    def answered(self, place: Place, now: float) -> bool:
+        """Whether it is news that the link is back (or, with one host more to judge by, lost)."""
         with self._lock:
-            self._link.answered(host, now)
-            return self._news()
-
-    def _news(self) -> bool:
-        self.armed = self._link.armed
-        changed = self._told is not self._link.lost
-        self._told = self._link.lost
-        return changed
+            before = self._link.lost
+            self._link.answered(place, now)
+            self.armed = self._link.armed
+            return self._link.lost is not before
 
 
 class NoLink(SharedLink):
@@ -47,9 +48,24 @@ class NoLink(SharedLink):
 
     __slots__ = ()
 
-    def failed(self, host: str, fault: Fault, now: float) -> tuple[bool, bool]:
+    def failed(self, place: Place, fault: Fault, now: float) -> tuple[bool, bool]:
         return False, False
 
+    def answered(self, place: Place, now: float) -> bool:
+        return False
 
-DEFAULT = SharedLink()
+
 OFF = NoLink()
+DEFAULT = SharedLink()
+_others: OrderedDict[int, tuple[Clock, SharedLink]] = OrderedDict()
+
+
+def of(clock: Clock) -> SharedLink:
+    """The link that all targets on one clock share; a test with a clock of its own does not see those of another."""
+    if clock is SYSTEM:
+        return DEFAULT
+    found = _others.pop(id(clock), None) or (clock, SharedLink())
+    _others[id(clock)] = found
+    if len(_others) > _MOST_CLOCKS:
+        _others.popitem(last=False)
+    return found[1]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+Place = tuple[Hashable, Hashable]  # a key, and what was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +22,39 @@ class Answer(Generic[T]):
 
 
 class Shelf:
-    """The last good values per function and arguments, at most so many."""
+    """The last good values per key, function and arguments; at most so many, the oldest go first."""
 
     __slots__ = ("_lock", "_most", "_values")
 
     def __init__(self, most: int = 256) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._values: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()
+        self._values: OrderedDict[Place, tuple[Any, float]] = OrderedDict()
 
-    def put(self, place: Hashable, value: object, now: float) -> None:
+    def put(self, place: Place, value: object, now: float) -> None:
         with self._lock:
             self._values[place] = (value, now)
             self._values.move_to_end(place)
             if len(self._values) > self._most:
                 self._values.popitem(last=False)
 
-    def get(self, place: Hashable, now: float) -> Answer[Any] | None:
+    def get(self, place: Place, now: float) -> Answer[Any] | None:
         with self._lock:
             found = self._values.get(place)
         return None if found is None else Answer(found[0], stale=True, age=max(0.0, now - found[1]))
 
+    def forget(self, key: Hashable) -> None:
+        """A reconnect: another account may have other answers."""
+        with self._lock:
+            for place in [place for place in self._values if place[0] == key]:
+                del self._values[place]
 
-def place_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+
+def place_of(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place:
     """What tells one call from another; TypeError when an argument cannot be told apart by value."""
-    place = (fn, args, tuple(sorted(kwargs.items())))
+    named = tuple(sorted(kwargs.items()))
+    # 1, 1.0 and True are equal, and not the same question.
+    place = (key, (fn, args, named, tuple(map(type, args)), tuple(type(value) for _, value in named)))
     try:
         hash(place)
     except TypeError as error:

@@ -132,10 +132,15 @@ def test_a_code_without_headers_is_no_status() -> None:
     assert verdict(Exit("done")).code == "unexpected"
 
 
-def test_an_exception_raised_in_spite_of_a_good_answer_is_no_success() -> None:
-    fault = verdict(StatusError(200, "the playlist has no name"))
+def test_a_good_answer_inside_an_exception_is_a_success_of_the_target() -> None:
+    assert classify(StatusError(200, "the playlist has no name")) is None
 
-    assert (fault.code, fault.status, fault.rule) == ("unexpected", 200, "unknown")
+
+def test_a_good_answer_whose_body_broke_off_is_no_success() -> None:
+    class BrokenBody(ConnectionResetError):
+        response = StatusError(200).response
+
+    assert verdict(BrokenBody("reset")).code == "network"
 
 
 def test_an_unchanged_answer_in_an_exception_is_a_success() -> None:

@@ -106,3 +106,9 @@ def test_a_cut_through_a_secret_does_not_show_its_first_half(at: int) -> None:
     assert "hunter" not in redacted(f"{filler} https://joe:{SECRET}@host/path")
     assert "hunter" not in redacted(f"{filler}&://joe:{SECRET}@host/path")
     assert "hunter" not in redacted(f"{filler} Bearer {SECRET}")
+
+
+def test_a_secret_right_after_another_whose_quotes_do_not_match_is_gone() -> None:
+    inner = ValueError(f"{{'Authorization': 'Bearer {SECRET}'}} {{'apikey': '{SECRET}'}}")
+
+    assert SECRET not in redacted(str(RuntimeError("wrapped", inner, ValueError(f"{{'u': '{SECRET}'}}"))))

@@ -51,7 +51,6 @@ NUMBERS: list[tuple[str, Any, type[Exception], str]] = [
     ("on_state_change", "log", TypeError, "'log' cannot be called; give a function, or None"),
     ("counts_as_failure", OSError(), TypeError, "cannot be called; give a function, or None"),
     ("clock", VirtualClock(), TypeError, "cannot be called; give a function that returns seconds, or None"),
-    ("wall", 5, TypeError, "5 cannot be called; give a function that returns seconds, or None"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 from collections import Counter
@@ -156,32 +155,6 @@ def test_half_open_admits_exactly_so_many_of_64_racing_threads(most: int) -> Non
             permit.done(True)
         assert breaker.state == "closed"
         assert breaker.totals["rejected"] == THREADS - most
-
-
-@pytest.mark.req("BRK-03")
-def test_probes_of_one_half_open_state_are_never_more_than_three() -> None:
-    clock, lock = Clock(), threading.Lock()
-    breaker = opened(clock, timeout=0.001)
-    flying: Counter[int] = Counter()
-    most = 0
-
-    def probe() -> None:
-        nonlocal most
-        with lock:
-            generation = breaker.generation
-            flying[generation] += 1
-            most = max(most, flying[generation])
-        raise Down
-
-    def work(number: int) -> None:
-        for _ in range(100):
-            with contextlib.suppress(Down, Held):
-                breaker.call(probe)
-            with lock:
-                clock.now += 0.0001
-
-    together(work)
-    assert 1 <= most <= 3
 
 
 def test_callbacks_from_many_threads_come_one_at_a_time_and_in_order() -> None:

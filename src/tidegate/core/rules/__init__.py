@@ -7,21 +7,15 @@ acme = rules.Pack("acme", [
 spot = Target("acme", rules=acme)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tidegate.core.codes import Code
 from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.kinds import Kind
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.fanart import fanart
-from tidegate.core.rules.lastfm import lastfm
-from tidegate.core.rules.lidarr import lidarr
-from tidegate.core.rules.musicbrainz import musicbrainz
-from tidegate.core.rules.navidrome import navidrome
-from tidegate.core.rules.openai import openai
-from tidegate.core.rules.spotify import spotify
-from tidegate.core.rules.tautulli import tautulli
-
-PACKS = (navidrome, spotify, lastfm, musicbrainz, fanart, openai, lidarr, tautulli)
 
 __all__ = [
     "ANY",
@@ -43,3 +37,42 @@ __all__ = [
     "spotify",
     "tautulli",
 ]
+
+if TYPE_CHECKING:
+    from tidegate.core.rules.fanart import fanart
+    from tidegate.core.rules.lastfm import lastfm
+    from tidegate.core.rules.lidarr import lidarr
+    from tidegate.core.rules.musicbrainz import musicbrainz
+    from tidegate.core.rules.navidrome import navidrome
+    from tidegate.core.rules.openai import openai
+    from tidegate.core.rules.spotify import spotify
+    from tidegate.core.rules.tautulli import tautulli
+
+    PACKS: tuple[Pack, ...]
+else:
+    import sys
+    from importlib import import_module
+    from types import ModuleType
+
+    _SERVICES = ("navidrome", "spotify", "lastfm", "musicbrainz", "fanart", "openai", "lidarr", "tautulli")
+
+    class _Packs(ModuleType):
+        # A pack has the name of its module, and whoever imports that module first, Python binds it here.
+        def __setattr__(self, name: str, value: object) -> None:
+            loaded = name in _SERVICES and isinstance(value, ModuleType)
+            super().__setattr__(name, getattr(value, name) if loaded else value)
+
+    def __getattr__(name: str) -> object:
+        here = sys.modules[__name__]
+        if name in _SERVICES:
+            import_module(f"{__name__}.{name}")
+            return here.__dict__[name]
+        if name == "PACKS":
+            here.PACKS = tuple(getattr(here, service) for service in _SERVICES)
+            return here.PACKS
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+    sys.modules[__name__].__class__ = _Packs

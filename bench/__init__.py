@@ -1,0 +1,1 @@
+"""What Tidegate costs, beside what nothing can be cheaper than: `python -m bench`, in well under a minute."""

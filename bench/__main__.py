@@ -1,0 +1,37 @@
+"""Prints floors, own cost, targets and whether they are reached; exits 1 when one is not."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from bench import breaker, classify, guard
+from bench.row import Row, table
+
+VERDICTS, LONGEST = 100_000, 50
+
+
+def verdicts() -> list[Row]:
+    """What the classifier says of itself, with its targets: those for typed failures, and for the longest message."""
+    rows = []
+    for what, value, unit in classify.run():
+        typed = what.removeprefix("classify: ") in classify.TYPED
+        if unit == "ms":
+            rows.append(Row(what, f"{value:.1f} ms", f"<= {LONGEST} ms", value <= LONGEST))
+        else:
+            target = f">= {VERDICTS:,}" if typed else ""
+            rows.append(Row(what, f"{value:,.0f} {unit}", target, value >= VERDICTS if typed else None))
+    return rows
+
+
+def main() -> int:
+    print(
+        f"Tidegate on {platform.python_implementation()} {platform.python_version()}; CPU time, best of many rounds\n"
+    )
+    rows = [*breaker.run(), *guard.run(), *verdicts()]
+    print(table(rows))
+    return 1 if any(row.ok is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""The state of one guarded call over its attempts; the shells in `calling` do what it decides."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tidegate.core.backoff import Backoff
+from tidegate.core.fault import Fault, Reason
+from tidegate.errors import Held
+from tidegate.runtime.admission import Admission
+from tidegate.runtime.caller import CANCELLED, Caller
+
+_log = logging.getLogger("tidegate.target")
+
+# Inline retries are for hiccups: a longer wait is the business of the gate, not of a sleeping caller.
+INLINE = Backoff(0.1, cap=2.0, factor=2, jitter=0.5)
+_LONGEST_INLINE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """Where a call belongs, and how often it may be repeated at once."""
+
+    key: Hashable = None
+    operation: str | None = None
+    retry: int = 0
+
+
+class Attempts:
+    """Decides whether to go again, and records how it ended: one outcome for all attempts, whatever happens."""
+
+    __slots__ = ("_deadline", "_owed", "_tries", "call", "caller", "how", "pause")
+
+    def __init__(self, caller: Caller, how: How, call: Admission | None = None) -> None:
+        allowed = caller.policy.deadline
+        self.caller = caller
+        self.how = how
+        self.call = call  # the one that is under way
+        self.pause = 0.0  # seconds until the next one
+        self._tries = 0
+        self._owed: tuple[Admission, Fault] | None = None  # settled, and on record only if no other attempt follows
+        self._deadline = math.inf if allowed is None else caller.clock.monotonic() + allowed
+
+    def left(self) -> float:
+        """Seconds until the deadline of all the attempts together."""
+        return self._deadline - self.caller.clock.monotonic()
+
+    def admit(self) -> Admission | Held:
+        """The next attempt, which is under way now; or why it may not go."""
+        found = self.caller.admit(self.how.key, self.how.operation, self.left())
+        if not isinstance(found, Held):
+            self.call = found
+        return found
+
+    def succeeded(self) -> None:
+        if self.call is not None:
+            self.caller.succeed(self.call)
+        self.call = self._owed = None
+
+    def failed(self, error: BaseException, fault: Fault | None) -> bool:
+        """Whether to go again after `pause`; if not, the outcome is on record."""
+        call, self.call = self.call, None
+        if call is None:
+            return False
+        if fault is None:
+            self._owed = None
+            self.caller.succeed(call)  # a good answer inside an exception
+            return False
+        mark(error, fault)
+        own = self.caller.settle(call, fault, error)
+        pause = None if own else self._pause(call, fault)
+        if pause is not None:
+            self._owed, self.pause = (call, fault), pause
+            self._tries += 1
+            return True
+        if fault.reason is not Reason.CANCELLED:
+            self._owed = None
+        self.caller.record(call, fault, own=own)
+        return False
+
+    def close(self) -> None:
+        """Leaves nothing behind: of an attempt that was broken off, or of one that no other has followed."""
+        call, self.call = self.call, None
+        if call is not None:
+            self.caller.record(call, CANCELLED, own=self.caller.settle(call, CANCELLED, None))
+        if self._owed is not None:
+            owed, self._owed = self._owed, None
+            self.caller.record(*owed, own=False)
+
+    def _pause(self, call: Admission, fault: Fault) -> float | None:
+        if self._tries >= self.how.retry or fault.fatal or fault.reason is Reason.CANCELLED:
+            return None
+        if math.isfinite(call.probe_until):
+            return None  # a probe is one call
+        pause = max(INLINE.delay(self._tries, self.caller.roll()), fault.retry_after or 0.0)
+        return pause if pause <= min(_LONGEST_INLINE, self.left()) else None
+
+
+def mark(what: object, fault: Fault) -> None:
+    """Leaves the verdict on an exception or an answer, for `fault_of`; one that takes no attributes goes without."""
+    try:
+        what.__tidegate_fault__ = fault  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        _log.debug("fault_not_kept type=%s", type(what).__name__)
+
+
+def raise_again(error: BaseException) -> NoReturn:
+    """Raises what an earlier attempt raised, as the user's code left it."""
+    context, trace = error.__context__, error.__traceback__
+    try:
+        # The first entry is the frame that is about to be entered again.
+        raise error.with_traceback(None if trace is None else trace.tb_next)
+    finally:
+        error.__context__ = context
+        del error, context, trace  # a traceback holds this frame: a cycle that only the collector would end

@@ -1,0 +1,96 @@
+"""What one target tells the world: its events and its notices."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from tidegate.core.events import Event, EventKind, Notice
+from tidegate.core.fault import Fault
+from tidegate.machine import cooldown as resting
+from tidegate.machine.keystate import Told
+from tidegate.runtime import notices
+from tidegate.runtime.admission import Admission
+from tidegate.runtime.bus import Bus
+from tidegate.runtime.changes import Ended, Failed
+from tidegate.runtime.clock import Clock
+from tidegate.runtime.notices import Subject
+
+_log = logging.getLogger("tidegate.target")
+
+
+class News:
+    """Publishes on the bus, in the words of one target."""
+
+    def __init__(self, target: str, user: Callable[[Hashable], Hashable], clock: Clock, bus: Bus) -> None:
+        self._target = target
+        self._user = user
+        self._clock = clock
+        self._bus = bus
+        # Episodes are named by when they began; both ends must say the same, whatever the wall clock did in between.
+        self._to_episode = clock.now() - clock.monotonic()
+
+    def publish(
+        self,
+        kind: EventKind,
+        key: Hashable = None,
+        operation: str | None = None,
+        *,
+        fault: Fault | None = None,
+        notice: Notice | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        event = Event(
+            kind=kind, at=self._clock.now(), target=self._target, key=key, operation=operation,
+            user=self._user_of(key), fault=fault, notice=notice, fields=fields or {},
+        )  # fmt: skip
+        self._bus.publish(event)
+
+    def failed(self, call: Admission, fault: Fault, changes: list[Failed]) -> None:
+        """What a recorded failure changed."""
+        for change in changes:
+            about = self._subject(call.key, change.operation, change.since)
+            if change.rest is not None:
+                fields = _disabled_fields(change.rest, change.failures)
+                self.publish(EventKind.TARGET_DISABLED, call.key, fault=fault, fields=fields)
+            if change.news & Told.FATAL:
+                self.publish(EventKind.TARGET_FATAL, call.key, change.operation, fault=fault)
+                self._notify(notices.fatal(about, fault))
+            if change.news & Told.CAP:
+                self._notify(notices.cap(about, fault))
+
+    def ended(self, call: Admission, changes: list[Ended]) -> None:
+        """What a success ended."""
+        for change in changes:
+            if change.enabled:
+                self.publish(EventKind.TARGET_ENABLED, call.key, fields={"by": resting.AUTO})
+            if change.told:
+                self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation)
+                self._notify(notices.recovered(self._subject(call.key, change.operation, change.since)))
+
+    def own_link(self, *, lost: bool) -> None:
+        self.publish(EventKind.OWN_LINK_LOST if lost else EventKind.OWN_LINK_BACK)
+        if lost:
+            self._notify(notices.own_link(self._target, self._clock.now()))
+
+    def _subject(self, key: Hashable, operation: str | None, since: float) -> Subject:
+        return Subject(self._target, key, operation, since + self._to_episode)
+
+    def _notify(self, notice: Notice) -> None:
+        self.publish(EventKind.NOTICE, notice.key, notice.operation, notice=notice)
+
+    def _user_of(self, key: Hashable) -> Hashable:
+        if key is None:
+            return None
+        try:
+            user = self._user(key)
+            hash(user)
+        except Exception:  # a function of the user's; its failure must not replace the one that is being told
+            _log.exception("user_not_found target=%s", self._target)
+            return None
+        return user
+
+
+def _disabled_fields(rest: resting.Rest, failures: int) -> Mapping[str, Any]:
+    return {"reason": rest.reason, "by": rest.by, "run_length": rest.run_length, "consecutive_errors": failures}

@@ -1,0 +1,139 @@
+"""Cooldown: a run per code, a rest, one probe at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate import Cooldown, Fault
+from tidegate.core.codes import CORE
+from tidegate.machine.cooldown import (
+    FRESH,
+    PROBE_TIME,
+    Change,
+    Rest,
+    admits,
+    disabled,
+    failed,
+    given_back,
+    probing,
+    succeeded,
+)
+
+FEEDS = Cooldown.feeds()
+HOUR = 3600.0
+
+
+def fault(code: str) -> Fault:
+    return CORE[code].fault("test")
+
+
+def after(*codes: str, rest: Rest = FRESH, at: float = 0.0) -> Rest:
+    for code in codes:
+        rest, _ = failed(rest, FEEDS, fault(code), at)
+    return rest
+
+
+@pytest.mark.req("FEED-04", "FEED-05")
+@pytest.mark.parametrize(
+    ("code", "times", "hours"),
+    [("forbidden", 5, 24), ("not_found", 3, 48), ("gone", 1, 72), ("upstream_failure", 10, 6), ("network", 10, 12),
+     ("parse_error", 5, 24)],
+)  # fmt: skip
+def test_each_type_rests_after_its_own_number_of_failures_for_its_own_time(code: str, times: int, hours: float) -> None:
+    before = after(*[code] * (times - 1), at=100.0)
+    rest, change = failed(before, FEEDS, fault(code), 100.0)
+
+    assert not before.disabled
+    assert (change, rest.until, rest.reason, rest.by) == (Change.DISABLED, 100.0 + hours * HOUR, code, "auto")
+    assert not admits(rest, 100.0 + hours * HOUR - 0.001)
+    assert admits(rest, 100.0 + hours * HOUR)
+
+
+@pytest.mark.req("FEED-04")
+@pytest.mark.parametrize("code", ["rate_limited", "unexpected"])
+def test_throttling_and_the_unexpected_never_disable(code: str) -> None:
+    assert not after(*[code] * 1000).disabled
+
+
+@pytest.mark.req("FEED-04")
+def test_another_type_starts_a_new_run() -> None:
+    assert not after("not_found", "upstream_failure", "not_found", "upstream_failure", "not_found").disabled
+    assert after("not_found", "upstream_failure", *["not_found"] * 3).disabled
+
+
+@pytest.mark.req("FEED-04")
+@pytest.mark.parametrize("between", ["rate_limited", "cancelled", "own_disk"])
+def test_throttled_cancelled_and_own_faults_neither_count_nor_break_a_run(between: str) -> None:
+    assert after("not_found", between, "not_found", between, "not_found").disabled
+    assert not after("not_found", between, "not_found", between).disabled
+
+
+@pytest.mark.req("FEED-04")
+def test_an_unexpected_failure_starts_a_new_run() -> None:
+    assert not after("not_found", "not_found", "unexpected", "not_found", "not_found").disabled
+
+
+@pytest.mark.req("FEED-04")
+def test_codes_that_are_one_type_make_one_run() -> None:
+    assert after(*["network", "timeout", "cut_short", "network", "timeout"] * 2).reason == "network"
+    assert after(*["overloaded", "upstream_failure"] * 5).until == 6 * HOUR
+
+
+@pytest.mark.req("FEED-10")
+def test_one_probe_goes_at_the_end_and_another_only_when_its_time_is_over() -> None:
+    rest = after("gone")
+    end = 72 * HOUR
+    probed = probing(rest, end + PROBE_TIME)
+
+    assert admits(rest, end)
+    assert not admits(probed, end)
+    assert admits(probed, end + PROBE_TIME)
+    assert admits(given_back(probed), end)
+
+
+@pytest.mark.req("FEED-10")
+def test_a_success_after_the_rest_enables_and_forgets_the_run() -> None:
+    assert succeeded(after("gone"), 72 * HOUR) == (FRESH, Change.ENABLED)
+    assert succeeded(after("not_found", "not_found"), 1.0) == (FRESH, Change.NONE)
+
+
+@pytest.mark.req("FEED-10")
+@pytest.mark.parametrize(("code", "hours"), [("not_found", 48), ("upstream_failure", 6), ("gone", 72)])
+def test_a_probe_that_fails_rests_again_at_once_with_the_rest_of_its_own_type(code: str, hours: float) -> None:
+    end = 72 * HOUR
+    rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
+
+    assert (change, rest.until, rest.reason) == (Change.DISABLED, end + hours * HOUR, code)
+
+
+@pytest.mark.req("FEED-10")
+@pytest.mark.parametrize("code", ["rate_limited", "unexpected"])
+def test_a_probe_that_is_throttled_or_unexpected_stays_on_probation(code: str) -> None:
+    end = 72 * HOUR
+    rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
+
+    assert (change, rest.disabled, admits(rest, end)) == (Change.NONE, True, True)
+    assert failed(rest, FEEDS, fault("not_found"), end)[1] is Change.DISABLED
+
+
+def test_what_a_person_disabled_without_an_end_no_outcome_and_no_time_enables() -> None:
+    manual = disabled(FRESH, until=None, by="anna", reason="manual", now=5.0)
+
+    assert not admits(manual, 1e12)
+    assert succeeded(manual, 10.0) == (manual, Change.NONE)
+    assert failed(manual, FEEDS, fault("gone"), 10.0) == (manual, Change.NONE)
+    assert (manual.by, manual.reason) == ("anna", "manual")
+
+
+def test_a_late_answer_does_not_end_a_rest_before_its_time() -> None:
+    manual = disabled(FRESH, until=100.0, by="anna", reason="manual", now=5.0)
+
+    assert succeeded(manual, 10.0) == (manual, Change.NONE)
+    assert succeeded(after("gone"), 10.0)[0].disabled
+    assert succeeded(manual, 100.0) == (FRESH, Change.ENABLED)
+
+
+def test_a_late_failure_does_not_lengthen_a_rest_that_has_begun() -> None:
+    rest = after("gone")
+
+    assert failed(rest, FEEDS, fault("gone"), 10.0) == (rest, Change.NONE)

@@ -1,0 +1,122 @@
+"""The self guard: when most hosts fail at once it is our own link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidegate import SelfGuard
+from tidegate.core.codes import CORE
+from tidegate.machine.own_link import OwnLink, Place
+
+NETWORK = CORE["network"].fault("test")
+REFUSED = CORE["forbidden"].fault("test")
+
+
+def link(**numbers: Any) -> OwnLink:
+    return OwnLink(SelfGuard(**numbers))
+
+
+def at(number: int) -> Place:
+    return Place(f"target-{number}", None, f"host-{number}.test")
+
+
+def fail(own: OwnLink, numbers: range, now: float = 0.0) -> list[bool]:
+    return [own.failed(at(n), NETWORK, now) for n in numbers]
+
+
+def test_the_tenth_host_that_fails_within_a_minute_makes_it_our_own_link() -> None:
+    own = link()
+
+    assert fail(own, range(10)) == [False] * 9 + [True]
+    assert own.lost
+
+
+def test_the_same_host_again_and_again_is_one_host() -> None:
+    own = link()
+
+    assert not any(own.failed(Place("spotify", user, "api.test"), NETWORK, 0.0) for user in range(1000))
+
+
+@pytest.mark.parametrize(("good", "lost"), [(10, True), (11, False)])
+def test_half_of_the_hosts_is_enough_and_less_is_not(good: int, lost: bool) -> None:
+    own = link()
+    fail(own, range(100, 101))
+    for n in range(good):
+        own.answered(at(n), 0.0)
+    fail(own, range(101, 110))
+
+    assert own.lost is lost
+
+
+def test_what_happened_more_than_a_minute_ago_counts_no_more() -> None:
+    own = link()
+    fail(own, range(9), now=0.0)
+
+    assert fail(own, range(9, 10), now=60.0) == [True]
+    assert fail(own, range(10, 11), now=61.0) == [False]
+
+
+def test_a_host_that_answers_whatever_it_says_was_reached() -> None:
+    own = link()
+    fail(own, range(10))
+
+    for n in range(6):
+        assert not own.failed(at(n), REFUSED, 1.0)
+    assert not own.lost
+
+
+def test_it_disarms_when_every_host_that_failed_has_answered_or_is_forgotten() -> None:
+    own = link()
+    fail(own, range(2))
+    armed = [own.armed]
+    for n in range(2):
+        own.answered(at(n), 1.0)
+        armed.append(own.armed)
+    fail(own, range(1), now=2.0)
+    armed.append(own.armed)
+    own.answered(at(7), 63.0)
+    armed.append(own.armed)
+
+    assert armed == [True, True, False, True, False]
+
+
+def test_a_success_without_a_host_counts_for_the_host_where_its_key_failed() -> None:
+    own = link()
+    for feed in range(10):
+        own.failed(Place("feeds", feed, f"host-{feed}.test"), NETWORK, 0.0)
+    assert own.lost
+
+    for feed in range(6):
+        own.answered(Place("feeds", feed), 1.0)
+    assert not own.lost, "4 of 10 are left"
+
+
+def test_a_success_of_another_key_counts_for_the_one_host_of_its_target() -> None:
+    own = link()
+    for n in range(10):
+        own.failed(Place(f"target-{n}", 7, f"host-{n}.test"), NETWORK, 0.0)
+
+    for n in range(10):
+        own.answered(Place(f"target-{n}", 8), 1.0)
+    assert not own.armed
+
+
+def test_five_services_that_fail_and_recover_are_five_hosts_not_ten() -> None:
+    own = link()
+    for n in range(5):
+        own.failed(Place(f"target-{n}", None, f"host-{n}.test"), NETWORK, 0.0)
+        own.answered(Place(f"target-{n}", None), 0.0)
+
+    assert not own.failed(Place("target-0", None, "host-0.test"), NETWORK, 1.0)
+    assert not own.lost
+
+
+@pytest.mark.parametrize(
+    ("numbers", "field"),
+    [({"hosts": 1}, "SelfGuard.hosts"), ({"share": 0}, "SelfGuard.share"), ({"within": 0}, "SelfGuard.within")],
+)
+def test_wrong_numbers_are_refused_by_the_name_of_the_field(numbers: Any, field: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        SelfGuard(**numbers)

@@ -1,0 +1,101 @@
+"""The names that users import: these and no others, each loaded when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate import rules
+from tidegate.core import rules as core_rules
+
+# Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
+PUBLIC = """
+    Add Answer Backoff Breaker BreakerOpen Bus Code CodeBook Confirm Cooldown Counts Event EventKind Fault Health Held
+    Hold Level Notice NoticeKind Part Permit Rate Reach Reason SelfGuard Subscription Target TidegateError
+    TooManyRequests classify fault_of rules sinks subscribe
+"""
+PUBLIC_RULES = """
+    ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
+    fanart lastfm lidarr musicbrainz navidrome openai spotify tautulli
+"""
+PACKAGES = [(tidegate, PUBLIC.split()), (rules, PUBLIC_RULES.split()), (core_rules, PUBLIC_RULES.split())]
+
+
+def told_to_type_checkers(package: str) -> Iterator[tuple[str, str]]:
+    """Module and name of all that the package imports for type checkers only."""
+    source = import_module(package).__file__
+    assert source is not None
+    for node in ast.parse(Path(source).read_text()).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for statement in node.body:
+                if isinstance(statement, ast.ImportFrom):
+                    yield from ((statement.module or "", alias.name) for alias in statement.names)
+
+
+def printed(code: str) -> list[str]:
+    """The words that *code* prints in an interpreter of its own."""
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize(("package", "public"), PACKAGES)
+def test_the_public_names_are_these(package: object, public: list[str]) -> None:
+    assert sorted(package.__all__) == sorted(public)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("package", "public"), PACKAGES)
+def test_every_public_name_is_there_and_is_shown_by_dir(package: object, public: list[str]) -> None:
+    for name in public:
+        assert getattr(package, name) is getattr(package, name)
+    assert set(public) <= set(dir(package))
+
+
+@pytest.mark.parametrize("package", ["tidegate", "tidegate.core.rules"])
+def test_a_type_checker_and_a_running_program_get_the_same_thing(package: str) -> None:
+    told = list(told_to_type_checkers(package))
+
+    assert told
+    for module, name in told:
+        if name != "DEFAULT":
+            assert getattr(import_module(package), name) is getattr(import_module(module), name)
+
+
+def test_a_wrong_name_is_an_attribute_error_or_an_import_error() -> None:
+    for package in (tidegate, rules, core_rules):
+        with pytest.raises(AttributeError, match="no attribute 'Retry'"):
+            _ = package.Retry
+    with pytest.raises(ImportError, match="Retry"):
+        exec("from tidegate import Retry")
+
+
+def test_a_star_import_brings_exactly_the_public_names() -> None:
+    seen: dict[str, object] = {}
+    exec("from tidegate import *", seen)
+
+    assert set(seen) - {"__builtins__"} == set(PUBLIC.split())
+
+
+def test_one_pack_is_loaded_without_the_others() -> None:
+    loaded = printed("import sys; from tidegate import rules; rules.spotify; print(*sys.modules)")
+
+    assert "tidegate.core.rules.spotify" in loaded
+    assert not {"tidegate.core.rules.openai", "tidegate.core.rules.lidarr"} & set(loaded)
+
+
+def test_a_pack_is_found_under_its_name_whoever_imported_its_module_first() -> None:
+    first = "from tidegate.core.rules.lastfm import lastfm"
+    then = "from tidegate import rules; from tidegate.core import rules as core"
+
+    assert printed(f"{first}; {then}; print(rules.lastfm is lastfm is core.lastfm)") == ["True"]
+
+
+def test_a_classifier_is_loaded_without_targets_breakers_or_packs() -> None:
+    loaded = printed("import sys; from tidegate import classify; print(*sys.modules)")
+
+    assert not {"tidegate.face.target", "tidegate.machine.breaker", "tidegate.core.rules"} & set(loaded)
