@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -30,6 +30,7 @@ from tidegate.runtime import own_links
 from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller, CallPolicy
 from tidegate.runtime.calling import acall, call
+from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.limits import Limits
@@ -38,6 +39,7 @@ from tidegate.runtime.stale import Answer, Shelf
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
+_SYNC = Backoff.sync()
 Until = float | str | timedelta | datetime | None
 
 
@@ -140,7 +142,12 @@ class Target(Part):
         async def recent(user_id: int, after: int) -> list[Play]: ...
 
     Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
-    operation's where a fault reaches no further. All state is in memory.
+    operation's where a fault reaches no further. All state is in memory; for jobs of a `Queue` it is in its store.
+    Without a *backoff* (None) only what the service asks for is waited, and fatal faults, cooldowns and the breaker
+    hold calls as ever.
+
+    For jobs alone: *capacity* asks how full the target is, and *probe_after* names the codes (or True) after which the
+    *probe* is asked at once; when that fails too, the breaker opens.
     """
 
     def __init__(
@@ -148,15 +155,17 @@ class Target(Part):
         name: str,
         *,
         rules: Pack | Iterable[Rule] | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | None = _SYNC,
         breaker: Breaker | Mapping[str, Any] | bool | None = None,
         cooldown: Cooldown | None = None,
         groups: Mapping[str, Iterable[str]] | None = None,
+        capacity: Capacity | None = None,
         rate: Rate | float | None = None,
         concurrency: int | None = None,
         confirm: Iterable[Confirm] | None = None,
         probe: Callable[[], Any] | None = None,
         probe_every: Duration = "10s",
+        probe_after: Collection[str] | bool = False,
         behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
         deadline: Duration | None = None,
         wait: Duration = 0,
@@ -175,7 +184,7 @@ class Target(Part):
         policy = CallPolicy(
             name=valid_name(name, field="name"),
             pack=pack,
-            backoff=backoff or Backoff.sync(),
+            backoff=backoff,
             cooldown=cooldown,
             deadline=None if deadline is None else seconds(deadline, field="deadline", least=0.001),
             most_asked=seconds(most_asked, field="most_asked"),
@@ -204,6 +213,8 @@ class Target(Part):
         self._stale = behind == "serve-stale"
         self._key = None
         self.behind = behind
+        self.capacity = _capacity(capacity)
+        self.probe_after = _probe_after(probe_after, probe)
 
     def _breaker_moved(self, name: str, old: str, new: str) -> None:
         self._caller.breaker_moved(name, old, new)
@@ -239,6 +250,8 @@ class Target(Part):
             reprobe=policy.reprobe,
             probe=policy.probe,
             probe_every=policy.probe_every,
+            probe_after=self.probe_after,
+            capacity=self.capacity,
         )
 
     def unhealthy(self) -> list[Health]:
@@ -273,6 +286,20 @@ def _limits(rate: Rate | float | None, concurrency: int | None, wait: float) -> 
     if rate is None and concurrency is None:
         return None
     return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
+
+
+def _capacity(capacity: Capacity | None) -> Capacity | None:
+    if capacity is not None and not isinstance(capacity, Capacity):
+        raise TypeError(f"capacity: {capacity!r} is no Capacity")
+    return capacity
+
+
+def _probe_after(codes: Collection[str] | bool, probe: Callable[[], Any] | None) -> frozenset[str] | bool:
+    if codes and probe is None:
+        raise ValueError("probe_after: there is no probe that could be asked; give probe too")
+    if isinstance(codes, str):
+        raise TypeError(f"probe_after: {codes!r} is a text; give a set of codes")
+    return codes if isinstance(codes, bool) else frozenset(codes)
 
 
 def _link(self_guard: SelfGuard | bool, clock: Clock) -> own_links.SharedLink:

@@ -94,11 +94,15 @@ class KeyState:
 
 
 def wait_after(
-    fault: Fault, failures: int, backoff: Backoff, roll: float, *, most_asked: float, reprobe: float | None, fatal: bool
-) -> float:
-    """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run."""
+    fault: Fault, failures: int, backoff: Backoff | None, roll: float, *,
+    most_asked: float, reprobe: float | None, fatal: bool,
+) -> float:  # fmt: skip
+    """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run.
+
+    Without a *backoff* only what the service asked for is waited.
+    """
     if fatal:
         # Credentials come back only by a person; money and settings may be mended elsewhere, so ask once in a while.
         return reprobe if reprobe and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
     asked = min(fault.retry_after or 0.0, most_asked)
-    return max(backoff.delay(failures, roll), asked)
+    return asked if backoff is None else max(backoff.delay(failures, roll), asked)

@@ -29,9 +29,11 @@ class BreakerRow:
     buckets: tuple[tuple[float, int, int], ...] = ()  # began, requests, failures
     run: int = 0  # failures in a row
     good: int = 0  # successes while half-open
+    by: str | None = None  # who forced it open; only time or a person ends that
 
     def dumped(self) -> str:
-        return json.dumps({"buckets": self.buckets, "run": self.run, "good": self.good})
+        kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good}
+        return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
     def loaded(
@@ -41,7 +43,7 @@ class BreakerRow:
         buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
         return cls(
             state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
-            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)),
+            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
         )  # fmt: skip
 
 
@@ -53,7 +55,7 @@ def advanced(row: BreakerRow, now: float) -> BreakerRow:
 
 
 def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
-    """How many calls may be let through at this moment."""
+    """How many calls may be let through at this moment; *under_way* counts those of this half-open state alone."""
     if row.state == OPEN:
         return 0
     if row.state == HALF_OPEN:
@@ -69,9 +71,9 @@ def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, 
     return row
 
 
-def opened(row: BreakerRow, now: float, until: float | None) -> BreakerRow:
+def opened(row: BreakerRow, now: float, until: float | None, by: str | None = None) -> BreakerRow:
     return BreakerRow(
-        state=OPEN, generation=row.generation + 1, since=now, until=until, closed_at=row.closed_at, run=row.run
+        state=OPEN, generation=row.generation + 1, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by
     )
 
 
@@ -83,6 +85,11 @@ def closed(row: BreakerRow, now: float) -> BreakerRow:
     return BreakerRow(state=CLOSED, generation=row.generation + 1, since=now, closed_at=now)
 
 
+def probed(row: BreakerRow, now: float) -> BreakerRow:
+    """A health probe answered: open becomes half-open, unless a person forced it; never more than that."""
+    return half_opened(row, now) if row.state == OPEN and row.by is None else row
+
+
 def counts(row: BreakerRow) -> Counts:
     requests, failures = sum(n for _, n, _ in row.buckets), sum(bad for _, _, bad in row.buckets)
     return Counts(requests, requests - failures, failures, 0, row.run)
@@ -91,7 +98,7 @@ def counts(row: BreakerRow) -> Counts:
 def _one(row: BreakerRow, policy: BreakerPolicy, now: float, *, ok: bool) -> BreakerRow:
     if row.state == HALF_OPEN:
         if not ok:
-            return _tripped(replace(row, run=row.run + 1), policy, now)
+            return tripped(replace(row, run=row.run + 1), policy, now)
         row = replace(row, good=row.good + 1)
         return closed(row, now) if row.good >= policy.max_requests else row
     if row.state == OPEN:
@@ -99,7 +106,7 @@ def _one(row: BreakerRow, policy: BreakerPolicy, now: float, *, ok: bool) -> Bre
     row = replace(row, buckets=_counted(row.buckets, policy, now, ok=ok), run=0 if ok else row.run + 1)
     if ok:
         return row
-    return _tripped(row, policy, now) if _due(row, policy) else row
+    return tripped(row, policy, now) if _due(row, policy) else row
 
 
 def _due(row: BreakerRow, policy: BreakerPolicy) -> bool:
@@ -108,7 +115,8 @@ def _due(row: BreakerRow, policy: BreakerPolicy) -> bool:
     return policy.asked(counts(row)) if policy.trip is not None else policy.due(counts(row))
 
 
-def _tripped(row: BreakerRow, policy: BreakerPolicy, now: float) -> BreakerRow:
+def tripped(row: BreakerRow, policy: BreakerPolicy, now: float) -> BreakerRow:
+    """Open for as long as the policy says."""
     return opened(row, now, None if policy.timeout is None else now + policy.open_for)
 
 

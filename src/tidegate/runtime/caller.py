@@ -38,7 +38,7 @@ class CallPolicy:
 
     name: str
     pack: Pack | None
-    backoff: Backoff
+    backoff: Backoff | None  # None: only what the service asks for is waited
     cooldown: Cooldown | None
     deadline: float | None
     most_asked: float  # Retry-After is believed up to this

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidegate.core.codes import CORE
+from tidegate.core.events import Event
 from tidegate.core.job import Claimed, Outcome
-from tidegate.runtime.job_gates import JobGates, Moved, Note
+from tidegate.runtime import claiming
+from tidegate.runtime.claiming import Terms
+from tidegate.runtime.job_gates import FAIL_FAST, Ask, GateTurn, JobGates, Note
 from tidegate.store import claims
-from tidegate.store.claims import START, Lane
+from tidegate.store.claims import START, Front, Rounds
 from tidegate.store.settling import Settled, settle
-from tidegate.store.tx import BoundStatement, Tx
+from tidegate.store.tx import BoundStatement, Row, Tx
 
-_MOST_LANES = 128  # found at a time
-_MOST_PAGES = 32  # of them, in one turn: behind 4,096 shut lanes, the others wait for the next one
+_MOST_ENDED = 500  # jobs that one turn ends without trying them
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,11 @@ class Turn:
     asked: list[int] = field(default_factory=list)  # running jobs that a person wants stopped
     generations: dict[int, int] = field(default_factory=dict)  # of the breaker, by job
     parent_results: dict[int, dict[int, str | None]] = field(default_factory=dict)  # JSON, by job and parent
-    moved: list[Moved] = field(default_factory=list)
-    cursor: tuple[str, str, str] = START
+    events: list[Event] = field(default_factory=list)  # of gates, to be told after the commit
+    asks: list[Ask] = field(default_factory=list)  # targets that must say how full they are
+    cursor: Rounds = START
     next_due: float | None = None
+    opens_at: float | None = None  # when a gate that held something may open
     failed_fast: int = 0
 
 
@@ -52,7 +55,8 @@ class Wish:
     queues: frozenset[str]
     room: int
     lease: float
-    cursor: tuple[str, str, str] = START
+    slots: int = 0  # of the room: what can be begun at once
+    cursor: Rounds = START
     promote: bool = True
     adopt: bool = False  # an earlier turn may have claimed jobs that we never heard of
     listen: bool = False  # hear whom a person wants stopped
@@ -68,9 +72,6 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
         for write in each.writes:
             tx.all(write.name, write.params)
     done = Turn(settled, cursor=wish.cursor)
-    notes = [each.note for each in counted if each.note is not None]
-    if notes:
-        done.moved += gates.note(tx, notes, now)
     if wish.adopt:
         _adopt(tx, wish, done)
     if wish.listen:
@@ -78,8 +79,14 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
     if wish.promote:
         claims.promote(tx)
         done.next_due = claims.next_due(tx)
-    if wish.room > 0:
-        _claim(tx, gates, wish, now, done)
+    fronts = claims.fronts(tx, wish.queues) if wish.room > 0 else []
+    # Targets are kept still after jobs, and all at once: two workers never wait for each other crosswise.
+    at_gates = gates.turn(tx, wish.worker, now)
+    at_gates.keep_still({each.outcome.job.target for each in counted}, fronts)
+    at_gates.note([(each.outcome, each.note) for each in counted])
+    if fronts:
+        _claim(tx, gates, at_gates, fronts, wish, done)
+    done.events, done.asks, done.opens_at = at_gates.events, at_gates.asks, at_gates.opens_at
     return done
 
 
@@ -90,65 +97,30 @@ def _adopt(tx: Tx, wish: Wish, done: Turn) -> None:
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in done.mine if job.parents}
 
 
-def _claim(tx: Tx, gates: JobGates, wish: Wish, now: float, done: Turn) -> None:
-    """Fair over lanes: each open one gets its share, and what some do not need goes to the others."""
-    taking = _Taking(tx, gates, wish, now, done)
-    seen: set[tuple[str, str, str]] = set()
-    for _ in range(_MOST_PAGES):
-        page = claims.lanes(tx, done.cursor, _MOST_LANES)
-        hungry = [lane for lane in page if lane.queue in wish.queues and lane.place not in seen]
-        while hungry and taking.left:
-            hungry = taking.share_out(hungry)
-        if not taking.left or len(page) < _MOST_LANES or page[-1].place in seen:
-            return
-        seen.update(lane.place for lane in page)
-        done.cursor = page[-1].place
-
-
-class _Taking:
-    """What one turn takes, and how much room is left."""
-
-    def __init__(self, tx: Tx, gates: JobGates, wish: Wish, now: float, done: Turn) -> None:
-        self._tx, self._gates, self._wish, self._now, self._done = tx, gates, wish, now, done
-        self.left = wish.room
-
-    def share_out(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """One share for each lane; returns those that took all of theirs, and may have more."""
-        hungry = []
-        for i, lane in enumerate(lanes):
-            if not self.left:
-                break
-            share = math.ceil(self.left / (len(lanes) - i))
-            if self._take(lane, share) == share:
-                hungry.append(lane)
-        return hungry
-
-    def _take(self, lane: Lane, share: int) -> int:
-        tx, wish, done = self._tx, self._wish, self._done
-        # Asked right before each claim: the room of a target is shared by its lanes.
-        room = self._gates.room(tx, lane, self._now, done.moved)
-        if room.fail_fast:
-            done.failed_fast += _fail_fast(tx, lane)
-            return 0
-        if not room.n:
-            return 0
-        taken = claims.claim(tx, lane, min(share, room.n), wish.worker, wish.lease, wish.newest)
-        if taken:
-            self._gates.claimed(tx, lane.target, len(taken), self._now)
-            done.claimed += taken
-            done.generations |= {job.id: room.generation for job in taken}
-            done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken if job.parents}
-            done.cursor = lane.place
-            self.left -= len(taken)
-        return len(taken)
+def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front], wish: Wish, done: Turn) -> None:
+    for front in fronts:
+        if at_gates.fails_fast(front):
+            done.failed_fast += _fail_fast(tx, gates, front)
+    terms = Terms(
+        worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, newest=wish.newest
+    )
+    taken = claiming.claim(tx, at_gates, fronts, terms)
+    done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds
+    done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken.jobs if job.parents}
 
 
 def _parents_of(tx: Tx, child: int) -> dict[int, str | None]:
     return {parent: result for _, parent, _, result in tx.all("parent_results", {"child": child})}
 
 
-def _fail_fast(tx: Tx, lane: Lane) -> int:
-    """Ends what is queued behind an open breaker, as its target asks."""
-    code = CORE["overloaded"]
-    rows = tx.all("lane_jobs", {"queue": lane.queue, "target": lane.target, "lane": lane.lane, "n": 500})
-    return claims.fail_queued(tx, rows, code.name, code.message, "breaker")
+def _fail_fast(tx: Tx, gates: JobGates, front: Front) -> int:
+    """Ends what is queued behind an open breaker, as its target asks; with the code that its kind has for that."""
+    by_kind: defaultdict[str, list[Row]] = defaultdict(list)
+    for *row, kind in tx.all("front_jobs", {"queue": front.queue, "target": front.target, "n": _MOST_ENDED}):
+        by_kind[kind].append(tuple(row))
+    book, ended = gates.book(front.target), 0
+    for kind, rows in by_kind.items():
+        code = gates.fail_fast.get(kind, FAIL_FAST)
+        message = book[code].message if code in book else code
+        ended += claims.fail_queued(tx, rows, code, message, "breaker")
+    return ended

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidegate.core.codes import CORE, CodeBook
+from tidegate.core.events import Event, EventKind
 from tidegate.core.fault import Fault
+from tidegate.core.job import Claimed, Ending, Outcome
 from tidegate.machine import shared_breaker
 from tidegate.machine.shared_breaker import UNLIMITED, BreakerRow
-from tidegate.runtime import lane_state
+from tidegate.machine.states import CLOSED, OPEN
+from tidegate.runtime import capacity, lane_state
+from tidegate.runtime.bus import DEFAULT, Bus
+from tidegate.runtime.capacity import Filling
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.limits import RAMP
-from tidegate.store.claims import Lane
-from tidegate.store.tx import Row, Tx
+from tidegate.store import gate_rows
+from tidegate.store.claims import Front
+from tidegate.store.gate_rows import TargetRow
+from tidegate.store.tx import Tx
+
+_log = logging.getLogger("tidegate.worker")
+FAIL_FAST = "overloaded"
+_WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,163 +43,348 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How many jobs of a lane may be claimed now, and in which generation of its breaker."""
-
-    n: int
-    generation: int = 0
-    fail_fast: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A transition of a target's breaker, to be told after the commit."""
+class Ask:
+    """Somebody must find out how full a target is before more can be sent."""
 
     target: str
-    old: str
-    new: str
+    who: str
 
 
 class JobGates:
     """The gates of one worker's targets. All state is in the store; this holds only the numbers."""
 
-    def __init__(self, rules: Mapping[str, TargetRules], dice: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, TargetRules],
+        dice: Callable[[], float],
+        *,
+        fail_fast: Mapping[str, str] | None = None,
+        bus: Bus = DEFAULT,
+    ) -> None:
         self.rules = dict(rules)
+        self.fail_fast = fail_fast or {}  # the code of jobs that are not tried, by kind
+        self.cycle = 0.0  # what was observed before is too old
+        self.suspended: set[str] = set()  # targets whose health is being asked for at this moment
         self._dice = dice
+        self._bus = bus
+        self._asked = 0
 
     def book(self, target: str) -> CodeBook:
         pack = self.rules[target].pack if target in self.rules else None
         return CORE if pack is None else pack.book
 
+    def publish(self, tx: Tx) -> None:
+        """Leaves the numbers in the store, so that whoever only sees that can explain and show them."""
+        for rules in self.rules.values():
+            tx.all("target_rules", {"name": rules.name, "rules": rules.shown()})
+
+    def turn(self, tx: Tx, worker: str, now: float) -> GateTurn:
+        return GateTurn(self, tx, worker, now)
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """After the commit: to the log, and to whoever listens in this process."""
+        for event in events:
+            if event.kind is EventKind.BREAKER_STATE_CHANGED:
+                _log.info("breaker_state_changed name=%s from=%s to=%s", event.target, *_ends(event))
+            self._bus.publish(event)
+
+    def next_ask(self, worker: str) -> str:
+        self._asked += 1
+        return f"{worker}/{self._asked}"
+
+
+class GateTurn:
+    """The gates during one transaction: rows are read and kept still once, and written when they change."""
+
+    def __init__(self, gates: JobGates, tx: Tx, worker: str, now: float) -> None:
+        self._gates, self._tx, self._worker = gates, tx, worker
+        self.now = now
+        self.events: list[Event] = []
+        self.asks: list[Ask] = []
+        self.opens_at: float | None = None  # when to look again, as far as a gate can tell
+        self._rows: dict[str, TargetRow] = {}
+        self._left: dict[str, int] = {}
+        self._wants_ask: set[str] = set()
+
+    def keep_still(self, noted: Iterable[str], fronts: Sequence[Front]) -> None:
+        """Reads the rows that may change in this turn. A target that is shut is not even waited for."""
+        rules = self._gates.rules
+        names = {name for name in noted if name in rules and rules[name].limited}
+        names |= {
+            front.target for front in fronts
+            if front.target in rules and rules[front.target].limited and not self._shut(front)
+        }  # fmt: skip
+        self._rows, now = gate_rows.locked(self._tx, names)
+        if now is not None:
+            self.now = now  # the same clock that the claims are stamped with
+
     # -- before a claim ------------------------------------------------------------------------------------------
 
-    def room(self, tx: Tx, lane: Lane, now: float, moved: list[Moved]) -> Room:
-        """How many jobs of this lane may go now. A shut gate costs this look and nothing else."""
-        if lane.paused_until is not None and now < lane.paused_until:
-            return Room(0)
-        probe = UNLIMITED
-        if lane.hold is not None:
-            if lane.hold_until is None or now < lane.hold_until:
-                return Room(0)
-            if lane.hold in ("fatal", "cooldown"):
-                probe = 1
-        rules = self.rules.get(lane.target)
-        if rules is None or not rules.limited:
-            return self._reserved(tx, lane, Room(probe), now, probe)
-        row = self._row(tx, rules.name)
-        paused = row[2]
-        if paused is not None and now < paused:
-            return Room(0)
-        breaker = self._advanced(tx, rules, row, now, moved)
-        under_way = int(tx.all("running_of", {"target": rules.name})[0][0])
-        n = probe
-        if rules.breaker is not None:
-            n = min(n, shared_breaker.room(breaker, rules.breaker, under_way))
-            if n == 0 and breaker.state == "open" and rules.behind == "fail-fast":
-                return Room(0, breaker.generation, fail_fast=True)
-        if rules.concurrency is not None:
-            n = min(n, max(0, _ramped(rules.concurrency, breaker.closed_at, now) - under_way))
-        if rules.rate is not None:
-            n = min(n, _tokens(rules, row[10], now))
-        return self._reserved(tx, lane, Room(n, breaker.generation), now, probe)
+    def admits(self, front: Front) -> bool:
+        """Whether any job of this queue and target may go now, as far as the whole of them is concerned."""
+        for paused_until in (front.queue_paused_until, front.paused_until):
+            if paused_until is not None and self.now < paused_until:
+                self.look_at(paused_until)
+                return False
+        if self._shut(front):
+            self.look_at(front.breaker_until)
+            return False
+        return self.left(front.target) > 0 or self.wants_ask(front.target)
 
-    def claimed(self, tx: Tx, target: str, n: int, now: float) -> None:
-        """So many jobs were taken: the rate has paid for them."""
-        rules = self.rules.get(target)
-        if rules is None or rules.rate is None or not n:
+    def fails_fast(self, front: Front) -> bool:
+        """Whether jobs of this queue and target are ended instead of waiting for the breaker."""
+        rules = self._gates.rules.get(front.target)
+        return rules is not None and rules.behind == "fail-fast" and self._open(front)
+
+    def left(self, target: str) -> int:
+        """How many jobs of a target may still be claimed in this turn."""
+        if target not in self._left:
+            self._left[target] = self._room(target)
+        return self._left[target]
+
+    def gated(self, target: str) -> bool:
+        """Whether what is claimed must be sent at once: its gate may shut at any moment."""
+        rules = self._gates.rules.get(target)
+        return rules is not None and rules.limited
+
+    def generation(self, target: str) -> int:
+        row = self._rows.get(target)
+        return 0 if row is None else row.breaker.generation
+
+    def wants_ask(self, target: str) -> bool:
+        """Whether nothing but the question how full it is stands before its jobs."""
+        return target in self._wants_ask
+
+    def eligible(self, target: str) -> bool:
+        """There is a job that could go: now the question how full the target is makes sense. False: it must wait."""
+        if not self.wants_ask(target):
+            return True
+        self._wants_ask.discard(target)
+        ask = Ask(target, self._gates.next_ask(self._worker))
+        self._fill(target, capacity.asked(self._filling(target), ask.who, self.now))
+        self.asks.append(ask)
+        return False
+
+    def probe(self, target: str, lane: str) -> bool:
+        """Reserves the one probe of a lane whose time is over."""
+        until = self.now + lane_state.PROBE_TIME
+        place = {"target": target, "lane": lane}
+        return bool(self._tx.all("hold_probe", {**place, "until": until, "at": self.now}))
+
+    def probing(self, target: str, lane: str, taken: Sequence[Claimed]) -> None:
+        """Says which job the probe is; without one it is free again."""
+        place = {"target": target, "lane": lane}
+        if taken:
+            self._tx.all("hold_probe_is", {**place, "job": taken[0].id})
+        else:
+            self._tx.all("hold_unprobe", {**place, "job": 0})
+
+    def claimed(self, target: str, taken: Sequence[Claimed]) -> None:
+        """So many jobs were taken: the rate has paid for them, and they may fill the target."""
+        rules = self._gates.rules.get(target)
+        if rules is None or not taken or target not in self._rows:
             return
-        paid = self._row(tx, target)[10]
-        paid_until = -math.inf if paid is None else paid
-        for _ in range(n):
-            paid_until = rules.rate.pay(paid_until, now)
-        tx.all("target_paid", {"name": target, "paid_until": paid_until})
+        self._left[target] = self.left(target) - len(taken)
+        if rules.rate is not None:
+            paid = self._rows[target].paid_until
+            paid_until = -math.inf if paid is None else paid
+            for _ in taken:
+                paid_until = rules.rate.pay(paid_until, self.now)
+            self._tx.all("target_paid", {"name": target, "paid_until": paid_until})
+            self._rows[target] = replace(self._rows[target], paid_until=paid_until)
+            self.look_at(self.now + rules.rate.wait(paid_until, self.now))
+        if rules.capacity is not None:
+            self._fill(target, capacity.claimed(self._filling(target), rules.capacity, taken, self.now))
 
-    def _reserved(self, tx: Tx, lane: Lane, room: Room, now: float, probe: int) -> Room:
-        if room.n and probe == 1:
-            lane_state.probing(tx, lane.target, lane.lane, now + lane_state.PROBE_TIME)
-        return room
+    def look_at(self, moment: float | None) -> None:
+        if moment is not None and moment > self.now and (self.opens_at is None or moment < self.opens_at):
+            self.opens_at = moment
+
+    def _shut(self, front: Front) -> bool:
+        return self._open(front) and not self.fails_fast(front)
+
+    def _open(self, front: Front) -> bool:
+        if front.breaker != OPEN:
+            return False
+        row = self._rows.get(front.target)
+        if row is not None and row.breaker.state != OPEN:
+            return False
+        return front.breaker_until is None or self.now < front.breaker_until
+
+    def _room(self, target: str) -> int:
+        rules, row = self._gates.rules.get(target), self._rows.get(target)
+        if target in self._gates.suspended:
+            return 0
+        if rules is None or not rules.limited:
+            return UNLIMITED
+        if row is None or (row.paused_until is not None and self.now < row.paused_until):
+            return 0
+        breaker = self._advanced(rules, row.breaker)
+        if breaker.state == OPEN:
+            self.look_at(breaker.until)
+            return 0
+        n = min(self._places(rules, breaker), self._tokens(rules, row.paid_until))
+        if rules.capacity is None or n == 0:
+            return n
+        room = capacity.room(self._filling(target), rules.capacity, self.now, self._gates.cycle)
+        if room.ask:
+            self._wants_ask.add(target)
+        self.look_at(room.until)
+        return min(n, room.n)
+
+    def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
+        """What breaker, ramp and concurrency allow."""
+        ramping = breaker.closed_at is not None and self.now - breaker.closed_at < RAMP
+        if breaker.state == CLOSED and rules.concurrency is None and not ramping:
+            return UNLIMITED
+        counted = self._tx.all("running_of", {"target": rules.name, "since": breaker.since})[0]
+        under_way, of_this_state = int(counted[0]), int(counted[1])
+        n = UNLIMITED
+        if rules.breaker is not None:
+            n = shared_breaker.room(breaker, rules.breaker, of_this_state)
+        allowed = ramped(rules.concurrency, breaker.closed_at, self.now)
+        if ramping and breaker.state == CLOSED:
+            self.look_at(self.now + 1.0)
+        return max(0, min(n, allowed - under_way))
+
+    def _tokens(self, rules: TargetRules, paid: float | None) -> int:
+        """How many calls the rate allows at this moment."""
+        if rules.rate is None:
+            return UNLIMITED
+        n, paid_until = 0, -math.inf if paid is None else paid
+        while n < rules.rate.burst and rules.rate.wait(paid_until, self.now) == 0:
+            paid_until, n = rules.rate.pay(paid_until, self.now), n + 1
+        if not n:
+            self.look_at(self.now + rules.rate.wait(paid_until, self.now))
+        return n
 
     # -- after an attempt ----------------------------------------------------------------------------------------
 
-    def note(self, tx: Tx, notes: Sequence[Note], now: float) -> list[Moved]:
+    def note(self, ended: Sequence[tuple[Outcome, Note | None]]) -> None:
         """What a batch of attempts says: one change of each target's row, and of each lane that is not well."""
-        moved: list[Moved] = []
-        by_target: defaultdict[str, list[Note]] = defaultdict(list)
-        for note in notes:
-            if note.target in self.rules:
-                by_target[note.target].append(note)
-        for target, said in by_target.items():
-            rules = self.rules[target]
+        by_target: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
+        for outcome, note in ended:
+            if outcome.job.target in self._gates.rules:
+                by_target[outcome.job.target].append((outcome, note))
+        for target, said in sorted(by_target.items()):
+            rules = self._gates.rules[target]
             if rules.breaker is not None:
-                results = [(each.ok, each.generation) for each in said if each.ok is not None]
-                row = self._row(tx, target)
-                before = self._advanced(tx, rules, row, now, moved)
-                after = shared_breaker.noted(before, rules.breaker, results, now)
-                self._moved(tx, target, before, after, moved)
-            self._lanes(tx, rules, said, now)
-        return moved
+                results = [(note.ok, note.generation) for _, note in said if note is not None and note.ok is not None]
+                before = self._advanced(rules, self._rows[target].breaker)
+                self._move(target, before, shared_breaker.noted(before, rules.breaker, results, self.now))
+            if rules.capacity is not None:
+                back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome, _ in said]
+                self._fill(target, capacity.settled(self._filling(target), rules.capacity, back, self.now))
+            self._lanes(rules, said)
 
-    def _lanes(self, tx: Tx, rules: TargetRules, said: Sequence[Note], now: float) -> None:
-        for lane in dict.fromkeys(note.lane for note in said):
-            faults = [note.fault for note in said if note.lane == lane and note.fault is not None]
-            if any(note.lane == lane and note.fault is None and note.ok for note in said):
-                lane_state.succeeded(tx, rules, self.book(rules.name), lane, now)
-            if faults:  # many failures of one batch are one outage
-                lane_state.failed(tx, rules, self.book(rules.name), lane, _worst(faults), now, self._dice())
+    def _lanes(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> None:
+        by_lane: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
+        for outcome, note in said:
+            by_lane[outcome.job.lane].append((outcome, note))
+        rows = gate_rows.holds_locked(self._tx, [(rules.name, lane) for lane in by_lane])
+        for lane, batch in sorted(by_lane.items()):
+            row = rows.get((rules.name, lane))
+            faults = [(note.fault, outcome.job) for outcome, note in batch if note is not None and note.fault]
+            bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
+            well = len(bad) < len(faults) or any(note is not None and note.ok and not note.fault for _, note in batch)
+            if row is not None and well:
+                row = self._laned(lane_state.succeeded(row, self.now), lane)
+            if bad:  # many failures of one batch are one outage
+                fault, job = _worst(bad)
+                old = row or lane_state.fresh(rules.name, lane, self.now)
+                at = {"claimed_at": job.claimed_at, "now": self.now, "roll": self._gates._dice()}
+                changed = lane_state.failed(old, rules, fault, **at)
+                if changed.row != old or row is not None:
+                    row = self._laned(changed, lane, fault)
+            if row is not None and row.probe is not None:
+                self._unprobed(rules.name, lane, [outcome.job.id for outcome, _ in batch])
 
-    def move(self, tx: Tx, target: str, change: Callable[[BreakerRow], BreakerRow]) -> list[Moved]:
-        """A change that a probe or a person makes."""
-        moved: list[Moved] = []
-        before = _breaker(self._row(tx, target))
-        self._moved(tx, target, before, change(before), moved)
-        return moved
+    def _laned(self, changed: lane_state.Changed, lane: str, fault: Fault | None = None) -> gate_rows.HoldRow:
+        gate_rows.put_hold(self._tx, changed.row)
+        for kind, fields in changed.news:
+            self._happened(kind, changed.row.target, lane, fields, fault)
+        return changed.row
 
-    def _advanced(self, tx: Tx, rules: TargetRules, row: Row, now: float, moved: list[Moved]) -> BreakerRow:
-        before = _breaker(row)
+    def _unprobed(self, target: str, lane: str, jobs: Sequence[int]) -> None:
+        """A probe that came back and proved nothing leaves its place to the next one."""
+        for job in jobs:
+            self._tx.all("hold_unprobe", {"target": target, "lane": lane, "job": job})
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def move(self, target: str, change: Callable[[BreakerRow], BreakerRow], by: str = _WORKER) -> None:
+        """A change that a probe makes."""
+        if target not in self._rows:
+            self._rows, now = gate_rows.locked(self._tx, [target])
+            self.now = self.now if now is None else now
+        before = self._rows[target].breaker
+        self._move(target, before, change(before), by)
+
+    def fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
+        """A change that an answer about its depth makes."""
+        self._rows, now = gate_rows.locked(self._tx, [target])
+        self.now = self.now if now is None else now
+        self._fill(target, change(self._filling(target), self.now))
+
+    def _advanced(self, rules: TargetRules, before: BreakerRow) -> BreakerRow:
         if rules.breaker is None:
             return before
-        after = shared_breaker.advanced(before, now)
-        self._moved(tx, rules.name, before, after, moved)
+        after = shared_breaker.advanced(before, self.now)
+        self._move(rules.name, before, after)
         return after
 
-    def _moved(self, tx: Tx, target: str, before: BreakerRow, after: BreakerRow, moved: list[Moved]) -> None:
+    def _move(self, target: str, before: BreakerRow, after: BreakerRow, by: str = _WORKER) -> None:
         if after == before:
             return
-        tx.all("target_moved", {
-            "name": target, "was": before.generation, "breaker": after.state, "generation": after.generation,
-            "since": after.since, "until": after.until, "counts": after.dumped(), "closed_at": after.closed_at,
-        })  # fmt: skip
+        gate_rows.put_breaker(self._tx, target, before, after)
+        self._rows[target] = replace(self._rows[target], breaker=after)
+        self._left.pop(target, None)
         if after.state != before.state:
-            moved.append(Moved(target, before.state, after.state))
+            ends = {"name": target, "from": before.state, "to": after.state}
+            self._happened(EventKind.BREAKER_STATE_CHANGED, target, None, ends, by=by)
 
-    def _row(self, tx: Tx, name: str) -> Row:
-        rows = tx.all("target", {"name": name})
-        if not rows:
-            tx.all("target_new", {"name": name})
-            rows = tx.all("target", {"name": name})
-        return rows[0]
+    def _filling(self, target: str) -> Filling:
+        return Filling.loaded(self._rows[target].capacity)
 
+    def _fill(self, target: str, filling: Filling) -> None:
+        dumped = filling.dumped()
+        if dumped == self._rows[target].capacity:
+            return
+        self._tx.all("target_capacity", {"name": target, "capacity": dumped})
+        self._rows[target] = replace(self._rows[target], capacity=dumped)
+        self._left.pop(target, None)
 
-def _breaker(row: Row) -> BreakerRow:
-    _, _, _, _, state, generation, since, until, counts, closed_at, *_ = row
-    return BreakerRow.loaded(state, generation, since, until, closed_at, counts)
-
-
-def _ramped(limit: int, closed_at: float | None, now: float) -> int:
-    if closed_at is None:
-        return limit
-    return max(1, math.ceil(limit * min(1.0, max(0.0, (now - closed_at) / RAMP))))
-
-
-def _tokens(rules: TargetRules, paid: float | None, now: float) -> int:
-    """How many calls the rate allows at this moment."""
-    if rules.rate is None:
-        return UNLIMITED
-    n, paid_until = 0, -math.inf if paid is None else paid
-    while n < rules.rate.burst and rules.rate.wait(paid_until, now) == 0:
-        paid_until, n = rules.rate.pay(paid_until, now), n + 1
-    return n
+    def _happened(
+        self,
+        kind: EventKind,
+        target: str,
+        lane: str | None,
+        fields: Mapping[str, Any],
+        fault: Fault | None = None,
+        by: str = _WORKER,
+    ) -> None:
+        shown = {**fields, **({} if fault is None else {"code": fault.code, "message": fault.message})}
+        gate_rows.happened(self._tx, "target", target, str(kind), by, lane=lane, fields=shown)
+        self.events.append(Event(kind=kind, at=self.now, target=target, key=lane, fault=fault, fields=fields))
 
 
-def _worst(faults: Sequence[Fault]) -> Fault:
-    return next((fault for fault in faults if fault.fatal), faults[-1])
+def ramped(limit: int | None, closed_at: float | None, now: float) -> int:
+    """How many may be under way: after a breaker has closed, from 1 to the limit over a minute.
+
+    Without a limit it doubles every six seconds, and is unlimited after the minute.
+    """
+    age = math.inf if closed_at is None else max(0.0, now - closed_at)
+    if age >= RAMP:
+        return UNLIMITED if limit is None else limit
+    if limit is None:
+        return int(2 ** (age / RAMP * 10))
+    return max(1, math.ceil(limit * age / RAMP))
+
+
+def _ends(event: Event) -> tuple[str, str]:
+    return str(event.fields["from"]), str(event.fields["to"])
+
+
+def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:
+    """A fatal one before others; else the one whose call was let through last."""
+    return max(faults, key=lambda each: (each[0].fatal, each[1].claimed_at))

@@ -24,3 +24,4 @@ class JobKind:
     target: str = ""
     verify: Callable[..., Any] | None = None
     cancellable: bool = True
+    fail_fast_code: str = "overloaded"  # of a job that is not tried, because its target is shut

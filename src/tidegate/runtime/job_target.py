@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.backoff import Backoff
+from tidegate.core.duration import seconds
+from tidegate.core.fault import Fault
 from tidegate.core.policy import Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Pack
 from tidegate.machine.trip import BreakerPolicy
+from tidegate.runtime.capacity import Capacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +29,39 @@ class TargetRules:
     breaker: BreakerPolicy | None = None
     rate: Rate | None = None
     concurrency: int | None = None
+    capacity: Capacity | None = None
     behind: str = "hold"
     most_asked: float = 3600.0
     reprobe: float | None = 3600.0
     probe: Callable[[], Any] | None = None
     probe_every: float = 10.0
-    capacity: Any = None
+    probe_after: AbstractSet[str] | bool = False  # codes after which the probe is asked at once; True: all that count
 
     @property
     def limited(self) -> bool:
-        """Whether its row must be read before a claim."""
-        return self.breaker is not None or self.rate is not None or self.concurrency is not None
+        """Whether its row must be kept still while jobs are claimed."""
+        return bool(self.breaker or self.rate or self.concurrency or self.capacity)
+
+    def suspects(self, fault: Fault) -> bool:
+        """Whether this failure is a reason to ask the probe now."""
+        if self.probe is None or self.breaker is None or not self.probe_after:
+            return False
+        return bool(fault.counts_as_failure) if self.probe_after is True else fault.code in self.probe_after
+
+    def shown(self) -> str:
+        """The numbers as JSON, for those who only see the store."""
+        found: dict[str, Any] = {"behind": self.behind}
+        if self.breaker is not None:
+            found["breaker"] = {
+                "max_requests": self.breaker.max_requests,
+                "open_for": None if self.breaker.timeout is None else self.breaker.open_for,
+            }
+        if self.probe is not None:
+            found["probe_every"] = self.probe_every
+        if self.rate is not None:
+            found["rate"] = {"count": self.rate.count, "per": seconds(self.rate.per), "burst": self.rate.burst}
+        if self.concurrency is not None:
+            found["concurrency"] = self.concurrency
+        if self.capacity is not None:
+            found["capacity"] = {"cap": self.capacity.cap, "own": self.capacity.own, "every": self.capacity.every}
+        return json.dumps(found, sort_keys=True)

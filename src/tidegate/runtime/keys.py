@@ -27,7 +27,7 @@ class KeyPolicy(Protocol):
     """What of a target's policy concerns its keys."""
 
     @property
-    def backoff(self) -> Backoff: ...
+    def backoff(self) -> Backoff | None: ...
     @property
     def cooldown(self) -> Cooldown | None: ...
     @property
@@ -233,7 +233,8 @@ class Keys:
     def _news(self, part: KeyState) -> Told:
         if part.fatal:
             return Told.FATAL
-        at_cap = self._policy.cap_notice and self._policy.backoff.at_cap(part.failures - 1)
+        backoff = self._policy.backoff
+        at_cap = self._policy.cap_notice and backoff is not None and backoff.at_cap(part.failures - 1)
         return Told.CAP if at_cap else Told.NOTHING
 
     def _rest(self, state: KeyState, fault: Fault, now: float) -> list[Failed]:

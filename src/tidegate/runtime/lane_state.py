@@ -1,98 +1,124 @@
-"""The state of one lane (a key of a target) as a row, and the same machine that a guarded call has."""
+"""The health of one lane (a key of a target), as a row: what a failure and a success make of it. Pure.
+
+The meaning is that of a guarded call: fatal before cooldown before backoff, and one probe when the time is over.
+"""
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import asdict
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tidegate.core.codes import CodeBook
-from tidegate.core.fault import Fault, Reach
+from tidegate.core.events import EventKind
+from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, Change, Rest
+from tidegate.machine.cooldown import FRESH, PROBE_TIME, Change, Rest
 from tidegate.machine.gate import HoldReason
-from tidegate.machine.keystate import KeyState, Told, wait_after
+from tidegate.machine.keystate import Told, wait_after
 from tidegate.runtime.job_target import TargetRules
-from tidegate.store.tx import Row, Tx
+from tidegate.store.gate_rows import OPEN, HoldRow
 
-PROBE_TIME = 60.0
-
-
-def loaded(row: Row, book: CodeBook) -> KeyState:
-    """The state that a row of `tg_hold` keeps."""
-    _, _, _, _, since, until, failures, code, _, told, rest = row
-    state = KeyState(since)
-    state.failures = failures
-    state.until = math.inf if until is None else until
-    state.told = Told(told)
-    state.fault = book[code].fault("kept") if code in book else None
-    state.rest = FRESH if rest is None else Rest(**json.loads(rest))
-    return state
+__all__ = ["PROBE_TIME", "Changed", "answered", "failed", "fresh", "succeeded"]
 
 
-def kept(tx: Tx, rules: TargetRules, lane: str, state: KeyState, now: float) -> None:
-    """Writes the state back; a healthy one leaves no row."""
-    if state.healthy:
-        tx.all("hold_drop", {"target": rules.name, "lane": lane})
-        return
-    hold = state.hold(now)
-    until = None if math.isinf(state.until) and state.until > 0 else max(state.until, 0.0)
-    if hold is not None and hold.reason is HoldReason.COOLDOWN:
-        until = hold.until
-    tx.all("hold_put", {
-        "target": rules.name, "lane": lane, "operation": "", "reason": str(hold.reason if hold else HoldReason.BACKOFF),
-        "since": state.since, "until": until, "failures": state.failures,
-        "code": None if state.fault is None else state.fault.code,
-        "message": None if state.fault is None else state.fault.message, "told": int(state.told),
-        "rest": None if state.rest is FRESH else json.dumps(asdict(state.rest)),
-    })  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A lane's new row, and what there is to tell of it."""
+
+    row: HoldRow
+    news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
 
 
-def failed(tx: Tx, rules: TargetRules, book: CodeBook, lane: str, fault: Fault, now: float, roll: float) -> bool:
-    """One more failure of a lane, as far as it reaches; True when it has just become fatal."""
-    if fault.reach is Reach.SELF or (fault.reach.rank < Reach.CREDENTIAL.rank and not _governed(rules, fault)):
+def answered(fault: Fault, rules: TargetRules) -> bool:
+    """Whether the fault shows that the service is well: it answered, and refused this one item."""
+    return fault.counts_as_failure is False and rules.cooldown is None
+
+
+def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float) -> Changed:
+    """One more failure, as far as it reaches; *claimed_at* tells a late one from a new one."""
+    cleared = not row.failures and row.failed_at > 0
+    if cleared and claimed_at <= row.failed_at:
+        return Changed(row)  # it was made with the credentials that have been replaced since
+    rest, change = _rested(row.rest, rules, fault, now)
+    news: list[tuple[EventKind, dict[str, Any]]] = []
+    if change is Change.DISABLED:
+        news.append((
+            EventKind.TARGET_DISABLED,
+            {"reason": rest.reason, "by": rest.by, "consecutive_errors": rest.run_length},
+        ))  # fmt: skip
+    row = replace(row, rest=rest)
+    if not _reaches_lane(rules, fault):
+        return Changed(_reasoned(row, rules, fault=None), tuple(news))
+    late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
+    if late and change is Change.NONE:
+        return Changed(row)  # it was let through before the last failure was known: one outage, counted once
+    wait = _wait(rules, fault, row.failures, roll)
+    row = replace(
+        row, since=row.since if row.failures else now, until=now + wait, failed_at=now, failures=row.failures + 1,
+        code=fault.code, message=fault.message, probe=None,
+    )  # fmt: skip
+    row = _reasoned(row, rules, fault)
+    if row.reason == HoldReason.FATAL and not row.told & Told.FATAL:
+        row = replace(row, told=row.told | Told.FATAL)
+        news.append((EventKind.TARGET_FATAL, {}))
+    return Changed(row, tuple(news))
+
+
+def succeeded(row: HoldRow, now: float) -> Changed:
+    """Ends the run of a lane, and its rest if the time of that has passed: a late answer does not undo it."""
+    rest, change = resting.succeeded(row.rest, now)
+    news: list[tuple[EventKind, dict[str, Any]]] = []
+    if change is Change.ENABLED:
+        news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
+    if row.told:
+        news.append((EventKind.TARGET_RECOVERED, {}))
+    well = fresh(row.target, row.lane, row.since)
+    if rest.disabled:
+        well = replace(well, reason=str(HoldReason.COOLDOWN), until=rest.until, rest=rest)
+    return Changed(well, tuple(news))
+
+
+def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, Change]:
+    if rules.cooldown is None:
+        return rest, Change.NONE
+    return resting.failed(rest, rules.cooldown, fault, now)
+
+
+def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
+    if fault.reach is Reach.SELF or fault.reason is Reason.CANCELLED:
         return False
-    if not fault.fatal and rules.backoff is None and rules.cooldown is None and not fault.retry_after:
+    if fault.reach.rank < Reach.CREDENTIAL.rank and not _governed(rules, fault):
         return False
-    rows = [row for row in tx.all("hold", {"target": rules.name, "lane": lane}) if not row[2]]
-    state = loaded(rows[0], book) if rows else KeyState(now)
-    if rules.cooldown is not None:
-        state.rest, _ = resting.failed(state.rest, rules.cooldown, fault, now)
-    was_told = state.told & Told.FATAL
-    state.failed(fault, now, _wait(rules, fault, state.failures, roll))
-    new = state.fatal and not was_told and not _governed(rules, fault)
-    if new:
-        state.told |= Told.FATAL
-    kept(tx, rules, lane, state, now)
-    return bool(new)
+    return fault.fatal or rules.backoff is not None or bool(fault.retry_after) or rules.cooldown is not None
 
 
-def succeeded(tx: Tx, rules: TargetRules, book: CodeBook, lane: str, now: float) -> bool:
-    """Ends the run of a lane; True when a rest has ended with it."""
-    rows = [row for row in tx.all("hold", {"target": rules.name, "lane": lane}) if not row[2]]
-    if not rows:
-        return False
-    state = loaded(rows[0], book)
-    state.rest, change = resting.succeeded(state.rest)
-    state.recovered()
-    kept(tx, rules, lane, state, now)
-    return change is Change.ENABLED
-
-
-def probing(tx: Tx, rules_name: str, lane: str, until: float) -> None:
-    """Reserves the one probe of a lane whose rest is over."""
-    tx.all("hold_probe", {"target": rules_name, "lane": lane, "until": until})
+def _reasoned(row: HoldRow, rules: TargetRules, fault: Fault | None) -> HoldRow:
+    """The row with the first reason of the gate that holds it, and until when."""
+    if fault is not None and fault.fatal and not _governed(rules, fault):
+        return replace(row, reason=str(HoldReason.FATAL))
+    if fault is None and row.reason == HoldReason.FATAL:
+        return row
+    if row.rest.disabled:
+        return replace(row, reason=str(HoldReason.COOLDOWN), until=row.rest.until)
+    if fault is None:
+        return row
+    if row.until is not None and row.until <= row.failed_at:
+        return replace(row, reason=OPEN, until=0.0)
+    asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
+    return replace(row, reason=str(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF))
 
 
 def _governed(rules: TargetRules, fault: Fault) -> bool:
-    return rules.cooldown is not None and fault.code in rules.cooldown.rests
+    """Whether a cooldown decides about this code, instead of the fatal state."""
+    return rules.cooldown is not None and rules.cooldown.governs(fault.code)
 
 
 def _wait(rules: TargetRules, fault: Fault, failures: int, roll: float) -> float:
-    if rules.backoff is None:
-        if fault.fatal and not _governed(rules, fault):
-            return rules.reprobe if rules.reprobe and fault.reason in ("quota", "config") else math.inf
-        return min(fault.retry_after or 0.0, rules.most_asked)
-    if _governed(rules, fault):
-        return rules.backoff.delay(failures, roll)
-    return wait_after(fault, failures, rules.backoff, roll, most_asked=rules.most_asked, reprobe=rules.reprobe)
+    return wait_after(
+        fault, failures, rules.backoff, roll, most_asked=rules.most_asked, reprobe=rules.reprobe,
+        fatal=fault.fatal and not _governed(rules, fault),
+    )  # fmt: skip
+
+
+def fresh(target: str, lane: str, now: float) -> HoldRow:
+    """A lane that nothing was kept of."""
+    return HoldRow(target=target, lane=lane, since=now, rest=FRESH)

@@ -9,7 +9,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,11 +19,12 @@ from tidegate.core.job import Claimed, Stage
 from tidegate.errors import StoreBusy, StoreError, StoreFull
 from tidegate.machine import lifecycle
 from tidegate.runtime import attempts as trying
-from tidegate.runtime.job_attempts import Attempt
+from tidegate.runtime.asking import Asker
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended, Turn, Wish, turn
 from tidegate.runtime.ending import Ending
+from tidegate.runtime.job_attempts import Attempt
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.keeper import Keeper
@@ -43,6 +44,7 @@ _PATIENCE = (0.05, 5.0)  # seconds between tries at a store that does not answer
 _LISTEN_EVERY = 1.0  # seconds between two looks for jobs that a person wants stopped
 _UNHEARD_FOR = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
 _ADOPT_EVERY = 1.0
+_GATHER = 0.004
 _BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
 _SUSPECT_WAIT = 1.0
 
@@ -63,6 +65,7 @@ class Worker:
         queues: frozenset[str],
         store_id: str,
         dice: Callable[[], float] = random.random,
+        beside: Sequence[Callable[[Worker], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.policy, self.queues = policy, queues
@@ -72,6 +75,7 @@ class Worker:
         self.stopping = False
         self.newest: int | None = None  # of the jobs that a cycle may take
         self._kinds, self._gates, self._store_id = kinds, gates, store_id
+        self._more = beside  # what else runs for as long as it works
         self._ended: list[Ended] = []
         self._cursor = START
         self._next_due: float | None = None
@@ -82,6 +86,7 @@ class Worker:
         self._slots = Slots(policy.concurrency, self._attempt)
         self.keeper = Keeper(self)
         self.sweeper = Sweeper(self)
+        self.asker = Asker(self, gates)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -91,7 +96,8 @@ class Worker:
             waiting = asyncio.create_task(stop.wait())
             waiting.add_done_callback(lambda _: self.wake.poke())
             try:
-                await self._beside(self._pump(stop, self.policy.grace), self.sweeper.run())
+                others = [self.sweeper.run(), self.asker.run(), *(each(self) for each in self._more)]
+                await self._beside(self._pump(stop, self.policy.grace), *others)
             finally:
                 waiting.cancel()
 
@@ -99,11 +105,14 @@ class Worker:
         """One cycle: every job that is there and may go, once, and what that frees; then it returns."""
         await self.sweeper.sweep()
         self.newest = await self.at_store(_begin_cycle)
+        self._gates.cycle = float((await self.at_store(lambda tx: tx.all("clock")))[0][0])
+        await self.asker.once()
         await self._beside(self._cycle())
         return self.tally
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
         """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
+        await self._publish()
         await self.keeper.try_to_beat()  # before the first claim: it also brings the store's clock
         beside = {asyncio.create_task(each) for each in (self.keeper.run(), self.keeper.watch(), *others)}
         pump = asyncio.create_task(main)
@@ -121,7 +130,14 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await self._slots.close()
+            await self.asker.close()
             await self.keeper.goodbye()
+
+    async def _publish(self) -> None:
+        try:
+            await self.at_store(self._gates.publish)
+        except StoreError as error:
+            _log.warning("numbers_not_published error=%s", type(error).__name__)
 
     async def _hurry(self) -> None:
         """Gives back what it can before it ends for a reason that cannot wait."""
@@ -145,6 +161,8 @@ class Worker:
             if not self._wanted():
                 await self.wake.wait(self._patience(ending))
                 continue
+            if ending is None and self._slots.fed:
+                await self.clock.asleep(_GATHER)  # more will end meanwhile, and be settled with it
             try:
                 await self._turn()
                 patience = _PATIENCE[0]
@@ -167,9 +185,10 @@ class Worker:
                 await self.clock.asleep(patience)
                 patience = min(patience * 2, _PATIENCE[1])
                 continue
-            if done is not None and not done.claimed and not done.failed_fast and not self.attempts:
+            busy = bool(self.attempts) or self.asker.busy
+            if done is not None and not done.claimed and not done.failed_fast and not busy:
                 return
-            if self.attempts and not self._ended:
+            if busy and not self._ended:
                 await self.wake.wait(self.policy.poll_every)
 
     async def _rest(self, patience: float, stop: asyncio.Event, ending: Ending | None) -> None:
@@ -194,6 +213,7 @@ class Worker:
             worker=self.id,
             queues=self.queues,
             room=room,
+            slots=min(room, max(0, self.policy.concurrency - len(self.attempts) + len(ended))),
             lease=self.policy.lease,
             cursor=self._cursor,
             promote=look,
@@ -260,8 +280,10 @@ class Worker:
             self._count(each, late=id(outcome) in late)
             if outcome.wait is not None:
                 self._next_due = min(now + outcome.wait, math.inf if self._next_due is None else self._next_due)
-        for move in done.moved:
-            _log.info("breaker_state_changed name=%s from=%s to=%s", move.target, move.old, move.new)
+        if done.opens_at is not None:
+            self._next_due = min(done.opens_at, math.inf if self._next_due is None else self._next_due)
+        self._gates.tell(done.events)
+        self.asker.ask(done.asks)
         for job in done.claimed:
             self._start(job, done, sent)
         for job in done.mine:
@@ -339,6 +361,8 @@ class Worker:
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
         attempt.ended = True
+        if ended.note is not None and ended.note.fault is not None:
+            self.asker.heard(ended.note.target, ended.note.fault)
         if self.newest is not None and ended.outcome.stage is Stage.READY:
             # In a cycle each job has one turn: what is ready again waits for the next one.
             ended = replace(ended, outcome=replace(ended.outcome, stage=Stage.WAITING, wait=0.0))

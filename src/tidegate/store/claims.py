@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Stage
 from tidegate.store import tallies
@@ -17,22 +17,43 @@ _ANY = 2**62  # no id is larger
 
 
 @dataclass(frozen=True, slots=True)
+class Front:
+    """A queue and a target with ready jobs, and what the store says of their gates. The fields are the columns."""
+
+    queue: str
+    target: str
+    queue_paused_until: float | None = None
+    paused_until: float | None = None
+    breaker: str | None = None
+    breaker_until: float | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.queue, self.target
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
-    """A queue, a target and a key with ready jobs, and what holds it."""
+    """One key of a front, with ready jobs, and what holds it."""
 
     queue: str
     target: str
     lane: str
     hold: str | None = None
     hold_until: float | None = None
-    paused_until: float | None = None
-
-    @property
-    def place(self) -> tuple[str, str, str]:
-        return self.queue, self.target, self.lane
 
 
-START = ("", "", "")
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Whose turn it is: the front that was served last, and in each front the lane that was."""
+
+    front: tuple[str, str] = ("", "")
+    lanes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    cuts: int = 0  # turns in a row that met more held lanes than one turn walks past
+
+
+START = Rounds()
+_MOST_FRONTS = 10_000
 
 
 def promote(tx: Tx) -> int:
@@ -48,17 +69,17 @@ def next_due(tx: Tx) -> float | None:
     return found
 
 
-def lanes(tx: Tx, after: tuple[str, str, str], most: int) -> list[Lane]:
-    """The next lanes with ready jobs, after a place, going round once."""
-    found = [Lane(*row) for row in _lanes(tx, after, most)]
-    if len(found) < most and after != START:
-        seen = {lane.place for lane in found}
-        found += [lane for row in _lanes(tx, START, most - len(found)) if (lane := Lane(*row)).place not in seen]
-    return found
+def fronts(tx: Tx, queues: Iterable[str]) -> list[Front]:
+    """Every queue and target with ready jobs, of these queues. Each costs one look, whatever it holds."""
+    wanted = "\n".join(("", *sorted(queues), ""))  # no name has a line break in it
+    return [Front(*row) for row in tx.all("fronts", {"queues": wanted, "sep": "\n", "most": _MOST_FRONTS})]
 
 
-def _lanes(tx: Tx, after: tuple[str, str, str], most: int) -> list[Row]:
-    return tx.all("lanes", {"queue": after[0], "target": after[1], "lane": after[2], "most": most})
+def lanes(tx: Tx, front: Front, after: str | None, most: int) -> list[Lane]:
+    """The next lanes of a front, after one of them or from the first on."""
+    place = {"queue": front.queue, "target": front.target}
+    rows = tx.all("lanes", {**place, "fresh": int(after is None), "after": after or "", "most": most})
+    return [Lane(front.queue, front.target, *row) for row in rows]
 
 
 def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, newest: int | None = None) -> list[Claimed]:

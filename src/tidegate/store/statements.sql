@@ -40,27 +40,60 @@ update tg_job set children = children + 1 from {rows id bigint} where tg_job.id 
 insert into tg_link (parent, child) select parent, child from {rows parent bigint, child bigint} where true
 on conflict (parent, child) do nothing;
 
--- name: lanes
--- The next lanes with ready jobs after a place, each found by one look into the index, and what holds them.
-with recursive lane_of (queue, target, lane, n) as (
-    select queue, target, lane, 1 from (
-        select queue, target, lane from tg_job
-        where state = 'ready' and (queue, target, lane) > (:queue, :target, :lane)
-        order by queue, target, lane limit 1
-    ) as first_lane
+-- name: fronts
+-- Every queue and target with ready jobs, of the queues that are wanted: one look into the index for each, and what
+-- stands before it. :queues has :sep before, between and behind its names.
+with recursive front (queue, target, n) as (
+    select queue, target, 1 from (
+        select queue, target from tg_job where state = 'ready' order by queue, target limit 1
+    ) as first_front
     union all
-    select following.queue, following.target, following.lane, lane_of.n + 1
-    from lane_of join tg_job as following on following.id = (
-        select job.id from tg_job as job
-        where job.state = 'ready' and (job.queue, job.target, job.lane) > (lane_of.queue, lane_of.target, lane_of.lane)
-        order by job.queue, job.target, job.lane limit 1
-    )
-    where lane_of.n < :most
+    select following.queue, following.target, front.n + 1
+    from front join tg_job as following on following.id = case
+        when replace(:queues, :sep || front.queue || :sep, '') = :queues then (
+            select job.id from tg_job as job where job.state = 'ready' and job.queue > front.queue
+            order by job.queue limit 1
+        )
+        else (
+            select job.id from tg_job as job
+            where job.state = 'ready' and (job.queue, job.target) > (front.queue, front.target)
+            order by job.queue, job.target limit 1
+        )
+        end
+    where front.n < :most
 )
-select lane_of.queue, lane_of.target, lane_of.lane, hold.reason, hold.until, queue.paused_until
-from lane_of
-left join tg_hold as hold on hold.target = lane_of.target and hold.lane = lane_of.lane and hold.operation = ''
-left join tg_queue as queue on queue.name = lane_of.queue
+select front.queue, front.target, queue.paused_until, target.paused_until, target.breaker, target.breaker_until
+from front
+left join tg_queue as queue on queue.name = front.queue
+left join tg_target as target on target.name = front.target
+where replace(:queues, :sep || front.queue || :sep, '') <> :queues
+order by front.n;
+
+-- name: lanes
+-- The next lanes of a queue and a target that have ready jobs, one look into the index for each, and what holds them.
+-- :fresh = 1 begins with the first lane, whatever :after says.
+with recursive lane_of (lane, n) as (
+    select case when :fresh = 1 then (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane limit 1
+    ) else (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target and job.lane > :after
+        order by job.lane limit 1
+    ) end, 1
+    union all
+    select (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target and job.lane > lane_of.lane
+        order by job.lane limit 1
+    ), lane_of.n + 1
+    from lane_of where lane_of.lane is not null and lane_of.n < :most
+)
+select lane_of.lane, hold.reason, hold.until
+from lane_of left join tg_hold as hold
+    on hold.target = :target and hold.lane = lane_of.lane and hold.operation = '' and hold.reason <> 'open'
+where lane_of.lane is not null
 order by lane_of.n;
 
 -- name: claim
@@ -332,13 +365,19 @@ order by finished_at limit :n;
 
 -- name: target
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
-    closed_at, paid_until, capacity, reported_at, summary
-from tg_target where name = :name {for_update};
+    closed_at, paid_until, capacity, rules, reported_at, summary
+from tg_target where name = :name;
 
 -- name: targets
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
-    closed_at, paid_until, capacity, reported_at, summary
+    closed_at, paid_until, capacity, rules, reported_at, summary
 from tg_target order by name;
+
+-- name: targets_locked
+-- The rows of these targets, kept still until the end; in order, so that two who want the same never meet crosswise.
+select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
+    closed_at, paid_until, capacity, rules, reported_at, summary, {now}
+from tg_target join {rows wanted text} on tg_target.name = given.wanted order by tg_target.name {for_update};
 
 -- name: target_new
 insert into tg_target (name, breaker_since) values (:name, {now}) on conflict (name) do nothing;
@@ -355,11 +394,16 @@ update tg_target set paid_until = :paid_until where name = :name;
 -- name: target_capacity
 update tg_target set capacity = :capacity where name = :name;
 
+-- name: target_rules
+-- The numbers of a target, as its workers have them, for those who only see the store.
+insert into tg_target (name, breaker_since, rules) values (:name, {now}, :rules)
+on conflict (name) do update set rules = excluded.rules
+where tg_target.rules is null or tg_target.rules <> excluded.rules;
+
 -- name: target_report
-insert into tg_target (name, breaker_since, breaker, generation, breaker_until, reported_at, summary)
-values (:name, {now}, :breaker, :generation, :until, {now}, :summary)
-on conflict (name) do update set breaker = excluded.breaker, generation = excluded.generation,
-    breaker_until = excluded.breaker_until, reported_at = excluded.reported_at, summary = excluded.summary;
+-- What a program says of a target that it guards by itself.
+insert into tg_target (name, breaker_since, reported_at, summary) values (:name, {now}, {now}, :summary)
+on conflict (name) do update set reported_at = excluded.reported_at, summary = excluded.summary;
 
 -- name: target_pause
 insert into tg_target (name, breaker_since, paused_at, paused_until, paused_by) values (:name, {now}, {now}, :until, :actor)
@@ -381,26 +425,53 @@ where name = :name and paused_until is not null returning name;
 select name, paused_at, paused_until, paused_by from tg_queue where name = :name;
 
 -- name: hold
-select target, lane, operation, reason, since, until, failures, code, message, told, rest from tg_hold
-where target = :target and lane = :lane order by operation;
+select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
+where target = :target and lane = :lane and operation = '';
+
+-- name: holds_locked
+-- The state of these lanes, kept still until the end.
+select hold.target, hold.lane, hold.reason, hold.since, hold.until, hold.failed_at, hold.failures, hold.code, hold.message, hold.told, hold.rest, hold.probe
+from tg_hold as hold join {rows wanted_target text, wanted_lane text}
+    on hold.target = given.wanted_target and hold.lane = given.wanted_lane
+where hold.operation = '' order by hold.target, hold.lane {for_update};
 
 -- name: hold_put
-insert into tg_hold (target, lane, operation, reason, since, until, failures, code, message, told, rest)
-values (:target, :lane, :operation, :reason, :since, :until, :failures, :code, :message, :told, :rest)
+insert into tg_hold (target, lane, operation, reason, since, until, failed_at, failures, code, message, told, rest, probe)
+values (:target, :lane, '', :reason, :since, :until, :failed_at, :failures, :code, :message, :told, :rest, :probe)
 on conflict (target, lane, operation) do update set reason = excluded.reason, since = excluded.since,
-    until = excluded.until, failures = excluded.failures, code = excluded.code, message = excluded.message,
-    told = excluded.told, rest = excluded.rest;
+    until = excluded.until, failed_at = excluded.failed_at, failures = excluded.failures, code = excluded.code,
+    message = excluded.message, told = excluded.told, rest = excluded.rest, probe = excluded.probe;
 
 -- name: hold_drop
 delete from tg_hold where target = :target and lane = :lane returning operation;
 
+-- name: hold_probe
+-- Reserves the one probe of a lane whose time is over; no row when somebody else has it.
+update tg_hold set until = :until, probe = 0
+where target = :target and lane = :lane and operation = '' and reason <> 'open' and until <= :at
+returning lane;
+
+-- name: hold_probe_is
+-- Which job is the probe.
+update tg_hold set probe = :job where target = :target and lane = :lane and operation = '' and probe = 0;
+
+-- name: hold_unprobe
+-- The probe has proved nothing: the next one may go.
+update tg_hold set until = {now}, probe = null
+where target = :target and lane = :lane and operation = '' and probe = :job;
+
 -- name: holds_of
-select target, lane, operation, reason, since, until, failures, code, message, told, rest from tg_hold
-where target = :target order by lane, operation limit :n;
+select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
+where target = :target order by lane limit :n;
 
 -- name: running_of
--- How many jobs of a target are under way.
-select count(*) from tg_job where state = 'running' and target = :target;
+-- How many jobs of a target are under way, in all and of those that were claimed since a moment.
+select count(*), coalesce(sum(case when claimed_at >= :since then 1 else 0 end), 0)
+from tg_job where state = 'running' and target = :target;
+
+-- name: running_in
+-- How many jobs of a lane are under way.
+select count(*) from tg_job where state = 'running' and target = :target and lane = :lane;
 
 -- name: worker_seen
 insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping)
@@ -445,14 +516,23 @@ select app, number, name, checksum, applied_at from tg_migration order by app, n
 -- name: migrated
 insert into tg_migration (app, number, name, checksum, applied_at) values (:app, :number, :name, :checksum, {now});
 
--- name: hold_probe
--- The one probe of a lane is under way: nobody else until then.
-update tg_hold set until = :until where target = :target and lane = :lane and operation = '';
+-- name: front_jobs
+-- Ready jobs of a queue and a target, to be ended without being tried.
+select id, queue, state, children, kind from tg_job
+where state = 'ready' and queue = :queue and target = :target order by lane, priority desc, id limit :n {skip_locked};
 
--- name: lane_jobs
--- Ready jobs of a lane, to be ended without being tried.
-select id, queue, state, children from tg_job
-where state = 'ready' and queue = :queue and target = :target and lane = :lane order by priority desc, id limit :n {skip_locked};
+-- name: gate_event
+-- What happened to a queue, a target or a key of it.
+insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)
+values ({now}, :subject, :name, :lane, :kind, :actor, :fields);
+
+-- name: gate_events
+-- The newest first.
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where subject = :subject and name = :name and id < :before order by id desc limit :n;
+
+-- name: gate_events_prune
+delete from tg_gate_event where id in (select id from tg_gate_event where at < :before order by id limit :n);
 
 -- name: notify
 -- Wakes the workers of all hosts (PostgreSQL only).

@@ -1,0 +1,202 @@
+"""What a worker asks a target beside its jobs: how full it is before a send, and whether it is well again."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidegate.core.classify import classify
+from tidegate.core.fault import Fault
+from tidegate.errors import StoreError
+from tidegate.machine import shared_breaker
+from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.states import CLOSED, OPEN
+from tidegate.runtime import capacity
+from tidegate.runtime.capacity import ASK_TIME, Depth, Filling
+from tidegate.runtime.job_gates import Ask, GateTurn, JobGates
+from tidegate.runtime.job_target import TargetRules
+from tidegate.runtime.threads import DaemonPool, Inline
+from tidegate.store import gate_rows, watching
+
+if TYPE_CHECKING:
+    from tidegate.core.events import Event
+    from tidegate.runtime.worker import Worker
+    from tidegate.store.tx import Tx
+
+_log = logging.getLogger("tidegate.worker")
+_PROBER = "probe"
+
+
+class Asker:
+    """The questions of one worker. Over all workers only one asks the same at a time: a lease in the store says who."""
+
+    def __init__(self, worker: Worker, gates: JobGates) -> None:
+        self._worker, self._gates = worker, gates
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next_suspicion: dict[str, float] = {}
+        self._pool = DaemonPool(2, "tidegate-ask")
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is awaited."""
+        return bool(self._tasks)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._pool.shutdown()
+
+    # -- how full is it? -----------------------------------------------------------------------------------------
+
+    def ask(self, asks: Iterable[Ask]) -> None:
+        for ask in asks:
+            self._start(self._depth(ask))
+
+    async def _depth(self, ask: Ask) -> None:
+        policy = self._gates.rules[ask.target].capacity
+        if policy is None:
+            return
+        try:
+            answer = _checked(await self._call(policy.depth))
+        except Exception as error:
+            _log.warning("depth_unknown target=%s error=%s", ask.target, _short(error))
+            await self._fill(ask.target, lambda filling, now: capacity.unanswered(filling, policy, ask.who, now))
+        else:
+            await self._fill(ask.target, lambda filling, now: capacity.observed(filling, policy, ask.who, answer, now))
+
+    async def _fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
+        await self._at_gates(lambda gates: gates.fill(target, change))
+
+    # -- is it well again? ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Asks the probes of targets whose breaker is open, for ever."""
+        await asyncio.gather(*(self._watch(rules) for rules in self._probed()))
+        await asyncio.Event().wait()
+
+    async def once(self) -> None:
+        """The same, once: for a cycle."""
+        await asyncio.gather(*(self._probe(rules) for rules in self._probed()))
+
+    def _probed(self) -> list[TargetRules]:
+        return [rules for rules in self._gates.rules.values() if rules.probe is not None and rules.breaker is not None]
+
+    async def _watch(self, rules: TargetRules) -> None:
+        while True:
+            await self._worker.clock.asleep(rules.probe_every)
+            await self._probe(rules)
+
+    async def _probe(self, rules: TargetRules) -> None:
+        try:
+            if await self._worker.at_store(partial(self._leads, rules)) and await self._answers(rules):
+                await self._at_gates(lambda gates: gates.move(rules.name, _half_open(gates), _PROBER))
+        except StoreError as error:
+            _log.warning("probe_not_recorded target=%s error=%s", rules.name, type(error).__name__)
+
+    def _leads(self, rules: TargetRules, tx: Tx) -> bool:
+        row = gate_rows.target(tx, rules.name)
+        if row is None or row.breaker.state != OPEN or row.breaker.by is not None:
+            return False
+        lease = rules.probe_every * 2 + ASK_TIME
+        return bool(tx.all("lead", {"name": f"probe:{rules.name}", "holder": self._worker.id, "lease": lease}))
+
+    async def _answers(self, rules: TargetRules) -> bool:
+        """Whether the probe succeeds; it may fail, hang or answer with an error."""
+        if rules.probe is None:
+            return False
+        try:
+            answer = await self._call(rules.probe)
+            fault = classify(answer, rules.pack) if hasattr(answer, "status_code") else None
+        except Exception as error:
+            _log.info("probe_failed name=%s error=%s", rules.name, _short(error))
+            return False
+        if fault is not None:
+            _log.info("probe_failed name=%s code=%s", rules.name, fault.code)
+        return fault is None
+
+    def heard(self, target: str, fault: Fault) -> None:
+        """A job has failed: if its target wants so, the probe is asked at once, and nothing is claimed meanwhile."""
+        rules = self._gates.rules.get(target)
+        if rules is None or not rules.suspects(fault) or target in self._gates.suspended:
+            return
+        now = self._worker.clock.monotonic()
+        if now < self._next_suspicion.get(target, now):
+            return
+        self._next_suspicion[target] = now + min(rules.probe_every, 1.0)
+        self._gates.suspended.add(target)
+        self._start(self._suspect(rules))
+
+    async def _suspect(self, rules: TargetRules) -> None:
+        try:
+            if not await self._answers(rules):
+                await self._at_gates(lambda gates: gates.move(rules.name, _tripped(rules, gates), _PROBER))
+        finally:
+            self._gates.suspended.discard(rules.name)
+            self._worker.wake.news()
+
+    # -- small things --------------------------------------------------------------------------------------------
+
+    def _start(self, question: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._finished(question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finished(self, question: Coroutine[Any, Any, None]) -> None:
+        try:
+            await question
+        except StoreError as error:
+            _log.warning("answer_not_recorded error=%s", type(error).__name__)
+        self._worker.wake.news()
+
+    async def _at_gates(self, change: Callable[[GateTurn], None]) -> None:
+        worker = self._worker
+
+        def work(tx: Tx) -> list[Event]:
+            gates = self._gates.turn(tx, worker.id, worker.keeper.store_now())
+            change(gates)
+            return gates.events
+
+        self._gates.tell(await worker.at_store(work))
+        watching.tell(worker.store)
+        worker.wake.news()
+
+    async def _call(self, fn: Callable[[], Any]) -> Any:
+        """Calls a function of the user's, `def` or `async def`, within the time that a question may take."""
+        async with asyncio.timeout(ASK_TIME * 0.8):
+            if inspect.iscoroutinefunction(fn):
+                return await fn()
+            if isinstance(self._worker.threads, Inline):
+                answer = fn()
+            else:
+                answer = await asyncio.get_running_loop().run_in_executor(self._pool, fn)
+            return await answer if inspect.isawaitable(answer) else answer
+
+
+def _half_open(gates: GateTurn) -> Callable[[BreakerRow], BreakerRow]:
+    return lambda row: shared_breaker.probed(row, gates.now)
+
+
+def _tripped(rules: TargetRules, gates: GateTurn) -> Callable[[BreakerRow], BreakerRow]:
+    def change(row: BreakerRow) -> BreakerRow:
+        if row.state != CLOSED or rules.breaker is None:
+            return row
+        return shared_breaker.tripped(row, rules.breaker, gates.now)
+
+    return change
+
+
+def _checked(answer: Any) -> Depth:
+    found = answer if isinstance(answer, Depth) else Depth(answer)
+    total: object = found.total
+    if not isinstance(total, int) or isinstance(total, bool) or total < 0:
+        raise TypeError(f"depth: {total!r} is no number of things")
+    return found
+
+
+def _short(error: BaseException) -> str:
+    return type(error).__name__

@@ -1,0 +1,184 @@
+"""The gates as rows: what the store knows of queues, targets and their lanes, and what happened to them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.machine.cooldown import FRESH, Rest
+from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.store.tx import Row, Tx
+
+# A lane whose row holds nothing: it only counts, or marks when a person cleared it.
+OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRow:
+    """One target, as all workers of all hosts see it."""
+
+    name: str
+    paused_at: float | None = None
+    paused_until: float | None = None
+    paused_by: str | None = None
+    breaker: BreakerRow = field(default_factory=BreakerRow)
+    paid_until: float | None = None  # what its rate has been used up to
+    capacity: str | None = None  # JSON
+    rules: str | None = None  # JSON: its numbers, as its workers have them
+    reported_at: float | None = None
+    summary: str | None = None  # JSON: what a program that guards it by itself said last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRow:
+    """One lane of a target that is not well, or was not."""
+
+    target: str
+    lane: str
+    reason: str = OPEN
+    since: float
+    until: float | None = 0.0  # None: only a person ends it
+    failed_at: float = 0.0  # of an open row without failures: when a person cleared it
+    failures: int = 0
+    code: str | None = None
+    message: str | None = None
+    told: int = 0
+    rest: Rest = FRESH
+    probe: int | None = None  # the job that finds out whether it is well again; 0 before it is known
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing that must be kept."""
+        return self.reason == OPEN and not self.failures and self.rest is FRESH and not self.failed_at
+
+
+@dataclass(frozen=True, slots=True)
+class GateEvent:
+    """One thing that happened to a queue, a target, or a key of it."""
+
+    id: int
+    at: float
+    subject: str
+    name: str
+    lane: str | None
+    kind: str
+    actor: str
+    fields: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at, "subject": self.subject, "name": self.name, "key": self.lane, "kind": self.kind,
+            "actor": self.actor, "fields": dict(self.fields),
+        }  # fmt: skip
+
+
+def target(tx: Tx, name: str) -> TargetRow | None:
+    rows = tx.all("target", {"name": name})
+    return _target(rows[0]) if rows else None
+
+
+def targets(tx: Tx) -> list[TargetRow]:
+    return [_target(row) for row in tx.all("targets")]
+
+
+def locked(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
+    """The rows of these targets, made if they are missing and kept still until the end; and the store's clock."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}, None
+    rows = _locked(tx, wanted)
+    missing = [name for name in wanted if name not in {row[0] for row in rows}]
+    if missing:
+        for name in missing:
+            tx.all("target_new", {"name": name})
+        rows = _locked(tx, wanted)
+    return {row[0]: _target(row[:-1]) for row in rows}, float(rows[-1][-1])
+
+
+def put_breaker(tx: Tx, name: str, was: BreakerRow, now_is: BreakerRow) -> None:
+    tx.all("target_moved", {
+        "name": name, "was": was.generation, "breaker": now_is.state, "generation": now_is.generation,
+        "since": now_is.since, "until": now_is.until, "counts": now_is.dumped(), "closed_at": now_is.closed_at,
+    })  # fmt: skip
+
+
+def hold(tx: Tx, target_name: str, lane: str) -> HoldRow | None:
+    rows = tx.all("hold", {"target": target_name, "lane": lane})
+    return _hold(rows[0]) if rows else None
+
+
+def holds_locked(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HoldRow]:
+    """The rows of these lanes, by target and lane, kept still until the end."""
+    wanted = [{"wanted_target": name, "wanted_lane": lane} for name, lane in sorted(set(places))]
+    found = [_hold(row) for row in tx.many("holds_locked", wanted)]
+    return {(row.target, row.lane): row for row in found}
+
+
+def holds_of(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
+    return [_hold(row) for row in tx.all("holds_of", {"target": target_name, "n": most})]
+
+
+def put_hold(tx: Tx, row: HoldRow) -> None:
+    """Writes a lane's state; one that says nothing leaves no row."""
+    if row.empty:
+        tx.all("hold_drop", {"target": row.target, "lane": row.lane})
+        return
+    tx.all("hold_put", {
+        "target": row.target, "lane": row.lane, "reason": row.reason, "since": row.since,
+        "until": None if row.until is None or math.isinf(row.until) else row.until, "failed_at": row.failed_at,
+        "failures": row.failures, "code": row.code, "message": row.message, "told": row.told,
+        "rest": None if row.rest is FRESH else json.dumps(asdict(row.rest)), "probe": row.probe,
+    })  # fmt: skip
+
+
+def happened(
+    tx: Tx,
+    subject: str,
+    name: str,
+    kind: str,
+    actor: str,
+    *,
+    lane: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes an event beside the change that it tells of."""
+    shown = json.dumps(fields or {}, default=str)
+    tx.all("gate_event", {
+        "subject": subject, "name": name, "lane": lane, "kind": kind, "actor": actor, "fields": shown,
+    })  # fmt: skip
+
+
+def events(tx: Tx, subject: str, name: str, most: int = 100, before: int = 2**62) -> list[GateEvent]:
+    """The newest first."""
+    rows = tx.all("gate_events", {"subject": subject, "name": name, "n": most, "before": before})
+    return [
+        GateEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
+        for id_, at, about, of, lane, kind, actor, fields in rows
+    ]
+
+
+def _locked(tx: Tx, names: list[str]) -> list[Row]:
+    return tx.many("targets_locked", [{"wanted": name} for name in names])
+
+
+def _target(row: Row) -> TargetRow:
+    (
+        name, paused_at, paused_until, paused_by, state, generation, since, until, counts, closed_at,
+        paid_until, capacity, rules, reported_at, summary,
+    ) = row  # fmt: skip
+    return TargetRow(
+        name=name, paused_at=paused_at, paused_until=paused_until, paused_by=paused_by,
+        breaker=BreakerRow.loaded(state, generation, since, until, closed_at, counts), paid_until=paid_until,
+        capacity=capacity, rules=rules, reported_at=reported_at, summary=summary,
+    )  # fmt: skip
+
+
+def _hold(row: Row) -> HoldRow:
+    name, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe = row
+    return HoldRow(
+        target=name, lane=lane, reason=reason, since=since, until=until, failed_at=failed_at, failures=failures,
+        code=code, message=message, told=told, rest=FRESH if rest is None else Rest(**json.loads(rest)), probe=probe,
+    )  # fmt: skip
