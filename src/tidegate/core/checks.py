@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}", re.ASCII)
 _MOST = 200
 
 
@@ -14,6 +17,13 @@ def valid_name(name: object, *, field: str) -> str:
             f"{field}: {name!r} is not allowed; give 1 to {_MOST} printable characters, no space at the ends"
         )
     return name
+
+
+def valid_code(code: object, *, field: str) -> str:
+    """The name of a code: of the book, or of an application."""
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise ValueError(f"{field}: {code!r:.80} is no code; give 2 to 64 letters, digits and underscores")
+    return code
 
 
 def whole(value: object, *, field: str, least: int = 1, most: int = 1_000_000_000) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+import hashlib
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tidegate.core.checks import whole
+from tidegate.core.checks import valid_code, whole
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import NewJob, while_mask
-from tidegate.core.serial import encode
+from tidegate.core.job import NewJob
+from tidegate.core.rule import Pack
+from tidegate.core.serial import Serial, encode
+from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.store import intake
 from tidegate.store.intake import Taken
@@ -24,25 +26,22 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 R = TypeVar("R")
-Due = float | str | timedelta | datetime | None
+Due = Duration | datetime | None
+Parent = Enqueued[Any] | int
 
-
-@dataclass(frozen=True, slots=True)
-class Enqueued:
-    """The job that stands for what was asked; `created` is False when it is a twin that was there already."""
-
-    id: int
-    created: bool
+_LONGEST_KEY = 200  # what an index can hold is bounded, and what a page can show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """How the jobs of a kind are put in."""
 
-    key: Callable[[Any], Hashable] | None
-    unique: Callable[[Any], Hashable] | None
-    unique_while: int
-    expires: float | None
+    arguments: Serial
+    result: Serial
+    key: Callable[[Any], Hashable] | None = None
+    unique: Callable[[Any], Hashable] | None = None
+    unique_while: int = 0
+    expires: float | None = None
     most: int
 
 
@@ -56,60 +55,84 @@ class JobFunction(Generic[A, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kind.handler(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<job {self.kind.name}>"
+
+    @property
+    def pack(self) -> Pack | None:
+        """The rules of its target."""
+        return self._queue.pack_of(self.kind)
+
     def enqueue(
         self,
         args: A,
         *,
-        after: Iterable[Enqueued | int] = (),
+        after: Iterable[Parent] | Parent = (),
         due: Due = None,
         priority: int = 0,
         connection: Any = None,
-    ) -> Enqueued:
-        """Puts one job in; when this returns it is on disk. On a *connection* of yours it is when you commit."""
+    ) -> Enqueued[R]:
+        """Puts one job in; when this returns it is on disk. On a *connection* of yours it is when you commit.
+
+        *after*: jobs that must be done first. *due*: not before that time, or not for that long (30, "5m").
+        The higher *priority* goes first, from -1000 to 1000.
+        """
         return self._enqueue([self._new(args, after, due, priority)], connection)[0]
 
-    async def aenqueue(self, args: A, **options: Any) -> Enqueued:
+    async def aenqueue(
+        self,
+        args: A,
+        *,
+        after: Iterable[Parent] | Parent = (),
+        due: Due = None,
+        priority: int = 0,
+        connection: Any = None,
+    ) -> Enqueued[R]:
         """As `enqueue`, without blocking the loop."""
-        return await asyncio.get_running_loop().run_in_executor(None, partial(self.enqueue, args, **options))
+        # What is asked for is checked and read off here, before anybody can change it.
+        new = self._new(args, after, due, priority)
+        return (await self._queue.at_store(partial(self._enqueue, [new], connection)))[0]
 
     def enqueue_many(
         self, many: Sequence[A], *, due: Due = None, priority: int = 0, connection: Any = None
-    ) -> list[Enqueued]:
+    ) -> list[Enqueued[R]]:
         """Puts many jobs in, in one transaction: all of them or none."""
         return self._enqueue([self._new(args, (), due, priority) for args in many], connection)
 
-    def refuse(self, args: A, code: str, message: str = "", *, connection: Any = None) -> Enqueued:
+    def refuse(self, args: A, code: str, message: str = "", *, connection: Any = None) -> Enqueued[R]:
         """Records a job that failed at intake: it is never tried, and holds no unique."""
+        valid_code(code, field="code")
         new = self._new(args, (), None, 0)
         known = self._queue.code_book(self.kind).get(code)
         text = message or (known.message if known is not None else code)
-        return Enqueued(
-            self._queue.put(partial(intake.refuse, job=new, code=code, message=text), connection), created=True
-        )
+        made = self._queue.put(partial(intake.refuse, job=new, code=code, message=text), connection)
+        return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
 
-    def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Enqueued]:
+    def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Enqueued[R]]:
         def work(tx: Tx) -> list[Taken]:
             return intake.enqueue(tx, jobs)
 
-        taken = self._queue.put(work, connection)
-        return [Enqueued(each.id, each.created) for each in taken]
+        queue, result = self._queue, self._put.result
+        return [Enqueued(each.id, each.created, queue, result) for each in queue.put(work, connection)]
 
-    def _new(self, args: A, after: Iterable[Enqueued | int], due: Due, priority: int) -> NewJob:
+    def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind
         now = self._queue.clock.now()
+        parents = [after] if isinstance(after, (int, Enqueued)) else after
+        unique = None if put.unique is None else put.unique(args)
         return NewJob(
             queue=kind.queue,
             kind=kind.name,
             target=kind.target,
-            lane="" if put.key is None else str(put.key(args)),
-            args=encode(args, most=put.most),
+            lane="" if put.key is None else _short(put.key(args), "key"),
+            args=put.arguments.encode(args, most=put.most),
             priority=whole(priority, field="priority", least=-1000, most=1000),
             due_at=_moment(due, now),
             expires_at=None if put.expires is None else now + put.expires,
             most_attempts=kind.policy.attempts,
-            unique_key=None if put.unique is None else json.dumps(put.unique(args), default=str),
-            unique_while=put.unique_while if put.unique is not None else 0,
-            parents=tuple(each if isinstance(each, int) else each.id for each in after),
+            unique_key=None if unique is None else _short(unique, "unique"),
+            unique_while=0 if unique is None else put.unique_while,
+            parents=tuple(id_of(each, field="after") for each in parents),
         )
 
 
@@ -118,18 +141,14 @@ def _moment(due: Due, now: float) -> float | None:
         return None
     if isinstance(due, datetime):
         return due.timestamp()
-    return now + seconds(due, field="due") if isinstance(due, (str, timedelta)) else float(due)
+    found = now + seconds(due, field="due")
+    return found if math.isfinite(found) else None
 
 
-def intake_of(
-    key: Callable[[Any], Hashable] | None,
-    unique: Callable[[Any], Hashable] | None,
-    while_: Any,
-    expires: Duration | None,
-    most: int,
-) -> Intake:
-    held = {"queued", "running"} if while_ is None else set(while_)
-    return Intake(
-        key=key, unique=unique, unique_while=while_mask(held),
-        expires=None if expires is None else seconds(expires, field="expires", least=0.001), most=most,
-    )  # fmt: skip
+def _short(value: Hashable, what: str) -> str:
+    """A key as text that an index can hold; a long one as its digest."""
+    plain = what == "key" and isinstance(value, str) and value.isprintable()
+    text = str(value) if plain else encode(value, what=what)
+    if len(text) <= _LONGEST_KEY:
+        return text
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
+import sys
 import threading
-import typing
 import uuid
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.checks import valid_name, whole
+from tidegate.core.checks import whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration
 from tidegate.core.job import DEFAULT_ATTEMPTS, Job, JobEvent
-from tidegate.core.serial import decoder, encode
+from tidegate.core.rule import Pack
+from tidegate.core.serial import MOST
+from tidegate.errors import StoreError
 from tidegate.face.db import Db
-from tidegate.face.job_function import Enqueued, JobFunction, intake_of
+from tidegate.face.declaring import Declaration, Declare
+from tidegate.face.enqueued import Enqueued, id_of
+from tidegate.face.job_function import JobFunction
 from tidegate.face.target import Target
-from tidegate.machine.lifecycle import JOB_BACKOFF, KindPolicy
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
@@ -36,14 +37,11 @@ from tidegate.runtime.worker import Worker
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import people, tallies, watching
 from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.opening import open_store
+from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
 
-A = TypeVar("A")
-R = TypeVar("R")
 T = TypeVar("T")
-
-_MOST_ARGS = 1_000_000
+Asked = Enqueued[Any] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +74,45 @@ class Queue:
         driver: str | None = None,
         clock: Clock = SYSTEM,
         inline: bool = False,
-        most_args: int = _MOST_ARGS,
+        most_args: int = MOST,
         retention: Mapping[str, Mapping[Any, float]] | None = None,
         dice: Callable[[], float] = random.random,
     ) -> None:
+        """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
+
+        *most_args*: bytes of JSON that the arguments of a job may have. *inline*: no threads, for virtual time.
+        """
+        check_url(url, driver)
+        self.url = url
         self.clock = clock
-        self.store: Store = open_store(url, now=clock.now, driver=driver, virtual=clock is not SYSTEM)
-        migrate(self.store, core_migrations())
-        self.db = Db(self.store)
-        self._kinds: dict[str, JobKind] = {}
-        self._targets: dict[str, TargetRules] = {}
-        self._wakes: list[Wake] = []
-        self._lock = threading.Lock()
-        self._inline = inline
-        self._most_args = most_args
+        self.inline = inline
+        self.most_args = whole(most_args, field="most_args", most=100_000_000)
+        self._driver = driver
         self._retention = retention or {}
         self._dice = dice
-        self._store_id = self._identity()
+        self._kinds: dict[str, JobKind] = {}
+        self._targets: dict[str, TargetRules] = {}
+        self._declared: dict[str, Target] = {}
+        self._wakes: list[Wake] = []
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+        self._store_id = ""
+        self._closed = False
+
+    @property
+    def store(self) -> Store:
+        """The database, opened and brought up to date."""
+        if self._store is None:
+            with self._lock:
+                if self._closed:
+                    raise StoreError("the queue is closed")
+                if self._store is None:
+                    self._store = self._opened()
+        return self._store
+
+    @property
+    def db(self) -> Db:
+        return Db(self.store)
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
@@ -112,36 +132,47 @@ class Queue:
         process: bool = False,
         expires: Duration | None = None,
         cancellable: bool = True,
-    ) -> Callable[[Callable[..., Any]], JobFunction[Any, Any]]:
-        """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one."""
-        policy = KindPolicy(
-            attempts=whole(attempts, field="attempts", most=1000),
-            per_code={code: whole(n, field=f"per_code[{code!r}]") for code, n in (per_code or {}).items()},
-            backoff=backoff or JOB_BACKOFF,
-        )
-        put = intake_of(key, unique, while_, expires, self._most_args)
+    ) -> Declare:
+        """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one.
+
+        *target*: its gates are passed before a claim; *key* says which part of it. *unique*: what makes two jobs the
+        same while they are in one of the states of *while_* (queued and running by default); None for one: it is not.
+        *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
+        attempt that follows another one, and returns what it found, or None. *process*: in a limited child process.
+        *expires*: of no use after so long.
+        """
+        said = Declaration(
+            queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
+            per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,
+            cancellable=cancellable,
+        )  # fmt: skip
+        said.policy()
 
         def declare(fn: Callable[..., Any]) -> JobFunction[Any, Any]:
-            label = name or f"{queue}.{fn.__name__}"
-            if label in self._kinds:
-                raise ValueError(f"name: there is a kind {label!r} already")
-            arguments, wants_context = _signature(fn)
-            kind = JobKind(
-                name=valid_name(label, field="name"), queue=valid_name(queue, field="queue"), handler=fn,
-                decode=decoder(arguments), encode_result=_encode_result, takes_context=wants_context,
-                colour="process" if process else "async" if inspect.iscoroutinefunction(fn) else "thread",
-                policy=policy, target="" if target is None else target.name, verify=verify, cancellable=cancellable,
-            )  # fmt: skip
-            self._kinds[label] = kind
-            if target is not None:
-                self._targets[target.name] = target.for_jobs()
-            return JobFunction(self, kind, put)
+            # Types that are declared inside a function are known only there.
+            made = said.declared(self, fn, sys._getframe(1).f_locals)
+            self._add(made.kind, target)
+            return made
 
-        return declare
+        return cast("Declare", declare)
+
+    def _add(self, kind: JobKind, target: Target | None) -> None:
+        if kind.name in self._kinds:
+            raise ValueError(f"name: there is a kind {kind.name!r} already; give this one another name")
+        if target is not None:
+            if self._declared.setdefault(target.name, target) is not target:
+                raise ValueError(f"target: there is another Target {target.name!r} on this queue; share one")
+            self._targets[target.name] = target.for_jobs()
+        self._kinds[kind.name] = kind
+
+    def pack_of(self, kind: JobKind) -> Pack | None:
+        """The rules of a kind's target."""
+        rules = self._targets.get(kind.target)
+        return None if rules is None else rules.pack
 
     def code_book(self, kind: JobKind) -> CodeBook:
-        rules = self._targets.get(kind.target)
-        return CORE if rules is None or rules.pack is None else rules.pack.book
+        pack = self.pack_of(kind)
+        return CORE if pack is None else pack.book
 
     # -- putting in ----------------------------------------------------------------------------------------------
 
@@ -155,33 +186,37 @@ class Queue:
         watching.tell(self.store)
         return result
 
+    async def at_store(self, work: Callable[[], T]) -> T:
+        """Runs *work*, which waits for the database, without blocking the loop."""
+        return work() if self.inline else await asyncio.get_running_loop().run_in_executor(None, work)
+
     # -- asking and acting ---------------------------------------------------------------------------------------
 
-    def get(self, job: Enqueued | int) -> Job:
+    def get(self, job: Asked) -> Job:
         """The job as it stands; KeyError when there is none."""
-        found = self.store.read(lambda tx: people.get(tx, _id(job)))
+        found = self.store.read(lambda tx: people.get(tx, id_of(job)))
         if found is None:
-            raise KeyError(f"there is no job {_id(job)}")
+            raise KeyError(f"there is no job {id_of(job)}")
         return found
 
-    def events(self, job: Enqueued | int) -> list[JobEvent]:
+    def events(self, job: Asked) -> list[JobEvent]:
         """What happened to it, oldest first."""
-        return self.store.read(lambda tx: people.events(tx, _id(job)))
+        return self.store.read(lambda tx: people.events(tx, id_of(job)))
 
-    def retry(self, job: Enqueued | int, by: str = "person") -> bool:
+    def retry(self, job: Asked, by: str = "person") -> bool:
         """Queues a failed job again: attempts restart, history stays. False when it has not failed."""
-        return self.put(lambda tx: people.retry(tx, _id(job), by))
+        return self.put(lambda tx: people.retry(tx, id_of(job), by))
 
-    def cancel(self, job: Enqueued | int, by: str = "person") -> str | None:
+    def cancel(self, job: Asked, by: str = "person") -> str | None:
         """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
         kind = self._kinds.get(self.get(job).kind)
         if kind is not None and not kind.cancellable:
             raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
-        return self.put(lambda tx: people.cancel(tx, _id(job), by))
+        return self.put(lambda tx: people.cancel(tx, id_of(job), by))
 
-    def forget(self, job: Enqueued | int) -> bool:
+    def forget(self, job: Asked) -> bool:
         """Removes a final job with its history, and frees its unique."""
-        return self.put(lambda tx: people.forget(tx, _id(job)))
+        return self.put(lambda tx: people.forget(tx, id_of(job)))
 
     # -- working -------------------------------------------------------------------------------------------------
 
@@ -243,8 +278,11 @@ class Queue:
         if not self._kinds:
             raise ValueError("there is no job declared on this queue, so nothing to work on")
         known = frozenset(kind.queue for kind in self._kinds.values())
-        threads: Threads = Inline() if self._inline else RealThreads(concurrency)
-        wake = Wake(None if self._inline else watching.watcher(self.store))
+        unknown = sorted(set(queues or ()) - known)
+        if unknown:
+            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        threads: Threads = Inline() if self.inline else RealThreads(concurrency)
+        wake = Wake(None if self.inline else watching.watcher(self.store))
         self._wakes.append(wake)
         worker = Worker(
             self.store, self._kinds, JobGates(self._targets, self._dice), clock=self.clock, threads=threads, wake=wake,
@@ -253,15 +291,22 @@ class Queue:
         )  # fmt: skip
         return worker, wake, threads
 
-    def _identity(self) -> str:
-        def work(tx: Tx) -> str:
-            tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
-            return str(tx.all("store_value", {"name": "id"})[0][0])
-
-        return self.store.write(work)
+    def _opened(self) -> Store:
+        store = open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
+        try:
+            migrate(store, core_migrations())
+            self._store_id = store.write(_identity)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def close(self) -> None:
-        self.store.close()
+        with self._lock:
+            self._closed = True
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -270,23 +315,9 @@ class Queue:
         self.close()
 
 
-def _id(job: Enqueued | int) -> int:
-    return job if isinstance(job, int) else job.id
-
-
-def _encode_result(result: Any) -> str | None:
-    return None if result is None else encode(result, what="result", most=_MOST_ARGS)
-
-
-def _signature(fn: Callable[..., Any]) -> tuple[object, bool]:
-    """The type of the arguments, and whether the handler wants a context."""
-    parameters = [p for p in inspect.signature(fn).parameters.values() if p.default is inspect.Parameter.empty]
-    if not 1 <= len(parameters) <= 2:
-        raise TypeError(f"{fn.__qualname__}: a handler takes its arguments, and a Context if it wants one")
-    hints: dict[str, Any] = {}
-    with suppress(NameError):  # a type that only a type checker imports: the value stays as JSON gives it
-        hints = typing.get_type_hints(fn)
-    return hints.get(parameters[0].name, Any), len(parameters) == 2
+def _identity(tx: Tx) -> str:
+    tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
+    return str(tx.all("store_value", {"name": "id"})[0][0])
 
 
 def _left(tx: Tx, queues: frozenset[str], newest: int) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.duration import Duration, seconds
@@ -13,6 +13,8 @@ from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending
 
 # Retry-After is believed up to this.
 MOST_ASKED = 3600.0
+
+R = TypeVar("R")
 
 JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
 
@@ -38,10 +40,10 @@ class Fail(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Done(Generic[R]):
     """Returned by a handler: its result, and statements of the application for the settle's own transaction."""
 
-    result: Any = None
+    result: R | None = None
     writes: tuple[Any, ...] | list[Any] = ()
 
 

@@ -18,7 +18,7 @@ from tidegate.core.fault import Reach
 from tidegate.core.job import Claimed, Stage
 from tidegate.errors import StoreBusy, StoreError, StoreFull
 from tidegate.machine import lifecycle
-from tidegate.runtime import attempts as trying
+from tidegate.runtime import job_attempts as trying
 from tidegate.runtime.asking import Asker
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.context import Context

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from tidegate.errors import StoreError
 from tidegate.store.dialect import Dialect, Statement, statements
 from tidegate.store.sqlite import SqliteStore
+from tidegate.store.sqlite_driver import library
 from tidegate.store.tx import Store
 
 
@@ -16,21 +17,39 @@ def core_statements(dialect: Dialect) -> list[Statement]:
     return list(statements((files("tidegate.store") / "statements.sql").read_text(encoding="utf-8"), dialect))
 
 
+def check_url(url: object, driver: str | None = None) -> None:
+    """TypeError or ValueError for a URL that names no database; nothing is opened."""
+    if not isinstance(url, str):
+        raise TypeError(f"url: {url!r:.60} is no text; give sqlite:///jobs.db or postgresql://user@host/database")
+    _parts(url)
+    if driver is not None and not url.startswith("sqlite:"):
+        raise ValueError(f"driver: {driver!r} is for SQLite only")
+    if driver is not None:
+        library(driver)
+
+
 def open_store(url: str, *, now: Callable[[], float], driver: str | None = None, virtual: bool = False) -> Store:
     """The store of a URL: `sqlite:///jobs.db` or `postgresql://...`; *virtual*: *now* is also the server's clock."""
+    check_url(url, driver)
+    dialect, path = _parts(url)
+    if dialect is Dialect.SQLITE:
+        return SqliteStore(path, core_statements(dialect), now, driver)
+    try:
+        from tidegate.store.postgres import PostgresStore
+    except ImportError as error:
+        raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
+    return PostgresStore(url, core_statements(dialect), now if virtual else None)
+
+
+def _parts(url: str) -> tuple[Dialect, str]:
+    """The database that a URL is of, and SQLite's file."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         path = unquote(rest.removeprefix("/"))
         if not rest.startswith("/") or not path or path == ":memory:" or "?" in rest or path.endswith("/"):
             raise ValueError(f"url: {url!r} names no file; give sqlite:///jobs.db, or sqlite:////an/absolute/path.db")
-        return SqliteStore(path, core_statements(Dialect.SQLITE), now, driver)
+        return Dialect.SQLITE, path
     if scheme in ("postgresql", "postgres"):
-        if driver is not None:
-            raise ValueError(f"driver: {driver!r} is for SQLite only")
-        try:
-            from tidegate.store.postgres import PostgresStore
-        except ImportError as error:
-            raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
-        return PostgresStore(url, core_statements(Dialect.POSTGRES), now if virtual else None)
+        return Dialect.POSTGRES, ""
     # Not the whole of it: there may be a password in what follows.
     raise ValueError(f"url: {scheme[:20]!r} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")

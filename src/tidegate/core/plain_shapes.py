@@ -1,0 +1,259 @@
+"""The shapes that contain no others: numbers, texts, times, and how each is written in JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import typing
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Self
+from uuid import UUID
+
+
+class Wrong(Exception):
+    """A value that does not fit, and where inside the whole it is."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text, path)
+        self.text = text
+        self.path = path
+
+    def inside(self, place: str) -> Self:
+        self.path = place + self.path
+        return self
+
+
+def refused(value: object, name: str) -> Wrong:
+    return Wrong(f"{value!r:.60} is no {name}")
+
+
+def named(kind: Any) -> str:
+    """What people call a type: `int`, `list[int]`, `Submission`."""
+    if kind is None or kind is type(None):
+        return "None"
+    if isinstance(kind, type) and typing.get_origin(kind) is None:
+        return kind.__qualname__.rpartition("<locals>.")[2]
+    if hasattr(kind, "__supertype__"):
+        return str(kind.__name__)
+    return str(kind).replace("typing.", "").replace("collections.abc.", "").replace("builtins.", "")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Shape:
+    """How one type goes into JSON and comes out; until it becomes something, anything JSON can hold, as it is."""
+
+    __slots__ = ("dump", "from_key", "key", "load", "name", "rank")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dump: Callable[[Any], Any] = _same
+        self.load: Callable[[Any], Any] = _same
+        self.from_key: Callable[[str], Any] = _same
+        self.rank = 20  # in a union the lower ones are tried first: they refuse more
+        self.key = True  # may it be a key of an object?
+
+    def become(self, dump: Callable[[Any], Any], load: Callable[[Any], Any], *, rank: int, key: bool = False) -> Shape:
+        self.dump, self.load, self.rank, self.key, self.from_key = dump, load, rank, key, load
+        return self
+
+    def copy(self, other: Shape) -> Shape:
+        """The same as *other*, which may still be in the making: it is asked when it is used."""
+
+        def dump(value: Any) -> Any:
+            return other.dump(value)
+
+        def load(data: Any) -> Any:
+            return other.load(data)
+
+        def from_key(text: str) -> Any:
+            return other.from_key(text)
+
+        self.become(dump, load, rank=other.rank, key=other.key)
+        self.from_key = from_key
+        return self
+
+
+def fill(made: Shape, kind: Any) -> bool:
+    """Makes *made* the shape of *kind* if it is a plain one."""
+    if not isinstance(kind, type) or typing.get_origin(kind) is not None:
+        return False
+    if issubclass(kind, Enum):
+        _enum(made, kind)
+    elif kind in _EXACT:
+        _EXACT[kind](made)
+    elif issubclass(kind, (UUID, Decimal, PurePath)):
+        _written(made, kind, str, kind, rank=11 if issubclass(kind, PurePath) else 7)
+    elif issubclass(kind, (str, int, float)):
+        _derived(made, kind)
+    else:
+        return False
+    return True
+
+
+def _none(made: Shape) -> None:
+    made.become(_only(made, type(None)), _only(made, type(None)), rank=0)
+
+
+def _only(made: Shape, *kinds: type) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if isinstance(value, kinds) and (type(value) is not bool or bool in kinds):
+            return value
+        raise refused(value, made.name)
+
+    return check
+
+
+def _bool(made: Shape) -> None:
+    made.become(_only(made, bool), _only(made, bool), rank=1)
+
+
+def _int(made: Shape) -> None:
+    made.become(_only(made, int), _only(made, int), rank=2, key=True)
+    made.from_key = _key(made, int)
+
+
+def _float(made: Shape) -> None:
+    number = _only(made, int, float)
+
+    def dump(value: Any) -> Any:
+        if not math.isfinite(number(value)):
+            raise Wrong(f"{value!r} is no number that JSON knows")
+        return value
+
+    made.become(dump, lambda data: float(number(data)), rank=3)
+
+
+def _str(made: Shape) -> None:
+    made.become(_only(made, str), _only(made, str), rank=11, key=True)
+
+
+def _bytes(made: Shape) -> None:
+    def dump(value: Any) -> Any:
+        if not isinstance(value, bytes):
+            raise refused(value, made.name)
+        return base64.b64encode(value).decode()
+
+    def load(data: Any) -> Any:
+        try:
+            return base64.b64decode(_text(data, made), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Wrong(f"{data!r:.60} is no base64") from error
+
+    made.become(dump, load, rank=10, key=True)
+
+
+def _timedelta(made: Shape) -> None:
+    number = _only(made, int, float)
+
+    def dump(value: Any) -> Any:
+        if not isinstance(value, timedelta):
+            raise refused(value, made.name)
+        return value.total_seconds()
+
+    def load(data: Any) -> Any:
+        try:
+            return timedelta(seconds=number(data))
+        except (OverflowError, ValueError) as error:
+            raise refused(data, made.name) from error
+
+    made.become(dump, load, rank=8)
+
+
+def _moment(kind: type) -> Callable[[Shape], None]:
+    def make(made: Shape) -> None:
+        def dump(value: Any) -> Any:
+            # A datetime is a date for Python, but would come back without its time.
+            if not isinstance(value, kind) or (kind is date and isinstance(value, datetime)):
+                raise refused(value, made.name)
+            return value.isoformat()  # type: ignore[attr-defined]
+
+        def load(data: Any) -> Any:
+            try:
+                return kind.fromisoformat(_text(data, made))  # type: ignore[attr-defined]
+            except ValueError as error:
+                raise refused(data, made.name) from error
+
+        made.become(dump, load, rank=8 if kind is datetime else 7, key=True)
+
+    return make
+
+
+def _written(made: Shape, kind: Any, out: Callable[[Any], str], back: Callable[[str], Any], *, rank: int) -> None:
+    def dump(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise refused(value, made.name)
+        return out(value)
+
+    def load(data: Any) -> Any:
+        try:
+            return back(_text(data, made))
+        except (ValueError, InvalidOperation) as error:
+            raise refused(data, made.name) from error
+
+    made.become(dump, load, rank=rank, key=True)
+
+
+def _derived(made: Shape, kind: Any) -> None:
+    """A str, int or float with a name of its own."""
+    base = next(each for each in (str, int, float) if issubclass(kind, each))
+    check = _only(made, base)
+
+    def dump(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise refused(value, made.name)
+        return base(value)
+
+    made.become(dump, lambda data: kind(check(data)), rank={int: 2, float: 3, str: 11}[base], key=base is not float)
+    made.from_key = _key(made, kind)
+
+
+def _enum(made: Shape, kind: type[Enum]) -> None:
+    """By value where all of them are plain, else by name."""
+    plain = all(isinstance(each.value, (str, int, float)) for each in kind)
+    words = all(isinstance(each.value, str) for each in kind) or not plain
+
+    def dump(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise refused(value, made.name)
+        return value.value if plain else value.name
+
+    def load(data: Any) -> Any:
+        try:
+            found = kind(data) if plain else kind[data]
+        except (ValueError, KeyError, TypeError) as error:
+            raise refused(data, made.name) from error
+        if type(data) is bool and type(found.value) is not bool:  # for Python, True is 1
+            raise refused(data, made.name)
+        return found
+
+    made.become(dump, load, rank=5, key=words)
+
+
+def _key(made: Shape, kind: Any) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise refused(text, made.name) from error
+
+    return read
+
+
+def _text(data: Any, made: Shape) -> str:
+    if not isinstance(data, str):
+        raise refused(data, made.name)
+    return data
+
+
+_EXACT: dict[type, Callable[[Shape], None]] = {
+    type(None): _none, bool: _bool, int: _int, float: _float, str: _str, bytes: _bytes, timedelta: _timedelta,
+    datetime: _moment(datetime), date: _moment(date), time: _moment(time),
+}  # fmt: skip

@@ -1,0 +1,66 @@
+"""A job that was put in, as a handle that tells what has become of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tidegate.core.duration import Duration, seconds
+from tidegate.core.job import Job, JobState
+from tidegate.core.serial import Serial
+
+if TYPE_CHECKING:
+    from tidegate.face.queue import Queue
+
+R = TypeVar("R")
+
+_FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two looks
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued(Generic[R]):
+    """The job that stands for what was asked; `created` is False when it is a twin that was there already."""
+
+    id: int
+    created: bool
+    _queue: Queue = field(repr=False, compare=False)
+    _result: Serial = field(repr=False, compare=False)
+
+    def get(self) -> Job:
+        """The job as it stands; KeyError when it is gone."""
+        return self._queue.get(self.id)
+
+    def state(self) -> JobState:
+        return self.get().state
+
+    def result(self) -> R | None:
+        """What the handler returned; None while the job is not done."""
+        return self.result_of(self.get())
+
+    def result_of(self, job: Job) -> R | None:
+        return None if job.result is None else self._result.decode(job.result)
+
+    async def wait(self, timeout: Duration | None = None) -> Job:
+        """The job, once it is done, failed or cancelled; TimeoutError when it is not within *timeout*.
+
+        It runs nothing: a worker must do that, here or elsewhere.
+        """
+        clock = self._queue.clock
+        end = None if timeout is None else clock.monotonic() + seconds(timeout, field="timeout")
+        pause = _FIRST
+        while not (job := await self._queue.at_store(self.get)).state.final:
+            left = pause if end is None else min(pause, end - clock.monotonic())
+            if left <= 0:
+                raise TimeoutError(f"job {self.id} is still {job.state} after {timeout}")
+            await clock.asleep(left)
+            pause = min(pause * _GROWTH, _LONGEST)
+        return job
+
+
+def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:
+    """The number of a job, however it was given."""
+    if isinstance(job, Enqueued):
+        return job.id
+    if isinstance(job, bool) or not isinstance(job, int):
+        raise TypeError(f"{field}: {job!r:.60} is no job; give what enqueue returned, or its number")
+    return job

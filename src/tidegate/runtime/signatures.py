@@ -1,0 +1,94 @@
+"""What a handler takes and gives, read off its annotations once."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.serial import Serial
+
+_TAKES = "a handler takes its arguments, and a Context if it wants one"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The types of one handler."""
+
+    arguments: Serial
+    result: Serial
+    takes_context: bool
+    is_async: bool
+
+
+def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None) -> Signature:
+    """The signature of a handler; TypeError when it cannot be one. *scope* has the names where it was declared."""
+    name = getattr(fn, "__qualname__", None)
+    if name is None or isinstance(fn, type):
+        raise TypeError(f"{fn!r:.80} is no function; declare a `def` or an `async def`")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise TypeError(f"{name} yields, so nothing would run it to its end; a handler returns")
+    needed = _needed(fn, name)
+    known = {**_enclosed(fn), **(scope or {})}
+    hints = _annotations(fn)
+    try:
+        arguments = Serial(_resolved(fn, hints.get(needed[0].name, Any), known), known)
+    except NameError as error:
+        raise TypeError(
+            f"{name}: {error}; the type of {needed[0].name!r} must be known when the program runs, "
+            "not to type checkers only"
+        ) from error
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from error
+    return Signature(arguments, _result(fn, hints, known), len(needed) == 2, inspect.iscoroutinefunction(fn))
+
+
+def _needed(fn: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    parameters = inspect.signature(fn).parameters.values()
+    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if not 1 <= len(needed) <= 2 or any(each.kind not in by_place for each in needed):
+        raise TypeError(f"{name}{inspect.signature(fn)}: {_TAKES}")
+    return needed
+
+
+def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str, Any]) -> Serial:
+    """The type of what comes back; whatever JSON can hold where nothing better is said."""
+    try:
+        found = _resolved(fn, hints.get("return", Any), known)
+        if getattr(typing.get_origin(found) or found, "__name__", "") == "Done":
+            found = (*typing.get_args(found), Any)[0]
+        return Serial(found, known)
+    except (NameError, TypeError):
+        return Serial()
+
+
+def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> Any:
+    """The type that a hint stands for; NameError when nobody knows its name."""
+    if hint is None:
+        return type(None)
+    holder = types.SimpleNamespace(__annotations__={"it": hint})
+    return typing.get_type_hints(holder, _globals(fn), dict(known))["it"]
+
+
+def _annotations(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    inner = inspect.unwrap(fn)
+    if sys.version_info >= (3, 14):  # one name that only type checkers know must not hide the others
+        import annotationlib
+
+        return annotationlib.get_annotations(inner, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(inner)
+
+
+def _globals(fn: Callable[..., Any]) -> dict[str, Any]:
+    return getattr(inspect.unwrap(fn), "__globals__", {})
+
+
+def _enclosed(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    """The names that a function inside a function has closed over."""
+    inner = inspect.unwrap(fn)
+    return inspect.getclosurevars(inner).nonlocals if inspect.isfunction(inner) else {}
