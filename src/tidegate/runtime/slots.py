@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from tidegate.runtime.job_attempts import Attempt
 
-_QUICK = 0.05  # seconds: only jobs shorter than this are worth claiming ahead
+_QUICK = 0.1  # seconds: only jobs shorter than this are worth claiming ahead
 _IN_A_ROW = 8  # so many of them, before it is believed
 
 
@@ -27,6 +27,11 @@ class Slots:
     def ahead(self) -> int:
         """How many jobs may be claimed beyond those that can run: none where they would wait behind slow ones."""
         return self._most if self._quick >= _IN_A_ROW else 0
+
+    @property
+    def fed(self) -> bool:
+        """Whether the next slot that becomes free has something to do."""
+        return bool(self._buffer)
 
     def took(self, seconds: float) -> None:
         """How long an attempt took."""
