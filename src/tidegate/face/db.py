@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tidegate.store.dialect import statements
+from tidegate.store.dialect import Dialect, statements
 from tidegate.store.tx import BoundStatement, Row, Store
 
 
@@ -15,15 +16,28 @@ class Db:
     return Done(result, writes=[q.db.bind("set_lidarr_id", id=7, lidarr_id=42)])
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, opened: Callable[[], Store]) -> None:
+        self._opened = opened
         self._names: set[str] = set()
+        self._texts: list[tuple[str, str]] = []
+        self._store: Store | None = None
 
     def load(self, text: str, prefix: str = "") -> None:
         """The statements of a file, each with its `-- name:`; ValueError for a name that stands twice."""
-        found = list(statements(text, self._store.dialect, prefix))
-        self._store.add(found)
-        self._names.update(each.name for each in found)
+        names = [each.name for each in statements(text, Dialect.SQLITE, prefix)]
+        twice = sorted(self._names.intersection(names))
+        if twice:
+            raise ValueError(f"statement {twice[0]!r} stands twice")
+        self._names.update(names)
+        self._texts.append((text, prefix))
+        if self._store is not None:
+            self._store.add(statements(text, self._store.dialect, prefix))
+
+    def attach(self, store: Store) -> None:
+        """The database was opened: it learns what was loaded before."""
+        self._store = store
+        for text, prefix in self._texts:
+            store.add(statements(text, store.dialect, prefix))
 
     def bind(self, name: str, /, **params: Any) -> BoundStatement:
         """A statement with its values, for `Done(writes=[...])`: it is run when the job is settled, or not at all."""
@@ -33,7 +47,7 @@ class Db:
     def run(self, name: str, /, **params: Any) -> list[Row]:
         """Runs a statement in a transaction of its own, and returns its rows."""
         self._known(name)
-        return self._store.write(lambda tx: tx.all(name, params))
+        return self._opened().write(lambda tx: tx.all(name, params))
 
     def _known(self, name: str) -> None:
         if name not in self._names:

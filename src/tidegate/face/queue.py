@@ -90,6 +90,7 @@ class Queue:
         self._driver = driver
         self._retention = retention or {}
         self._dice = dice
+        self.db = Db(lambda: self.store)
         self._kinds: dict[str, JobKind] = {}
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
@@ -109,10 +110,6 @@ class Queue:
                 if self._store is None:
                     self._store = self._opened()
         return self._store
-
-    @property
-    def db(self) -> Db:
-        return Db(self.store)
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
@@ -296,6 +293,7 @@ class Queue:
         try:
             migrate(store, core_migrations())
             self._store_id = store.write(_identity)
+            self.db.attach(store)
         except BaseException:
             store.close()
             raise
