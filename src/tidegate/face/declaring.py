@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_code, valid_name, whole
+from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import DEFAULT_ATTEMPTS, while_mask
 from tidegate.core.serial import MOST, Serial, encode
@@ -17,6 +18,7 @@ from tidegate.face.job_function import Intake, JobFunction
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import JOB_BACKOFF, Done, KindPolicy
 from tidegate.runtime.context import Context
+from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.signatures import Signature, signature_of
 
@@ -65,6 +67,7 @@ class Declaration:
     process: bool = False
     expires: Duration | None = None
     cancellable: bool = True
+    fail_fast_code: str = FAIL_FAST
 
     def __post_init__(self) -> None:
         valid_name(self.queue, field="queue")
@@ -82,6 +85,9 @@ class Declaration:
                 raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give True or False")
         if self.while_ is not None and self.unique is None:
             raise ValueError("while_: it says how long a unique is held; give unique, too")
+        pack = None if self.target is None else self.target.for_jobs().pack
+        if self.fail_fast_code not in (CORE if pack is None else pack.book):
+            raise ValueError(f"fail_fast_code: there is no code {self.fail_fast_code!r} in the book of the target")
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
@@ -120,6 +126,7 @@ class Declaration:
             target="" if self.target is None else self.target.name,
             verify=self.verify,
             cancellable=self.cancellable,
+            fail_fast_code=self.fail_fast_code,
         )
         return JobFunction(queue, kind, self.intake(signature, queue.most_args))
 

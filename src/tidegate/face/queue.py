@@ -27,7 +27,7 @@ from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
 from tidegate.face.target import Target
 from tidegate.runtime.clock import SYSTEM, Clock
-from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_gates import FAIL_FAST, JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.stopping import Watchdog, on_signals
@@ -129,6 +129,7 @@ class Queue:
         process: bool = False,
         expires: Duration | None = None,
         cancellable: bool = True,
+        fail_fast_code: str = FAIL_FAST,
     ) -> Declare:
         """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one.
 
@@ -136,12 +137,12 @@ class Queue:
         same while they are in one of the states of *while_* (queued and running by default); None for one: it is not.
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
         attempt that follows another one, and returns what it found, or None. *process*: in a limited child process.
-        *expires*: of no use after so long.
+        *expires*: of no use after so long. *fail_fast_code*: of jobs that are not tried, where the target fails fast.
         """
         said = Declaration(
             queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
             per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,
-            cancellable=cancellable,
+            cancellable=cancellable, fail_fast_code=fail_fast_code,
         )  # fmt: skip
         said.policy()
 
@@ -161,6 +162,10 @@ class Queue:
                 raise ValueError(f"target: there is another Target {target.name!r} on this queue; share one")
             self._targets[target.name] = target.for_jobs()
         self._kinds[kind.name] = kind
+
+    def _gates(self) -> JobGates:
+        codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}
+        return JobGates(self._targets, self._dice, fail_fast=codes)
 
     def pack_of(self, kind: JobKind) -> Pack | None:
         """The rules of a kind's target."""
@@ -282,7 +287,7 @@ class Queue:
         wake = Wake(None if self.inline else watching.watcher(self.store))
         self._wakes.append(wake)
         worker = Worker(
-            self.store, self._kinds, JobGates(self._targets, self._dice), clock=self.clock, threads=threads, wake=wake,
+            self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
             policy=WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers),
             queues=known if queues is None else frozenset(queues), store_id=self._store_id, dice=self._dice,
         )  # fmt: skip

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.machine.epoch import Counts
+from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.machine.trip import BreakerPolicy
-
-UNLIMITED = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tidegate.core.classify import classify
 from tidegate.core.fault import Fault
 from tidegate.errors import StoreError
+from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
+from tidegate.machine.filling import ASK_TIME, Depth, Filling
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.runtime import capacity
-from tidegate.runtime.capacity import ASK_TIME, Depth, Filling
 from tidegate.runtime.job_gates import Ask, GateTurn, JobGates
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.threads import DaemonPool, Inline
@@ -65,9 +65,11 @@ class Asker:
             answer = _checked(await self._call(policy.depth))
         except Exception as error:
             _log.warning("depth_unknown target=%s error=%s", ask.target, _short(error))
-            await self._fill(ask.target, lambda filling, now: capacity.unanswered(filling, policy, ask.who, now))
+            await self._fill(ask.target, lambda filling, now: capacity.unanswered(filling, policy.limits, ask.who, now))
         else:
-            await self._fill(ask.target, lambda filling, now: capacity.observed(filling, policy, ask.who, answer, now))
+            await self._fill(
+                ask.target, lambda filling, now: capacity.observed(filling, policy.limits, ask.who, answer, now)
+            )
 
     async def _fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
         await self._at_gates(lambda gates: gates.fill(target, change))

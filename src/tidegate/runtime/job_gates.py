@@ -13,14 +13,15 @@ from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.events import Event, EventKind
 from tidegate.core.fault import Fault
 from tidegate.core.job import Claimed, Ending, Outcome
+from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
-from tidegate.machine.shared_breaker import UNLIMITED, BreakerRow
+from tidegate.machine.filling import Filling
+from tidegate.machine.ramp import UNLIMITED, ramped, ramping
+from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.runtime import capacity, lane_state
+from tidegate.runtime import lane_state
 from tidegate.runtime.bus import DEFAULT, Bus
-from tidegate.runtime.capacity import Filling
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.limits import RAMP
 from tidegate.store import gate_rows
 from tidegate.store.claims import Front
 from tidegate.store.gate_rows import TargetRow
@@ -194,7 +195,8 @@ class GateTurn:
             self._rows[target] = replace(self._rows[target], paid_until=paid_until)
             self.look_at(self.now + rules.rate.wait(paid_until, self.now))
         if rules.capacity is not None:
-            self._fill(target, capacity.claimed(self._filling(target), rules.capacity, taken, self.now))
+            places = [job.id for job in taken if rules.capacity.takes_place(job)]
+            self._fill(target, capacity.claimed(self._filling(target), rules.capacity.limits, places, self.now))
 
     def look_at(self, moment: float | None) -> None:
         if moment is not None and moment > self.now and (self.opens_at is None or moment < self.opens_at):
@@ -226,7 +228,7 @@ class GateTurn:
         n = min(self._places(rules, breaker), self._tokens(rules, row.paid_until))
         if rules.capacity is None or n == 0:
             return n
-        room = capacity.room(self._filling(target), rules.capacity, self.now, self._gates.cycle)
+        room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
         if room.ask:
             self._wants_ask.add(target)
         self.look_at(room.until)
@@ -234,8 +236,8 @@ class GateTurn:
 
     def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
         """What breaker, ramp and concurrency allow."""
-        ramping = breaker.closed_at is not None and self.now - breaker.closed_at < RAMP
-        if breaker.state == CLOSED and rules.concurrency is None and not ramping:
+        climbing = ramping(breaker.closed_at, self.now)
+        if breaker.state == CLOSED and rules.concurrency is None and not climbing:
             return UNLIMITED
         counted = self._tx.all("running_of", {"target": rules.name, "since": breaker.since})[0]
         under_way, of_this_state = int(counted[0]), int(counted[1])
@@ -243,7 +245,7 @@ class GateTurn:
         if rules.breaker is not None:
             n = shared_breaker.room(breaker, rules.breaker, of_this_state)
         allowed = ramped(rules.concurrency, breaker.closed_at, self.now)
-        if ramping and breaker.state == CLOSED:
+        if climbing and breaker.state == CLOSED:
             self.look_at(self.now + 1.0)
         return max(0, min(n, allowed - under_way))
 
@@ -274,7 +276,7 @@ class GateTurn:
                 self._move(target, before, shared_breaker.noted(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
                 back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome, _ in said]
-                self._fill(target, capacity.settled(self._filling(target), rules.capacity, back, self.now))
+                self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
             self._lanes(rules, said)
 
     def _lanes(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> None:
@@ -366,19 +368,6 @@ class GateTurn:
         shown = {**fields, **({} if fault is None else {"code": fault.code, "message": fault.message})}
         gate_rows.happened(self._tx, "target", target, str(kind), by, lane=lane, fields=shown)
         self.events.append(Event(kind=kind, at=self.now, target=target, key=lane, fault=fault, fields=fields))
-
-
-def ramped(limit: int | None, closed_at: float | None, now: float) -> int:
-    """How many may be under way: after a breaker has closed, from 1 to the limit over a minute.
-
-    Without a limit it doubles every six seconds, and is unlimited after the minute.
-    """
-    age = math.inf if closed_at is None else max(0.0, now - closed_at)
-    if age >= RAMP:
-        return UNLIMITED if limit is None else limit
-    if limit is None:
-        return int(2 ** (age / RAMP * 10))
-    return max(1, math.ceil(limit * age / RAMP))
 
 
 def _ends(event: Event) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.core.backoff import Backoff
@@ -63,5 +63,5 @@ class TargetRules:
         if self.concurrency is not None:
             found["concurrency"] = self.concurrency
         if self.capacity is not None:
-            found["capacity"] = {"cap": self.capacity.cap, "own": self.capacity.own, "every": self.capacity.every}
+            found["capacity"] = asdict(self.capacity.limits)
         return json.dumps(found, sort_keys=True)

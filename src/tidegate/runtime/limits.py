@@ -7,9 +7,7 @@ import threading
 
 from tidegate.core.rate import Rate
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
-
-# After a breaker has closed again, concurrency climbs from 1 to its limit over this time.
-RAMP = 60.0
+from tidegate.machine.ramp import RAMP
 
 
 class Limits:

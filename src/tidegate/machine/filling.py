@@ -1,0 +1,156 @@
+"""How full a target is, as a row: what is known of it, what was sent since, and how much more may be. Pure.
+
+credits = cap - observed depth - own sends that are not visible there yet. An own send is counted when it is claimed,
+before anything leaves, so that any number of workers together never send more than there are credits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+# How long a question may take before somebody else may ask it.
+ASK_TIME = 10.0
+_FIRST_WAIT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """An answer that may know more than a number: which own sends are visible there by now, or have ended there."""
+
+    total: int
+    landed: Collection[int] | None = None  # ids of jobs; None: not known, so the growth of the number must tell
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers of a capacity."""
+
+    cap: int
+    own: float  # how long a send of our own counts at most
+    every: float  # when a target that is full, or silent, is asked again
+    each: bool = True  # ask again after every success
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One job that takes a place at the target, or is about to."""
+
+    job: int
+    at: float
+    done: bool = False  # the target has accepted it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """What is known of a target's room, as the store keeps it."""
+
+    depth: int | None = None
+    at: float = 0.0  # when it was observed
+    fresh: bool = False  # nothing has happened since that asks for another look
+    own: tuple[Send, ...] = ()
+    spent: bool = False  # credits of this observation were used
+    asking: str | None = None  # who asks at this moment
+    asking_until: float = 0.0
+    failures: int = 0  # questions in a row that were not answered
+    failed_at: float = 0.0
+    retry_at: float = 0.0
+
+    def dumped(self) -> str:
+        return json.dumps({
+            "depth": self.depth, "at": self.at, "fresh": self.fresh, "spent": self.spent, "asking": self.asking,
+            "asking_until": self.asking_until, "failures": self.failures, "failed_at": self.failed_at,
+            "retry_at": self.retry_at, "own": [[send.job, send.at, send.done] for send in self.own],
+        })  # fmt: skip
+
+    @classmethod
+    def loaded(cls, text: str | None) -> Filling:
+        if text is None:
+            return cls()
+        kept = json.loads(text)
+        own = tuple(Send(int(job), float(at), bool(done)) for job, at, done in kept.pop("own", ()))
+        return cls(**kept, own=own)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many may be sent now; or that somebody must ask first; or when to look again."""
+
+    n: int = 0
+    ask: bool = False
+    until: float | None = None
+
+
+def own_sends(filling: Filling, limits: Limits, now: float) -> tuple[Send, ...]:
+    """Those that still count."""
+    return tuple(send for send in filling.own if now - send.at < limits.own)
+
+
+def room(filling: Filling, limits: Limits, now: float, cycle: float = 0.0) -> Room:
+    """What may be sent; an observation from before the *cycle* does not count."""
+    if filling.asking is not None and now < filling.asking_until:
+        return Room(until=filling.asking_until)
+    if filling.failures and now < filling.retry_at and filling.failed_at >= cycle:
+        return Room(until=filling.retry_at)
+    old = filling.depth is None or not filling.fresh or now - filling.at >= limits.every or filling.at < cycle
+    if old or filling.depth is None:
+        return Room(ask=True)
+    credits_left = limits.cap - filling.depth - len(own_sends(filling, limits, now))
+    if credits_left > 0:
+        return Room(credits_left)
+    return Room(ask=True) if filling.spent else Room(until=filling.at + limits.every)
+
+
+def asked(filling: Filling, who: str, now: float) -> Filling:
+    """Somebody asks; nobody else does meanwhile."""
+    return replace(filling, asking=who, asking_until=now + ASK_TIME)
+
+
+def observed(filling: Filling, limits: Limits, who: str, answer: Depth, now: float) -> Filling:
+    """The answer to a question; one that came too late, when another was asked already, changes nothing.
+
+    A depth that has grown by n shows that at least n sends have become visible: things that end there only make it
+    smaller. So the oldest n of our own count no more, if the target does not say which ones.
+    """
+    if filling.asking != who:
+        return filling
+    own = sorted(own_sends(filling, limits, now), key=lambda send: (not send.done, send.at))
+    if answer.landed is not None:
+        landed = set(answer.landed)
+        own = [send for send in own if send.job not in landed]
+    elif filling.depth is not None:
+        own = own[max(0, answer.total - filling.depth) :]
+    return Filling(depth=answer.total, at=now, fresh=True, own=tuple(own))
+
+
+def unanswered(filling: Filling, limits: Limits, who: str, now: float) -> Filling:
+    """Nobody is charged; it is asked again after a while."""
+    if filling.asking != who:
+        return filling
+    wait = min(_FIRST_WAIT * 2 ** min(filling.failures, 16), limits.every)
+    return replace(
+        filling, fresh=False, asking=None, asking_until=0.0, failures=filling.failures + 1, failed_at=now,
+        retry_at=now + wait,
+    )  # fmt: skip
+
+
+def claimed(filling: Filling, limits: Limits, jobs: Iterable[int], now: float) -> Filling:
+    """Jobs that take a place there are about to be sent."""
+    sends = [Send(job, now) for job in jobs]
+    if not sends:
+        return filling
+    again = {send.job for send in sends}
+    kept = [send for send in own_sends(filling, limits, now) if send.job not in again]
+    return replace(filling, own=(*kept, *sends), spent=True)
+
+
+def settled(filling: Filling, limits: Limits, ended: Sequence[tuple[int, bool]], now: float) -> Filling:
+    """Jobs came back, each with whether the target has accepted it; what it did not accept takes no place there."""
+    done = {job for job, ok in ended if ok}
+    gone = {job for job, ok in ended if not ok}
+    own = tuple(
+        Send(send.job, now, done=True) if send.job in done else send for send in filling.own if send.job not in gone
+    )
+    again = bool(done) and limits.each
+    return replace(filling, own=own, fresh=filling.fresh and not again)

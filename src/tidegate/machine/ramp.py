@@ -1,0 +1,24 @@
+"""Opening again is gentle: after a breaker has closed, what may be under way grows from one to its limit."""
+
+from __future__ import annotations
+
+import math
+
+UNLIMITED = 1_000_000_000
+# After a breaker has closed again, concurrency climbs from 1 to its limit over this time.
+RAMP = 60.0
+_DOUBLINGS = 10
+
+
+def ramped(limit: int | None, closed_at: float | None, now: float) -> int:
+    """How many may be under way. Without a limit it doubles every six seconds, and is unlimited after the minute."""
+    age = math.inf if closed_at is None else max(0.0, now - closed_at)
+    if age >= RAMP:
+        return UNLIMITED if limit is None else limit
+    if limit is None:
+        return int(2 ** (age / RAMP * _DOUBLINGS))
+    return max(1, math.ceil(limit * age / RAMP))
+
+
+def ramping(closed_at: float | None, now: float) -> bool:
+    return closed_at is not None and now - closed_at < RAMP
