@@ -26,6 +26,8 @@ from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
 from tidegate.face.target import Target
+from tidegate.runtime import inside_child
+from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_gates import FAIL_FAST, JobGates
 from tidegate.runtime.job_kinds import JobKind
@@ -39,6 +41,9 @@ from tidegate.store import people, tallies, watching
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
+
+# With everything on one loop no other process writes, and a day of virtual time has many seconds.
+_ALONE = {"poll_every": 10.0, "sweep_every": 10.0}
 
 T = TypeVar("T")
 Asked = Enqueued[Any] | int
@@ -126,7 +131,7 @@ class Queue:
         per_code: Mapping[str, int] | None = None,
         backoff: Backoff | None = None,
         verify: Callable[..., Any] | None = None,
-        process: bool = False,
+        process: bool | Limits = False,
         expires: Duration | None = None,
         cancellable: bool = True,
         fail_fast_code: str = FAIL_FAST,
@@ -136,8 +141,9 @@ class Queue:
         *target*: its gates are passed before a claim; *key* says which part of it. *unique*: what makes two jobs the
         same while they are in one of the states of *while_* (queued and running by default); None for one: it is not.
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
-        attempt that follows another one, and returns what it found, or None. *process*: in a limited child process.
-        *expires*: of no use after so long. *fail_fast_code*: of jobs that are not tried, where the target fails fast.
+        attempt that follows another one, and returns what it found, or None. *process*: in a child process with these
+        limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not tried, where the target fails
+        fast.
         """
         said = Declaration(
             queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
@@ -283,17 +289,21 @@ class Queue:
         unknown = sorted(set(queues or ()) - known)
         if unknown:
             raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        if self.inline:
+            numbers = {**_ALONE, **numbers}
+        policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
         threads: Threads = Inline() if self.inline else RealThreads(concurrency)
         wake = Wake(None if self.inline else watching.watcher(self.store))
         self._wakes.append(wake)
         worker = Worker(
             self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
-            policy=WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers),
-            queues=known if queues is None else frozenset(queues), store_id=self._store_id, dice=self._dice,
+            policy=policy, queues=known if queues is None else frozenset(queues), store_id=self._store_id,
+            dice=self._dice,
         )  # fmt: skip
         return worker, wake, threads
 
     def _opened(self) -> Store:
+        inside_child.refuse_at_import("the queue is used")
         store = open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
         try:
             migrate(store, core_migrations())

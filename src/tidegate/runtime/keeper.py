@@ -55,8 +55,9 @@ class Keeper:
     async def watch(self) -> None:
         """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
         worker = self._worker
-        every = max(0.05, min(_SOON, worker.policy.margin / 2))
+        often = max(0.05, min(_SOON, worker.policy.margin / 2))
         while True:
+            every = often if worker.attempts else 5 * often  # no lease of ours ends sooner
             expected = worker.clock.monotonic() + every
             await worker.clock.asleep(every)
             late = worker.clock.monotonic() - expected

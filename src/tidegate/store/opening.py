@@ -33,7 +33,7 @@ def open_store(url: str, *, now: Callable[[], float], driver: str | None = None,
     check_url(url, driver)
     dialect, path = _parts(url)
     if dialect is Dialect.SQLITE:
-        return SqliteStore(path, core_statements(dialect), now, driver)
+        return SqliteStore(path, core_statements(dialect), now, driver, durable=not virtual)
     try:
         from tidegate.store.postgres import PostgresStore
     except ImportError as error:

@@ -53,7 +53,9 @@ class SqliteStore:
 
     dialect = Dialect.SQLITE
 
-    def __init__(self, path: str, statements: Iterable[Statement], now: Now, driver: str | None = None) -> None:
+    def __init__(
+        self, path: str, statements: Iterable[Statement], now: Now, driver: str | None = None, *, durable: bool = True
+    ) -> None:
         local_disk.require(path)
         self.url = f"sqlite:///{path}"
         self.driver = library(driver)
@@ -62,6 +64,8 @@ class SqliteStore:
         self._book = Book(statements)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._writer = connect(path, self.driver)
+        if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
+            self._writer.execute("pragma synchronous = off")
         self._combiner = Combiner(self._writer)
         self._idle: list[Driver] = []  # readers that nobody uses at the moment
         self._watching: Driver | None = None

@@ -1,0 +1,78 @@
+"""A queue on a real SQLite file and virtual time, and workers on it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidegate.errors import StoreBusy
+from tidegate.face.job_function import JobFunction
+from tidegate.face.queue import Queue
+from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.threads import Inline, Threads
+from tidegate.runtime.wake import Wake
+from tidegate.runtime.worker import Worker
+from tidegate.runtime.worker_policy import Tally, WorkerPolicy
+from tidegate.store.tx import Store, Tx
+
+T = TypeVar("T")
+
+
+def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
+    return Queue(f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, dice=lambda: 0.5, **options)
+
+
+def worker(q: Queue, *jobs: JobFunction[Any, Any], store: Any = None, threads: Threads | None = None, **numbers: Any) -> Worker:  # fmt: skip
+    """A worker of its own, as another process would have."""
+    return Worker(
+        store or q.store, {job.kind.name: job.kind for job in jobs}, JobGates({}, lambda: 0.5), clock=q.clock,
+        threads=threads or Inline(), wake=Wake(), policy=WorkerPolicy(**numbers), store_id="test", dice=lambda: 0.5,
+        queues=frozenset(job.kind.queue for job in jobs),
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def at_work(each: Worker) -> AsyncIterator[Worker]:
+    """A worker that runs while the block does, and then stops gently."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(each.run(stop))
+    try:
+        yield each
+    finally:
+        stop.set()
+        await task
+
+
+async def work_for(seconds: float, q: Queue, **numbers: Any) -> Tally:
+    """So much of virtual time with a worker on the queue."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(q.arun_worker(stop=stop, **numbers))
+    await asyncio.sleep(seconds)
+    stop.set()
+    return await task
+
+
+class Flaky:
+    """A store that is away when it is told to be, or whose answer is lost after the commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.away = False
+        self.unheard: Callable[[int], bool] = lambda n: False  # which writes are done, and not heard of
+        self.writes = itertools.count(1)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        if self.away:
+            raise StoreBusy("the database is away")
+        result = self._store.write(work)
+        if self.unheard(next(self.writes)):
+            raise StoreBusy("the connection broke after the commit")
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)

@@ -1,0 +1,328 @@
+"""What a handler does, and what is written of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.runtime_jobs.building import work_for
+from tidegate.core.backoff import Backoff
+from tidegate.core.job import JobState
+from tidegate.errors import BreakerOpen, Held, StoreBusy
+from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Again, Done, Fail
+from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.context import Context
+from tidegate.testing import Status, StatusError
+
+EVEN = Backoff(10, cap=1000, factor=2, jitter=0)
+
+
+def kinds(q: Queue, job: Any) -> list[str]:
+    return [event.kind for event in q.events(job)]
+
+
+def test_a_result_is_kept_as_it_was_returned(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def double(n: int) -> dict[str, int]:
+        return {"n": 2 * n}
+
+    job = double.enqueue(21)
+    clock.run(work_for(1, q))
+
+    assert q.get(job).state is JobState.DONE
+    assert job.result() == {"n": 42}
+    assert kinds(q, job) == ["queued", "processing", "done"]
+
+
+def test_a_plain_function_is_a_handler_too(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    def double(n: int, job: Context) -> Done[int]:
+        return Done(2 * n + job.attempt)
+
+    job = double.enqueue(1)
+    clock.run(work_for(1, q))
+
+    assert job.result() == 3
+
+
+def test_an_unknown_failure_is_tried_again_by_the_ladder_until_attempts_are_used_up(
+    q: Queue, clock: VirtualClock
+) -> None:
+    begun: list[float] = []
+
+    @q.job(attempts=3, backoff=EVEN)
+    async def fails(n: int) -> None:
+        begun.append(clock.monotonic())
+        raise ConnectionError("nobody there")
+
+    job = fails.enqueue(1)
+    clock.run(work_for(100, q))
+
+    assert [round(later - begun[0]) for later in begun] == [0, 10, 30]
+    found = q.get(job)
+    assert (found.state, found.attempt, found.error_code) == (JobState.FAILED, 3, "network")
+    assert kinds(q, job) == ["queued", "processing", "again", "processing", "again", "processing", "failed"]
+
+
+def test_a_fatal_failure_is_not_tried_again(q: Queue, clock: VirtualClock) -> None:
+    @q.job(attempts=9)
+    async def refused(n: int) -> None:
+        raise StatusError(Status(404))
+
+    job = refused.enqueue(1)
+    clock.run(work_for(5, q))
+
+    assert (q.get(job).state, q.get(job).attempt, q.get(job).last_status) == (JobState.FAILED, 1, 404)
+
+
+def test_retry_after_is_a_lower_bound_of_the_wait(q: Queue, clock: VirtualClock) -> None:
+    begun: list[float] = []
+
+    @q.job(attempts=2, backoff=EVEN)
+    async def throttled(n: int) -> None:
+        begun.append(clock.monotonic())
+        raise StatusError(Status(503, headers={"Retry-After": "77"}))
+
+    throttled.enqueue(1)
+    clock.run(work_for(200, q))
+
+    assert round(begun[1] - begun[0]) == 77
+
+
+def test_some_codes_have_fewer_attempts_than_others(q: Queue, clock: VirtualClock) -> None:
+    tries = {"timeout": 0, "network": 0}
+
+    @q.job(attempts=5, per_code={"timeout": 2}, backoff=EVEN)
+    async def fails(how: str) -> None:
+        tries[how] += 1
+        raise TimeoutError if how == "timeout" else ConnectionError
+
+    fails.enqueue("timeout")
+    fails.enqueue("network")
+    clock.run(work_for(1000, q))
+
+    assert tries == {"timeout": 2, "network": 5}
+
+
+def test_again_comes_when_the_handler_said_and_counts(q: Queue, clock: VirtualClock) -> None:
+    begun: list[tuple[float, int]] = []
+
+    @q.job(attempts=3)
+    async def later(n: int, job: Context) -> None:
+        begun.append((round(clock.monotonic()), job.attempt))
+        raise Again("5m")
+
+    job = later.enqueue(1)
+    clock.run(work_for(2000, q))
+
+    assert begun == [(0, 1), (300, 2), (600, 3)]
+    assert (q.get(job).state, q.get(job).attempt) == (JobState.FAILED, 3)
+
+
+def test_again_that_keeps_the_attempt_may_be_said_for_ever(q: Queue, clock: VirtualClock) -> None:
+    begun = 0
+
+    @q.job(attempts=2)
+    async def later(n: int, job: Context) -> None:
+        nonlocal begun
+        begun += 1
+        assert job.attempt == 1
+        if begun < 20:
+            raise Again("5m", keep_attempt=True)
+
+    job = later.enqueue(1)
+    clock.run(work_for(6000, q))
+
+    assert (q.get(job).state, q.get(job).attempt, q.get(job).fence) == (JobState.DONE, 1, 20)
+
+
+def test_fail_says_why(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def never(n: int) -> None:
+        raise Fail("NOT_PDF", "That is\0 no PDF.", status=415)
+
+    job = never.enqueue(1)
+    clock.run(work_for(1, q))
+
+    found = q.get(job)
+    assert (found.error_code, found.error_message, found.last_status) == ("NOT_PDF", "That is no PDF.", 415)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_handler_that_meets_a_shut_gate_gives_the_job_back_until_it_opens(
+    q: Queue, clock: VirtualClock, grouped: bool
+) -> None:
+    begun: list[float] = []
+
+    @q.job(attempts=1)
+    async def held(n: int) -> None:
+        begun.append(round(clock.monotonic()))
+        if len(begun) == 1:
+            shut = BreakerOpen("spotify", None, "breaker", clock.now(), clock.now() + 120, 120.0)
+            raise ExceptionGroup("two calls", [shut, shut]) if grouped else shut
+
+    job = held.enqueue(1)
+    tally = clock.run(work_for(200, q))
+
+    assert begun == [0, 120]
+    assert (q.get(job).state, q.get(job).attempt) == (JobState.DONE, 1)
+    assert (tally.given_back, tally.held, tally.done) == (1, 1, 1)
+
+
+def test_a_gate_that_only_a_person_opens_does_not_make_the_job_spin(q: Queue, clock: VirtualClock) -> None:
+    begun = 0
+
+    @q.job()
+    async def held(n: int) -> None:
+        nonlocal begun
+        begun += 1
+        raise Held("spotify", 7, "fatal", clock.now(), None, None)
+
+    held.enqueue(1)
+    clock.run(work_for(3600, q))
+
+    assert begun == 60
+
+
+@pytest.mark.parametrize("how", ["exit", "cancel", "store"])
+def test_a_handler_that_ends_itself_in_a_strange_way_is_tried_again_by_the_ladder(
+    q: Queue, clock: VirtualClock, how: str
+) -> None:
+    begun: list[float] = []
+
+    @q.job(attempts=3, backoff=EVEN)
+    async def strange(n: int) -> None:
+        begun.append(round(clock.monotonic()))
+        if how == "exit":
+            sys.exit(3)
+        raise asyncio.CancelledError if how == "cancel" else StoreBusy("locked")
+
+    @q.job()
+    async def other(n: int) -> None: ...
+
+    job, beside = strange.enqueue(1), other.enqueue(1)
+    clock.run(work_for(100, q))
+
+    assert begun == [0, 10, 30]
+    assert (q.get(job).state, q.get(job).error_code) == (JobState.FAILED, "unexpected")
+    assert q.get(beside).state is JobState.DONE
+
+
+def test_a_result_that_cannot_be_stored_fails_the_job(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def odd(n: int) -> object:
+        return object()
+
+    job = odd.enqueue(1)
+    clock.run(work_for(1, q))
+
+    assert (q.get(job).state, q.get(job).error_code) == (JobState.FAILED, "bad_answer")
+
+
+def test_arguments_that_do_not_fit_any_more_are_tried_again_and_said(
+    q: Queue, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    @dataclass
+    class Old:
+        name: str
+
+    @dataclass
+    class New:
+        label: str
+
+    @q.job(name="rename", attempts=2, backoff=EVEN)
+    async def rename(a: Old) -> None: ...
+
+    job = rename.enqueue(Old("x"))
+    with Queue(q.url, clock=clock, inline=True) as newer:
+
+        @newer.job(name="rename", attempts=2, backoff=EVEN)
+        async def renamed(a: New) -> None: ...
+
+        clock.run(work_for(100, newer))
+
+    assert (q.get(job).state, q.get(job).attempt) == (JobState.FAILED, 2)
+    assert "label" in caplog.text
+
+
+def test_a_kind_that_this_worker_does_not_know_waits_for_one_that_does(q: Queue, clock: VirtualClock) -> None:
+    @q.job(name="new", attempts=1)
+    async def new(n: int) -> None: ...
+
+    job = new.enqueue(1)
+    with Queue(q.url, clock=clock, inline=True) as older:
+
+        @older.job(name="old")
+        async def old(n: int) -> None: ...
+
+        tally = clock.run(work_for(600, older))
+        assert tally.given_back == 4  # at 0, 1, 3 and 7 minutes: it asks less and less often
+        assert (q.get(job).state, q.get(job).attempt) == (JobState.QUEUED, 0)
+
+    clock.run(work_for(1000, q))
+    assert q.get(job).state is JobState.DONE
+
+
+def test_a_job_that_is_too_old_is_not_begun(q: Queue, clock: VirtualClock) -> None:
+    ran: list[str] = []
+
+    @q.job(expires="10s")
+    async def news(name: str) -> None:
+        ran.append(name)
+        await asyncio.sleep(20)
+
+    first, second = news.enqueue("first"), news.enqueue("second")
+    clock.run(work_for(60, q, concurrency=1))
+
+    assert ran == ["first"]
+    assert q.get(first).state is JobState.DONE
+    assert (q.get(second).state, q.get(second).error_code, q.get(second).attempt) == (JobState.FAILED, "expired", 0)
+
+
+def test_the_context_tells_what_a_handler_needs_to_know(q: Queue, clock: VirtualClock) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @q.job(queue="a", attempts=2, expires="1h", backoff=EVEN)
+    async def child(n: int, job: Context) -> None:
+        await job.save(step=job.attempt)
+        seen.append({
+            "attempt": job.attempt, "fence": job.fence, "retried": job.retried, "saved": dict(job.saved),
+            "key": job.idempotency_key, "parents": dict(job.parent_results), "id": job.id,
+        })  # fmt: skip
+        if job.attempt == 1:
+            raise ConnectionError
+
+    @q.job(queue="a")
+    async def parent(n: int) -> list[int]:
+        return [n]
+
+    above = parent.enqueue(5)
+    below = child.enqueue(1, after=[above])
+    clock.run(work_for(100, q))
+
+    first, second = seen
+    assert (first["attempt"], first["fence"], first["retried"]) == (1, 1, False)
+    assert (second["attempt"], second["fence"], second["retried"], second["saved"]) == (2, 2, True, {"step": 2})
+    assert first["parents"] == second["parents"] == {above.id: [5]}
+    assert first["key"] == second["key"] != ""
+    assert first["id"] == below.id
+
+
+def test_what_was_saved_is_there_on_the_next_attempt(q: Queue, clock: VirtualClock) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @q.job(attempts=3, backoff=EVEN)
+    def resumes(n: int, job: Context) -> None:
+        seen.append(dict(job.saved))
+        job.save_now(**{f"step{job.attempt}": True})
+        raise ConnectionError
+
+    resumes.enqueue(1)
+    clock.run(work_for(100, q))
+
+    assert seen == [{}, {"step1": True}, {"step1": True, "step2": True}]
