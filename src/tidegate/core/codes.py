@@ -133,6 +133,12 @@ _ROWS = (
      "Look at the log of the workers; then retry it."),
     ("expired", "item", "item", "WARN", "It waited too long to be of use.", "Start it again if it is still wanted."),
     ("parent_failed", "item", "item", "WARN", "What it waits for has failed.", "Retry what it waits for."),
+    ("child_died", "transient", "self", "ERROR", "The work broke off in the middle.",
+     "It is tried again; if it stays, look at the log of the workers for what it was given."),
+    ("child_time", "transient", "self", "WARN", "The work took longer than it may.",
+     "It is tried again; if it stays, give it more time, or less to do."),
+    ("child_memory", "transient", "self", "WARN", "The work needed more memory than it may use.",
+     "It is tried again; if it stays, give it more memory, or less to do."),
     ("own_pool", "overloaded", "self", "WARN", "Too many of our own calls are waiting.", _AGAIN),
 )  # fmt: skip
 

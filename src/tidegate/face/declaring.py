@@ -17,6 +17,7 @@ from tidegate.core.serial import MOST, Serial, encode
 from tidegate.face.job_function import Intake, JobFunction
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import JOB_BACKOFF, Done, KindPolicy
+from tidegate.runtime.children import DEFAULT, Limits, place_of
 from tidegate.runtime.context import Context
 from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
@@ -64,7 +65,7 @@ class Declaration:
     per_code: Mapping[str, int] = field(default_factory=dict)
     backoff: Backoff | None = None
     verify: Callable[..., Any] | None = None
-    process: bool = False
+    process: bool | Limits = False
     expires: Duration | None = None
     cancellable: bool = True
     fail_fast_code: str = FAIL_FAST
@@ -80,9 +81,12 @@ class Declaration:
         for what in ("key", "unique", "verify"):
             if getattr(self, what) is not None and not callable(getattr(self, what)):
                 raise TypeError(f"{what}: {getattr(self, what)!r:.60} is no function")
-        for what in ("process", "cancellable"):
-            if not isinstance(getattr(self, what), bool):
-                raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give True or False")
+        for what, kinds, allowed in (
+            ("process", (bool, Limits), "True, False or Limits(...)"),
+            ("cancellable", (bool,), "True or False"),
+        ):
+            if not isinstance(getattr(self, what), kinds):
+                raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give {allowed}")
         if self.while_ is not None and self.unique is None:
             raise ValueError("while_: it says how long a unique is held; give unique, too")
         pack = None if self.target is None else self.target.for_jobs().pack
@@ -125,6 +129,8 @@ class Declaration:
             policy=self.policy(),
             target="" if self.target is None else self.target.name,
             verify=self.verify,
+            place=place_of(fn) if self.process else "",
+            limits=self.process if isinstance(self.process, Limits) else DEFAULT,
             cancellable=self.cancellable,
             fail_fast_code=self.fail_fast_code,
         )

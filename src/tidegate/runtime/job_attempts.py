@@ -17,6 +17,7 @@ from tidegate.core.rule import Pack
 from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, Done, Fail
+from tidegate.runtime.children import ChildError
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended
 from tidegate.runtime.job_gates import Note
@@ -55,13 +56,13 @@ class Attempt:
         return self.job.id, self.job.fence
 
     def tell(self, why: str) -> None:
-        """Tells the handler to stop; an `async def` is cancelled, a `def` must look at `job.cancelled`."""
+        """Tells the handler to stop: an `async def` is cancelled, a child killed, a `def` must ask `job.cancelled`."""
         gone = why in ("fenced", "lost")
         if self.stop is None or gone:
             self.stop = why
         self.context.cancelled = True
         self.context.lost = self.context.lost or gone
-        if self.task is not None and self.kind is not None and self.kind.colour == "async":
+        if self.task is not None and self.kind is not None and self.kind.colour != "thread":
             self.task.cancel()
 
 
@@ -92,6 +93,8 @@ async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
             return found
     if kind.colour == "async":
         return await kind.handler(*given)
+    if kind.colour == "process":
+        return await threads.process(kind, attempt.job.args, attempt.context)
     return await threads.handler(lambda: kind.handler(*given))
 
 
@@ -149,6 +152,8 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
             return CORE["own_disk"].fault("handler", detail=str(error))
         case StoreError():
             return unexpected.fault("handler", reach=Reach.SELF, detail=f"{type(error).__name__}: {error}")
+        case ChildError():
+            return error.fault
         case _Misfit():
             return unexpected.fault("arguments", reach=Reach.SELF, detail=str(error.__cause__))
         case asyncio.CancelledError() | SystemExit():

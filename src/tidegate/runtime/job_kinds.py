@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.machine.lifecycle import KindPolicy
+from tidegate.runtime.children import DEFAULT, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,4 +25,6 @@ class JobKind:
     target: str = ""
     verify: Callable[..., Any] | None = None
     cancellable: bool = True
+    place: str = ""  # where a child process finds the handler
+    limits: Limits = DEFAULT  # of a child process
     fail_fast_code: str = "overloaded"  # of a job that is not tried, because its target is shut

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from tidegate.runtime.children import Children
+    from tidegate.runtime.context import Context
+    from tidegate.runtime.job_kinds import JobKind
 
 T = TypeVar("T")
 
@@ -23,6 +29,9 @@ class Threads(Protocol):
 
     async def handler(self, work: Callable[[], T]) -> T:
         """A `def` handler of the user's."""
+
+    async def process(self, kind: JobKind, args: str, context: Context) -> Any:
+        """A handler that runs in a child process; *args* are JSON. Cancelling it kills the child."""
 
     def close(self) -> None: ...
 
@@ -76,6 +85,8 @@ class RealThreads:
         self._store = DaemonPool(2, "tidegate-store")
         self._beat = DaemonPool(1, "tidegate-beat")
         self._handlers = DaemonPool(max(1, handlers), "tidegate-handler")
+        self._most = max(1, handlers)
+        self._children: Children | None = None  # made for the first who needs them
 
     async def store(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store, work)
@@ -86,7 +97,17 @@ class RealThreads:
     async def handler(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._handlers, work)
 
+    async def process(self, kind: JobKind, args: str, context: Context) -> Any:
+        from tidegate.runtime.child_jobs import call_of, result_of
+        from tidegate.runtime.children import Children
+
+        self._children = self._children or Children(self._most)
+        answer = await self._children.run(call_of(kind, args, context))
+        return result_of(answer, context._job)
+
     def close(self) -> None:
+        if self._children is not None:
+            self._children.close()
         for pool in (self._store, self._beat, self._handlers):
             pool.shutdown()
 
@@ -103,6 +124,11 @@ class Inline:
 
     async def handler(self, work: Callable[[], T]) -> T:
         return await self.store(work)
+
+    async def process(self, kind: JobKind, args: str, context: Context) -> Any:
+        given = (kind.decode(args), context) if kind.takes_context else (kind.decode(args),)
+        result = await self.store(lambda: kind.handler(*given))
+        return await result if inspect.isawaitable(result) else result
 
     def close(self) -> None:
         """Nothing to end."""

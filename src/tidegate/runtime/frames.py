@@ -1,0 +1,60 @@
+"""What a worker and its child processes say to each other: a few fields as JSON, and a body that is JSON already."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_LENGTH = struct.Struct(">I")
+Fields = Mapping[str, Any]
+Frame = tuple[dict[str, Any], str]
+
+
+class BadFrame(Exception):
+    """What came through the pipe is no frame: whoever writes there has lost its mind, or something else wrote."""
+
+
+def packed(fields: Fields, body: str = "") -> bytes:
+    # The encoder escapes line breaks, so the first one ends the fields.
+    payload = b"%s\n%s" % (json.dumps(fields, separators=(",", ":")).encode(), body.encode())
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def unpacked(payload: bytes) -> Frame:
+    head, found, body = payload.partition(b"\n")
+    try:
+        fields = json.loads(head)
+        text = body.decode()
+    except (ValueError, RecursionError) as error:
+        raise BadFrame from error
+    if not found or not isinstance(fields, dict):
+        raise BadFrame
+    return fields, text
+
+
+def received(read: Callable[[int], bytes], most: int) -> Frame:
+    """The next frame; *read* gives up to so many bytes and none at the end, which is an EOFError here."""
+    (length,) = _LENGTH.unpack(_exactly(read, _LENGTH.size))
+    if length > most:
+        raise BadFrame(f"a frame of {length} bytes")
+    return unpacked(_exactly(read, length))
+
+
+def send(fd: int, frame: bytes) -> None:
+    """Writes all of it to a pipe that blocks."""
+    rest = memoryview(frame)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        part = read(min(size - len(found), 1 << 20))
+        if not part:
+            raise EOFError
+        found += part
+    return bytes(found)
