@@ -28,7 +28,7 @@ def call_of(kind: JobKind, args: str, context: Context) -> Call:
     return Call(kind.place, args, kind.limits, told, lambda saved: context._saver.save_now(job, saved))
 
 
-def result_of(answer: Frame, job: Claimed) -> Any:
+def result_of(answer: Frame, job: Claimed | None = None) -> Any:
     """What the handler returned, or raised: the same as if it had run here."""
     said, text = answer
     try:
@@ -43,7 +43,7 @@ def result_of(answer: Frame, job: Claimed) -> Any:
                 raise Fail(str(said["code"]), str(said["message"]), status=said["status"])
             case "held":
                 raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
-            case "lost":
+            case "lost" if job is not None:
                 raise LeaseLost(job.id, job.fence)
             case "memory":
                 raise ChildError(CORE["child_memory"].fault("child"))

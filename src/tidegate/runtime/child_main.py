@@ -128,9 +128,9 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
     if lifecycle is not None and isinstance(result, lifecycle.Done):
         result, writes = result.result, [[each.name, dict(each.params)] for each in result.writes]
     try:
-        text = signature.result.encode(result, what="result")
+        text = signature.result.encode(result, what="result", most=fields["most"])
     except TypeError:  # other than announced
-        text = encode(result, what="result")
+        text = encode(result, what="result", most=fields["most"])
     return {"end": "done", "writes": json.loads(encode(writes, what="writes"))}, text
 
 

@@ -24,6 +24,7 @@ from tidegate.runtime.frames import Frame
 from tidegate.runtime.threads import DaemonPool
 
 _MB = 1 << 20
+_FIELDS = _MB  # room for what stands beside an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ class Children:
         """As `run`, for a thread that can wait."""
         limits = call.limits
         fields = {
-            "call": call.place, "context": call.context, "cpu": limits.cpu,
+            "call": call.place, "context": call.context, "cpu": limits.cpu, "most": limits.answer_mb * _MB,
             "memory": None if limits.memory_mb is None else limits.memory_mb * _MB,
         }  # fmt: skip
         child, well = self._take(), False
@@ -136,7 +137,7 @@ class Children:
                 well = True
                 raise ChildError(CORE["cancelled"].fault("child"))
             answer = child.ask(
-                fields, call.body, within=limits.time, most=limits.answer_mb * _MB,  # type: ignore[arg-type]
+                fields, call.body, within=limits.time, most=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
                 reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
             )  # fmt: skip
             well = answer[0].get("end") != "memory"

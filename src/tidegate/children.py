@@ -1,0 +1,73 @@
+"""Functions in limited, reused child processes, for input that strangers send.
+
+from tidegate import children
+
+feed = await children.run(parse_feed, body, children.Limits(memory_mb=256, cpu="5s", time="20s"))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, TypeVar, overload
+
+from tidegate.core.serial import encode
+from tidegate.runtime.child_jobs import result_of
+from tidegate.runtime.children import DEFAULT, Call, ChildError, Children, Limits, place_of
+from tidegate.runtime.frames import Frame
+from tidegate.runtime.signatures import signature_of
+
+__all__ = ["ChildError", "Children", "Limits", "run", "run_now"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_pool = lru_cache(maxsize=1)(lambda: Children(max(2, os.cpu_count() or 2)))
+_signature = lru_cache(maxsize=256)(signature_of)
+
+
+@overload
+async def run(
+    fn: Callable[[A], Coroutine[Any, Any, R]], args: A, limits: Limits = ..., *, among: Children | None = ...
+) -> R: ...
+@overload
+async def run(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Children | None = ...) -> R: ...
+@overload
+async def run(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
+async def run(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
+    """What *fn* returns for *args*, run in a child; ChildError when it fails there, or when the child does not live.
+
+    *fn* is a function at the top level of a module, or its place: "package.module:function", which this process then
+    need not import. Arguments and result travel as JSON: plain values, dataclasses, bytes. Cancelling kills the child.
+    """
+    call = _call(fn, args, limits)
+    return _result(fn, await (among or _pool()).run(call))
+
+
+@overload
+def run_now(
+    fn: Callable[[A], Coroutine[Any, Any, R]], args: A, limits: Limits = ..., *, among: Children | None = ...
+) -> R: ...
+@overload
+def run_now(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Children | None = ...) -> R: ...
+@overload
+def run_now(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
+def run_now(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
+    """As `run`, for a program without a loop."""
+    call = _call(fn, args, limits)
+    return _result(fn, (among or _pool()).run_now(call))
+
+
+def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> Call:
+    if isinstance(fn, str):
+        module, _, name = fn.partition(":")
+        if not module or not name:
+            raise ValueError(f"fn: {fn!r} is no place; give package.module:function")
+        return Call(fn, encode(args), limits)
+    return Call(place_of(fn), _signature(fn).arguments.encode(args), limits)
+
+
+def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:
+    found = result_of(answer)
+    return found if isinstance(fn, str) else _signature(fn).result.decode(answer[1])
