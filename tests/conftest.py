@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.databases import Database, database
+if TYPE_CHECKING:
+    from tests.databases import Database
 
 pytest_plugins = ["tools.recorder"]
 
@@ -19,6 +21,8 @@ def anyio_backend() -> str:
 @pytest.fixture(params=["sqlite-apsw", "sqlite-stdlib", "postgres"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """An empty database of each kind; parametrize it indirectly to choose among them."""
+    from tests.databases import database  # most tests need none of it
+
     with database(request.param, tmp_path) as found:
         yield found
 

@@ -38,9 +38,10 @@ class Database:
 
 
 @contextlib.contextmanager
-def database(name: str, folder: Path) -> Iterator[Database]:
+def database(name: str, folder: Path, *, fresh: bool = False) -> Iterator[Database]:
+    """An empty one; *fresh*: without a table, too."""
     if name == POSTGRES:
-        with postgres.schema() as url:
+        with postgres.schema(fresh=fresh) as url:
             yield Database(name, url)
         return
     yield Database(name, f"sqlite:///{folder / 'jobs.db'}", "apsw" if name == APSW else "sqlite3")

@@ -31,8 +31,8 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
         found.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
     if job.claimed_at is not None:
         found.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
-    # A result that came too late is kept beside its attempt; it happened after others had begun.
-    return sorted(found, key=lambda event: event.at)
+    # What happened while an attempt ran, or after others had begun, is kept beside that attempt.
+    return sorted(found, key=lambda event: (event.at, event.fence, event.kind != "processing"))
 
 
 def retry(tx: Tx, id_: int, actor: str) -> bool:

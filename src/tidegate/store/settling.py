@@ -38,7 +38,7 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
     changes = Counter((outcome.job.queue, str(stage)) for outcome, stage, _ in ended)
     changes.subtract(Counter((outcome.job.queue, "running") for outcome, _, _ in ended))
     tallies.add(tx, changes)
-    tallies.failed(tx, Counter((o.job.queue, o.code or "") for o, stage, _ in ended if stage is Stage.FAILED))
+    tallies.failed(tx, Counter((o.job.queue, _text(o.code) or "") for o, stage, _ in ended if stage is Stage.FAILED))
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.databases import APSW, POSTGRES, STDLIB, Database
+from tests.store.jobs import LEASE, Clock, Jobs, new
+from tidegate.machine import lifecycle
+
+EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+
+
+@EVERYWHERE
+@pytest.mark.req("CNV-07")
+def test_a_renewed_lease_lasts_longer(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    held = jobs.take(id_)
+    jobs.clock.advance(20)
+
+    (renewed,) = jobs.renew(held)
+
+    assert (renewed.id, renewed.lease_until, renewed.extended) == (id_, jobs.clock.now + LEASE, True)
+    jobs.clock.advance(20)
+    assert jobs.take_back() == 0
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("lost_by", ["taken back", "taken over", "done", "failed", "gone"])
+def test_what_is_no_longer_ours_does_not_come_back_from_a_renewal(jobs: Jobs, lost_by: str) -> None:
+    id_, other = jobs.one(), jobs.one()
+    held, kept = jobs.claim(2)
+    jobs.clock.advance(20)
+    jobs.renew(kept)
+    if lost_by in ("done", "failed", "gone"):
+        jobs.settle(lifecycle.failed(held, "gone", "Gone.") if lost_by == "failed" else lifecycle.done(held, None))
+    else:
+        jobs.clock.advance(11)
+        assert jobs.take_back() == 1
+    if lost_by == "taken over":
+        jobs.take(id_, "other")
+    if lost_by == "gone":
+        jobs.forget(id_)
+
+    assert [each.id for each in jobs.renew(held, kept)] == [other]
+
+
+@EVERYWHERE
+def test_a_renewal_tells_whom_a_person_wants_stopped(jobs: Jobs) -> None:
+    jobs.one()
+    stop = jobs.one()
+    held = jobs.claim(2)
+    jobs.cancel(stop)
+
+    assert {each.id: each.stop_asked for each in jobs.renew(*held)} == {held[0].id: False, stop: True}
+    assert jobs.store.read(lambda tx: tx.all("stop_asked", {"worker": "w"})) == [(stop,)]
+
+
+@EVERYWHERE
+def test_what_a_handler_saves_is_there_for_its_next_attempt(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    first = jobs.take(id_)
+
+    assert jobs.save(first, '{"pending":1}')
+    assert jobs.save(first, '{"pending":2}')
+    jobs.die(first)
+
+    assert jobs.take(id_).saved == '{"pending":2}'
+
+
+@pytest.mark.req("CNV-07")
+@pytest.mark.parametrize("state", ["taken back", "taken over", "settled"])
+def test_nothing_is_saved_under_a_lost_lease(jobs: Jobs, state: str) -> None:
+    id_ = jobs.one()
+    late = jobs.take(id_)
+    if state == "settled":
+        jobs.settle(lifecycle.done(late, None))
+    else:
+        jobs.die(late)
+    if state == "taken over":
+        jobs.take(id_)
+
+    assert not jobs.save(late, '"late"')
+    assert jobs.get(id_).saved is None
+
+
+@EVERYWHERE
+@pytest.mark.req("CNV-07")
+def test_a_job_whose_worker_is_heard_of_no_more_is_ready_again_with_its_attempt_counted(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    held = jobs.take(id_, "ada")
+    jobs.clock.advance(LEASE)
+    assert jobs.take_back() == 0
+    jobs.clock.advance(0.1)
+
+    assert jobs.take_back() == 1
+
+    job = jobs.get(id_)
+    assert (job.stage, job.attempt, job.fence, job.deaths) == ("ready", 1, 1, 1)
+    assert job.error_code is None
+    last = jobs.events(id_)[-1]
+    assert (last.kind, last.code, last.actor, last.attempt, last.fence) == ("lost", "worker_lost", "ada", 1, 1)
+    assert jobs.take(id_).attempt == 2
+    assert jobs.take_back() == 0
+    assert not jobs.save(held, "1")
+
+
+@EVERYWHERE
+@pytest.mark.req("CNV-04")
+def test_a_job_that_kills_three_workers_has_failed(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    child = jobs.child(id_)
+    for n in range(3):
+        assert jobs.stage(id_) == "ready", n
+        jobs.die(jobs.take(id_))
+
+    job = jobs.get(id_)
+    assert (job.stage, job.deaths, job.attempt, job.error_code) == ("failed", 3, 3, "worker_lost")
+    assert job.error_message == "Three times."
+    assert jobs.history(id_) == "queued" + " processing lost" * 3 + " failed"
+    assert jobs.stage(child) == "failed"
+    assert jobs.tallies()["q", "failed_total:worker_lost"] == 1
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempts: int) -> None:
+    id_ = jobs.one(most_attempts=attempts)
+
+    for _ in range(attempts):
+        jobs.die(jobs.take(id_))
+
+    job = jobs.get(id_)
+    assert (job.stage, job.attempt, job.error_code) == ("failed", attempts, "worker_lost")
+    assert "no attempt is left" in (job.error_message or "")
+
+
+def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    jobs.die(jobs.take(id_))
+    jobs.settle(lifecycle.given_back(jobs.take(id_), unsent=False))
+    jobs.die(jobs.take(id_))
+
+    job = jobs.get(id_)
+    assert (job.stage, job.deaths, job.attempt) == ("ready", 2, 3)
+
+
+def test_a_job_that_was_to_be_stopped_is_cancelled_when_its_worker_dies(jobs: Jobs) -> None:
+    id_ = jobs.one()
+    child = jobs.child(id_)
+    held = jobs.take(id_)
+    jobs.cancel(id_)
+
+    jobs.die(held)
+
+    assert jobs.stage(id_, child) == "cancelled failed"
+    assert jobs.history(id_) == "queued processing cancel_asked lost cancelled"
+    assert jobs.claim() == []
+
+
+def test_lost_leases_are_taken_back_a_slice_at_a_time(jobs: Jobs) -> None:
+    jobs.put(*(new() for _ in range(1100)))
+    jobs.claim(1100)
+    jobs.clock.advance(LEASE + 1)
+
+    assert [jobs.take_back() for _ in range(4)] == [500, 500, 100, 0]
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_a_renewal_waits_for_nobody_and_says_what_it_could_not_extend(db: Database, jobs: Jobs, clock: Clock) -> None:
+    import psycopg
+
+    jobs.one()
+    blocked = jobs.one()
+    held = jobs.claim(2)
+    clock.advance(10)
+    with psycopg.connect(db.url) as somebody:
+        somebody.execute("select * from tg_job where id = %s for update", (blocked,))
+        found = {each.id: each for each in jobs.renew(*held)}
+
+    assert found[held[0].id].extended
+    assert not found[blocked].extended
+    assert found[blocked].lease_until == held[1].lease_until
+    assert all(each.extended for each in jobs.renew(*held))
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_the_leases_of_postgresql_are_measured_with_its_own_clock(db: Database) -> None:
+    wrong = Clock(5.0)  # a worker whose clock is decades behind
+    store = db.open(wrong, virtual=False)
+    mine = Jobs(store, wrong)
+    mine.migrate()
+    mine.one()
+    (held,) = mine.claim()
+
+    assert held.lease_until - held.claimed_at == pytest.approx(LEASE, abs=0.1)
+    assert abs(store.now() - held.claimed_at) < 60
+    assert mine.take_back() == 0
+    assert mine.renew(held)[0].lease_until >= held.lease_until
+    store.close()
