@@ -117,9 +117,9 @@ class _Maker:
 
     # -- things with named parts ---------------------------------------------------------------------------------
 
-    def _hints(self, kind: Any) -> dict[str, Any]:
+    def _hints(self, kind: Any, *, extras: bool = False) -> dict[str, Any]:
         try:
-            return typing.get_type_hints(kind, localns=self._scope)
+            return typing.get_type_hints(kind, localns=self._scope, include_extras=extras)
         except NameError as error:
             raise TypeError(
                 f"{named(kind)}: {error}; its types must be known when the program runs, not to type checkers only"
@@ -154,7 +154,10 @@ class _Maker:
 
     def _typed_dict(self, made: Shape, kind: Any) -> Shape:
         parts = {name: self.shape(hint) for name, hint in self._hints(kind).items()}
-        needed = frozenset(kind.__required_keys__)
+        # Where annotations are texts, `__required_keys__` has not seen what is inside them.
+        marks = {name: typing.get_origin(hint) for name, hint in self._hints(kind, extras=True).items()}
+        needed = {name for name, mark in marks.items() if mark is typing.Required}
+        needed |= {name for name in kind.__required_keys__ if marks[name] is not typing.NotRequired}
 
         def dump(value: Any) -> Any:
             if not isinstance(value, dict):

@@ -1,0 +1,475 @@
+"""Arguments and results go into JSON and come back as they were, or are refused before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum, StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, TypeVar
+from uuid import UUID
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.core.serial import Serial, encode
+
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Rights(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Corner(Enum):
+    """Its values are nothing that JSON knows."""
+
+    TOP = (0, 0)
+    BOTTOM = (1, 1)
+
+
+class Isbn(str):
+    __slots__ = ()
+
+
+class Place(NamedTuple):
+    name: str
+    at: tuple[float, float]
+
+
+class Options(TypedDict):
+    name: str
+    size: NotRequired[int]
+
+
+@dataclass(frozen=True)
+class Item:
+    id: int
+    name: str = "x"
+
+
+@dataclass
+class Order:
+    items: list[Item]
+    when: datetime
+    note: str | None = None
+    total: Decimal = Decimal(0)
+    extra: dict[str, Item] = field(default_factory=dict)
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+    more: list[T] = field(default_factory=list)
+
+
+@dataclass
+class Node:
+    value: int
+    children: list[Node] = field(default_factory=list)
+    parent: Optional[Node] = None  # noqa: UP045 - the older way of writing it
+
+
+@dataclass
+class Square:
+    side: int
+    area: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.side < 0:
+            raise ValueError("a side is not negative")
+        self.area = self.side**2
+
+
+@dataclass
+class Special:
+    """Another dataclass with the same fields as Item."""
+
+    id: int
+    name: str = "x"
+
+
+@dataclass(frozen=True)
+class SubItem(Item):
+    more: int = 0
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    when: datetime
+    inner: list[Model] = []
+
+
+class StrictModel(pydantic.BaseModel, strict=True):
+    day: date
+    data: bytes
+
+
+class FakeModel:
+    """What behaves like a pydantic model."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FakeModel) and other.n == self.n
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def model_dump(self, *, mode: str) -> dict[str, int]:
+        assert mode == "json"
+        return {"n": self.n}
+
+    @classmethod
+    def model_validate_json(cls, text: str) -> FakeModel:
+        return cls(json.loads(text)["n"])
+
+
+NOON = datetime(2024, 2, 29, 12, 0, 0, 5)  # noqa: DTZ001 - a naive one is a value, too
+SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")
+
+GOOD: list[tuple[Any, Any]] = [
+    (None, None),
+    (int, 7),
+    (int, -(10**30)),
+    (bool, True),
+    (float, 0.1),
+    (str, "naïve \x00 \ud800 😀\n"),
+    (bytes, b"\x00\xff"),
+    (datetime, NOON),
+    (datetime, NOON.replace(tzinfo=UTC)),
+    (datetime, NOON.replace(tzinfo=timezone(timedelta(hours=-3, minutes=-30)))),
+    (date, date(2024, 2, 29)),
+    (time, time(12, 30)),
+    (timedelta, timedelta(days=2, microseconds=1)),
+    (UUID, SOME_UUID),
+    (Decimal, Decimal("1.10")),
+    (Path, Path("/a/b")),
+    (PurePosixPath, PurePosixPath("a")),
+    (Colour, Colour.RED),
+    (Level, Level.HIGH),
+    (Word, Word.YES),
+    (Rights, Rights.READ | Rights.WRITE),
+    (Corner, Corner.BOTTOM),
+    (Isbn, Isbn("978")),
+    (UserId, UserId(7)),
+    (Annotated[int, "a number"], 7),
+    (Literal["a", 1, True], 1),
+    (Literal["a", 1, True], True),
+    (Literal[Colour.RED], Colour.RED),
+    (list[int], [1, 2]),
+    (list, [1, "a", None]),
+    (tuple[int, str], (1, "a")),
+    (tuple[int, ...], (1, 2, 3)),
+    (tuple[()], ()),
+    (tuple, (1, "a")),
+    (set[int], {3, 1, 2}),
+    (frozenset[str], frozenset({"a"})),
+    (dict[str, int], {"a": 1}),
+    (dict[int, str], {1: "a"}),
+    (dict[UUID, int], {SOME_UUID: 1}),
+    (dict[date, int], {date(2024, 2, 29): 1}),
+    (dict[Colour, int], {Colour.RED: 1}),
+    (dict, {"a": [1]}),
+    (Sequence[int], [1]),
+    (Mapping[str, int], {"a": 1}),
+    (AbstractSet[int], frozenset({1})),
+    (Iterable[date], [date(2024, 2, 29)]),
+    (Place, Place("home", (1.0, 2.0))),
+    (Options, {"name": "a"}),
+    (Options, {"name": "a", "size": 1}),
+    (Item, Item(1)),
+    (Order, Order([Item(1), Item(2)], NOON, "n", Decimal("9.99"), {"a": Item(3)})),
+    (Box[int], Box(1, [2])),
+    (Box[Item], Box(Item(1), [Item(2)])),
+    (Box[Box[date]], Box(Box(date(2024, 2, 29)))),
+    (list[Box[date]], [Box(date(2024, 2, 29))]),
+    (Node, Node(1, [Node(2)], Node(0))),
+    (Square, Square(3)),
+    (int | None, None),
+    (int | None, 3),
+    (int | str, "3"),
+    (int | float, 3),
+    (int | float, 3.0),
+    (bool | int, 1),
+    (int | bool, True),
+    (date | datetime, date(2024, 2, 29)),
+    (date | datetime, NOON),
+    (str | datetime, NOON),
+    (str | datetime, "hello"),
+    (str | list[str], ["a"]),
+    (Item | Order, Item(1)),
+    (dict[str, Item | int], {"a": Item(1), "b": 2}),
+    (Any, {"a": [1, None, "x", 2.5, True]}),
+    (Model, Model(id=1, when=NOON, inner=[Model(id=2, when=NOON)])),
+    (list[Model], [Model(id=1, when=NOON)]),
+    (StrictModel, StrictModel(day=date(2024, 2, 29), data=b"x")),
+    (list[StrictModel], [StrictModel(day=date(2024, 2, 29), data=b"x")]),
+    (FakeModel, FakeModel(3)),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value"), GOOD, ids=repr)
+def test_what_goes_in_comes_back_with_its_type(annotation: Any, value: Any) -> None:
+    serial = Serial(annotation)
+    text = serial.encode(value)
+    back = serial.decode(text)
+
+    assert back == value
+    assert type(back) is type(value)
+    assert text.isascii()
+    assert serial.encode(back) == text
+
+
+BAD: list[tuple[Any, Any, str]] = [
+    (int, True, "True is no int"),
+    (int, 1.0, "1.0 is no int"),
+    (int, "1", "'1' is no int"),
+    (int, None, "None is no int"),
+    (bool, 1, "1 is no bool"),
+    (float, True, "True is no float"),
+    (float, math.nan, "nan is no number that JSON knows"),
+    (float, -math.inf, "-inf is no number"),
+    (str, b"a", "b'a' is no str"),
+    (bytes, "a", "'a' is no bytes"),
+    (date, NOON, "is no date"),
+    (datetime, date(2024, 1, 1), "is no datetime"),
+    (timedelta, 3, "3 is no timedelta"),
+    (UUID, str(SOME_UUID), "is no UUID"),
+    (Path, "/a", "'/a' is no Path"),
+    (Colour, "red", "'red' is no Colour"),
+    (Isbn, "978", "'978' is no Isbn"),
+    (Literal[1], True, r"True is no Literal\[1\]"),
+    (list[int], (1,), "is no list"),
+    (list[int], [1, "2"], r"arguments\[1\]: '2' is no int"),
+    (set[int], frozenset({1}), "is no set"),
+    (tuple[int, str], (1,), "is no tuple"),
+    (tuple[int, str], [1, "a"], "is no tuple"),
+    (dict[str, int], {"a": "b"}, r"arguments\['a'\]: 'b' is no int"),
+    (dict[str, int], {1: 1}, r"arguments\[1\]: 1 is no str"),
+    (Options, {"size": 1}, "Options needs the field 'name'"),
+    (Options, {"name": "a", "colour": 1}, "Options has no field 'colour'; it has name, size"),
+    (Place, ("home", (1.0, 2.0)), "is no Place"),
+    (Item, {"id": 1}, "is no Item"),
+    (Item, SubItem(1), "is no Item"),
+    (Item, Item("1"), r"arguments\.id: '1' is no int"),  # type: ignore[arg-type]
+    (Order, Order([Item(None)], NOON), r"arguments\.items\[0\]\.id: None is no int"),  # type: ignore[arg-type]
+    (Box[int], Box("a"), r"arguments\.content: 'a' is no int"),
+    (int | str, 1.5, "1.5 is no int | str"),
+    (str | datetime, "2024-02-29", "would come back as datetime; give it a type of its own"),
+    (Item | Special, Special(1), "would come back as Item"),
+    (Model, {"id": 1}, "is no Model"),
+    (Any, object(), "object cannot be stored; give plain values, dataclasses or pydantic models"),
+    (Any, {"a": {1j}}, "complex cannot be stored"),
+    (Any, {(1, 2): 3}, "keys must be str"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value", "message"), BAD, ids=repr)
+def test_what_does_not_fit_is_a_type_error_that_says_where(annotation: Any, value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Serial(annotation).encode(value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "message"),
+    [
+        (int, "true", "True is no int"),
+        (int, '"1"', "'1' is no int"),
+        (datetime, '"soon"', "'soon' is no datetime"),
+        (date, "3", "3 is no date"),
+        (timedelta, "1e300", "is no timedelta"),
+        (UUID, '"x"', "'x' is no UUID"),
+        (Decimal, '"x"', "'x' is no Decimal"),
+        (bytes, '"a"', "is no base64"),
+        (Colour, '"green"', "'green' is no Colour"),
+        (Level, "true", "True is no Level"),
+        (Corner, '"LEFT"', "'LEFT' is no Corner"),
+        (list[int], "{}", "is no list"),
+        (dict[int, int], '{"a": 1}', "'a' is no int"),
+        (tuple[int, str], "[1]", "is no tuple"),
+        (set[Any], "[[]]", "unhashable"),
+        (Item, "[]", "is no Item"),
+        (Item, "{}", "Item needs the field 'id'"),
+        (Item, '{"id": 1, "old": 2}', "Item has no field 'old'"),
+        (Order, '{"items": [{"id": "x"}], "when": "2024-01-01"}', r"items\[0\]\.id: 'x' is no int"),
+        (Square, '{"side": -1}', "a side is not negative"),
+        (Model, '{"id": "x"}', "Model"),
+        (int | str, "[]", "is no int | str"),
+        (int, "{", "Expecting"),
+        (Node, '{"value":1,"children":[' * 2000 + "]}" * 2000, "nests too deeply"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_a_value_error(annotation: Any, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Serial(annotation).decode(text)
+
+
+class Unknown:
+    pass
+
+
+@dataclass
+class WithInitVar:
+    n: int
+    seed: dataclasses.InitVar[int]
+
+
+@dataclass
+class Lost:
+    it: Nowhere  # type: ignore[name-defined] # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Unknown, "Unknown cannot be stored; give plain values"),
+        (list[Unknown], "Unknown cannot be stored"),
+        (Box[Unknown], "Unknown cannot be stored"),
+        (complex, "complex cannot be stored"),
+        (type[int], "cannot be stored"),
+        (dict[float, int], "no keys of the type float"),
+        (dict[Item, int], "no keys of the type Item"),
+        (WithInitVar, "WithInitVar.seed is an InitVar"),
+        (Lost, "'Nowhere' is not defined; its types must be known when the program runs"),
+    ],
+)
+def test_a_type_that_json_cannot_hold_is_refused_before_any_value(annotation: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Serial(annotation)
+
+
+def test_types_of_a_function_are_found_in_the_scope_that_is_given() -> None:
+    @dataclass
+    class Inner:
+        n: int
+
+    @dataclass
+    class Outer:
+        inner: Inner
+
+    assert Serial(Outer, locals()).decode('{"inner":{"n":1}}') == Outer(Inner(1))
+
+
+def test_what_is_too_large_is_refused_with_its_size() -> None:
+    assert len(Serial(str).encode("x" * 98, most=100)) == 100
+    with pytest.raises(ValueError, match="result: 101 bytes of JSON are more than the 100 allowed; store it elsewhere"):
+        Serial(str).encode("x" * 99, what="result", most=100)
+
+
+def test_the_size_is_that_of_the_bytes_written() -> None:
+    assert len(Serial(str).encode("😀", most=14).encode()) == 14
+    with pytest.raises(ValueError, match="14 bytes"):
+        Serial(str).encode("😀", most=13)
+
+
+def test_what_contains_itself_is_a_value_error() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    node = Node(1)
+    node.children.append(node)
+
+    for annotation, value in ((Any, loop), (list[Any], loop), (Node, node)):
+        with pytest.raises(ValueError, match=r"Circular|contains itself"):
+            Serial(annotation).encode(value)
+
+
+def test_what_has_no_annotation_stays_as_json_gives_it() -> None:
+    values = [
+        Item(1),
+        NOON,
+        SOME_UUID,
+        Decimal("1.5"),
+        Path("a"),
+        {2, 1},
+        b"x",
+        Colour.RED,
+        timedelta(1),
+        (1,),
+        Word.YES,
+    ]
+
+    assert json.loads(encode(values)) == [
+        {"id": 1, "name": "x"}, NOON.isoformat(), str(SOME_UUID), "1.5", "a", [1, 2], "eA==", "red", 86400.0, [1],
+        "yes",
+    ]  # fmt: skip
+    assert Serial().decode(encode(Item(1))) == {"id": 1, "name": "x"}
+
+
+@pytest.mark.parametrize("value", [math.nan, [math.inf], {"a": -math.inf}])
+def test_numbers_that_json_does_not_know_are_refused_anywhere(value: Any) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode(value)
+
+
+def test_the_same_set_is_always_the_same_text() -> None:
+    there = {f"word-{n}" for n in range(50)}
+    back = {f"word-{n}" for n in reversed(range(50))}
+
+    assert Serial(set[str]).encode(there) == Serial(set[str]).encode(back)
+    assert encode(there) == encode(back)
+
+
+numbers = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+plain = st.none() | numbers | st.text()
+trees = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+items = st.builds(Item, id=st.integers(), name=st.text())
+ANNOTATED: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    (Any, trees),
+    (datetime, st.datetimes(timezones=st.none() | st.just(UTC))),
+    (date, st.dates()),
+    (timedelta, st.timedeltas(min_value=timedelta(days=-90_000), max_value=timedelta(days=90_000))),
+    (Decimal, st.decimals(allow_nan=False)),
+    (bytes, st.binary()),
+    (dict[int, list[Item]], st.dictionaries(st.integers(), st.lists(items))),
+    (set[tuple[int, str]], st.sets(st.tuples(st.integers(), st.text()))),
+    (Box[dict[str, Item | None]], st.builds(Box, content=st.dictionaries(st.text(), st.none() | items))),
+    (Order, st.builds(Order, items=st.lists(items), when=st.datetimes(), note=st.none() | st.text())),
+    (int | float | bool | None, st.none() | numbers),
+]  # fmt: skip
+
+
+@given(st.data())
+@pytest.mark.parametrize(("annotation", "strategy"), ANNOTATED, ids=lambda each: str(each)[:40])
+def test_every_value_of_a_type_comes_back(
+    annotation: Any, strategy: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    value = data.draw(strategy)
+    back = Serial(annotation).decode(Serial(annotation).encode(value))
+
+    assert back == value
+    assert type(back) is type(value)
+
+
+@given(trees)
+def test_whatever_the_text_says_decoding_gives_the_type_or_a_value_error(tree: Any) -> None:
+    for annotation in (Item, Order, Node, Options, list[Item], dict[int, date], int | Item | None, tuple[int, str]):
+        try:
+            found = Serial(annotation).decode(json.dumps(tree))
+        except ValueError:
+            continue
+        assert Serial(annotation).decode(Serial(annotation).encode(found)) == found
