@@ -14,7 +14,7 @@ from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending
 # Retry-After is believed up to this.
 MOST_ASKED = 3600.0
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
 
@@ -40,10 +40,10 @@ class Fail(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[R]):
+class Done(Generic[R_co]):
     """Returned by a handler: its result, and statements of the application for the settle's own transaction."""
 
-    result: R | None = None
+    result: R_co | None = None
     writes: tuple[Any, ...] | list[Any] = ()
 
 

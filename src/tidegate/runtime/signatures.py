@@ -59,12 +59,19 @@ def _needed(fn: Callable[..., Any], name: str) -> list[inspect.Parameter]:
 def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str, Any]) -> Serial:
     """The type of what comes back; whatever JSON can hold where nothing better is said."""
     try:
-        found = _resolved(fn, hints.get("return", Any), known)
-        if getattr(typing.get_origin(found) or found, "__name__", "") == "Done":
-            found = (*typing.get_args(found), Any)[0]
-        return Serial(found, known)
+        return Serial(_without_done(_resolved(fn, hints.get("return", Any), known)), known)
     except (NameError, TypeError):
         return Serial()
+
+
+def _without_done(kind: Any) -> Any:
+    """What is kept of a result: what is inside a `Done`, not the `Done` itself."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[tuple(_without_done(each) for each in inner)]  # noqa: UP007 - made while it runs
+    if getattr(origin or kind, "__qualname__", "") == "Done":  # by name: a child that needs no jobs imports none
+        return (*inner, Any)[0]
+    return kind
 
 
 def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> Any:
