@@ -36,6 +36,7 @@ _FRAGMENTS: Mapping[str, tuple[str, str]] = {
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
     "skip_locked": ("", "for update skip locked"),
     "for_update": ("", "for update"),
+    "not_removed": ("", "for key share"),
     # A subquery is asked once per statement, so an index can be searched for it; a bare clock is asked for each row.
     "now": (
         ":now",

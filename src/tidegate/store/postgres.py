@@ -212,6 +212,8 @@ def _conninfo(url: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ValueError(f"url: {str(error).partition(chr(34))[0].strip()}") from None  # what follows may be a password
+    if not all(port.isdigit() for port in str(given.get("port", 0)).split(",")):
+        raise ValueError("url: its port is no number")
     options = f"{_OPTIONS} {given.get('options', '')}".strip()
     return make_conninfo(**{**_SETTINGS, **given, "options": options})
 

@@ -176,11 +176,12 @@ select job.id, job.fence, coalesce((select max(seq) from tg_event as e where e.j
 from tg_job as job join {rows id bigint, kind text, code text, message text, actor text} on job.id = given.id;
 
 -- name: stale_results
--- Results that came too late, beside the attempt they belong to: one each, however often they are sent, and no lock.
+-- Results that came too late, beside the attempt they belong to: one each, however often they are sent. They wait only
+-- for somebody who removes the job, so that nothing is left of it.
 insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
 select job.id, given.fence, 1000000, 'stale_result', {now}, given.attempt, given.code, given.message, given.actor
 from tg_job as job join {rows id bigint, fence bigint, attempt integer, code text, message text, actor text} on job.id = given.id
-where true
+where true {not_removed}
 on conflict (job, fence, seq) do nothing;
 
 -- name: attempt_rows
@@ -325,8 +326,7 @@ where link.child = :child and parent.state <> 'done' order by parent.id;
 
 -- name: parents_of
 -- The parents of a job, kept still.
-select parent.id, parent.state from tg_link as link join tg_job as parent on parent.id = link.parent
-where link.child = :child order by parent.id {for_update};
+select id, state from tg_job where id in (select parent from tg_link where child = :child) order by id {for_update};
 
 -- name: job_state
 -- A job that is about to be changed by a person, kept still.

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import apsw
+import psycopg
+import pytest
+
+from tests.databases import APSW, BOTH, POSTGRES, SQLITE, STDLIB, Database
+from tests.postgres import server_url
+from tests.store.jobs import Clock, Jobs, new
+from tidegate.errors import StoreBusy, StoreError, UniqueTaken
+from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.opening import core_statements, open_store
+from tidegate.store.postgres import PostgresStore
+from tidegate.store.sqlite import SqliteStore
+from tidegate.store.tx import Store, Tx
+
+EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+
+
+def statement(store: Store, name: str, sql: str) -> None:
+    store.add([Statement(name, sql, returns=False)])
+
+
+@EVERYWHERE
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("insert into tg_store values ('a', '1'), ('a', '2')", UniqueTaken),
+        ("insert into tg_store (name) values ('a')", StoreError),
+        ("update tg_job set state = 'lost'", StoreError),
+        ("insert into tg_no_such_table values (1)", StoreError),
+        ("this is no sql", StoreError),
+    ],
+    ids=["unique", "not null", "check", "no table", "syntax"],
+)
+@pytest.mark.parametrize("way", ["write", "read"])
+def test_errors_of_the_database_become_ours_and_nothing_is_left(
+    jobs: Jobs, sql: str, error: type[StoreError], way: str
+) -> None:
+    jobs.one()
+    statement(jobs.store, "bad", sql)
+    if way == "read" and error is UniqueTaken and jobs.store.dialect is Dialect.POSTGRES:
+        error = StoreError  # it may not even try
+
+    with pytest.raises(StoreError) as raised:
+        getattr(jobs.store, way)(lambda tx: [tx.all("store_value", {"name": "x"}), tx.all("bad")])
+
+    assert type(raised.value) is error
+    assert raised.value.__cause__ is not None
+    assert jobs.sql("select count(*) from tg_store") == [(0,)]
+    assert len(jobs.claim()) == 1  # and the store still works
+
+
+@EVERYWHERE
+def test_what_the_work_raises_comes_through_as_it_is_and_undoes_the_work(jobs: Jobs) -> None:
+    class Own(Exception):
+        pass
+
+    def work(tx: Tx) -> None:
+        tx.all("store_put", {"name": "x", "value": "1"})
+        raise Own
+
+    with pytest.raises(Own):
+        jobs.store.write(work)
+    with pytest.raises(Own):
+        jobs.store.read(lambda tx: (_ for _ in ()).throw(Own))
+
+    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == []
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("name", ["no such statement", ""])
+def test_a_statement_that_is_not_in_the_book_is_named(jobs: Jobs, name: str) -> None:
+    with pytest.raises(KeyError, match="there is no statement"):
+        jobs.store.read(lambda tx: tx.all(name))
+
+
+@EVERYWHERE
+def test_a_name_stands_once_in_the_book(jobs: Jobs) -> None:
+    with pytest.raises(ValueError, match="stands twice"):
+        statement(jobs.store, "claim", "select 1")
+
+
+@EVERYWHERE
+def test_a_closed_store_says_so(db: Database, clock: Clock) -> None:
+    store = db.open(clock)
+    store.read(lambda tx: tx.all("clock"))
+    store.close()
+    store.close()
+
+    for way in (store.write, store.read):
+        with pytest.raises(StoreError):
+            way(lambda tx: tx.all("clock"))
+
+
+@pytest.mark.parametrize("db", SQLITE, indirect=True)
+def test_closing_waits_for_the_write_that_is_under_way(db: Database, jobs: Jobs) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def work(tx: Tx) -> str:
+        inside.set()
+        go_on.wait(10)
+        tx.all("store_put", {"name": "x", "value": "1"})
+        return "written"
+
+    found: list[str] = []
+    writer = threading.Thread(target=lambda: found.append(jobs.store.write(work)))
+    writer.start()
+    inside.wait(10)
+    closer = threading.Thread(target=jobs.store.close)
+    closer.start()
+    go_on.set()
+    writer.join(10)
+    closer.join(10)
+
+    assert found == ["written"]
+    jobs.store = db.open(jobs.clock)
+    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == [("1",)]
+
+
+@pytest.mark.parametrize("db", SQLITE, indirect=True)
+def test_a_write_inside_a_write_is_an_error_and_no_deadlock(db: Database, jobs: Jobs) -> None:
+    with pytest.raises(RuntimeError, match="a write inside a write"):
+        jobs.store.write(lambda tx: jobs.put(new()))
+
+    assert jobs.put(new())
+
+
+@pytest.mark.parametrize("db", SQLITE, indirect=True)
+def test_a_store_is_not_used_across_a_fork(db: Database, jobs: Jobs) -> None:
+    child = os.fork()
+    if not child:
+        try:
+            jobs.one()
+        except StoreError:
+            os._exit(7)
+        os._exit(0)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("db", [APSW], indirect=True)
+def test_a_file_that_another_process_holds_is_busy(db: Database, jobs: Jobs) -> None:
+    other = apsw.Connection(str(db.path))
+    other.execute("begin immediate")
+    impatient = SqliteStore(str(db.path), core_statements(Dialect.SQLITE), jobs.clock, "apsw")
+    impatient._writer.execute("pragma busy_timeout = 20")
+
+    with pytest.raises(StoreBusy):
+        Jobs(impatient, jobs.clock).one()
+    other.execute("rollback")
+    other.close()
+
+    assert Jobs(impatient, jobs.clock).one()
+    impatient.close()
+
+
+@pytest.mark.parametrize("db", SQLITE, indirect=True)
+def test_readers_see_the_last_commit_while_a_writer_is_at_work(db: Database, jobs: Jobs) -> None:
+    jobs.one()
+
+    def work(tx: Tx) -> int:
+        tx.all("store_put", {"name": "x", "value": "1"})
+        seen: list[int] = []
+        reader = threading.Thread(
+            target=lambda: seen.append(len(jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"}))))
+        )
+        reader.start()
+        reader.join(5)
+        return seen[0]
+
+    assert jobs.store.write(work) == 0
+
+
+@pytest.mark.parametrize("db", SQLITE, indirect=True)
+def test_threads_that_come_and_go_leave_no_connection_behind(db: Database, jobs: Jobs) -> None:
+    def open_files() -> int:
+        return len([each for each in Path("/proc/self/fd").iterdir() if each.resolve() == db.path.resolve()])
+
+    jobs.fronts()
+    before = open_files()
+    for _ in range(50):
+        thread = threading.Thread(target=jobs.fronts)
+        thread.start()
+        thread.join()
+
+    assert open_files() <= before + 1
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_dead_connections_are_replaced_without_anybody_noticing(db: Database, jobs: Jobs) -> None:
+    threads = [threading.Thread(target=lambda: jobs.store.read(lambda tx: tx.all("clock"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with psycopg.connect(server_url(), autocommit=True) as killer:
+        name = db.url.rpartition("application_name=")[2]
+        killer.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,))
+
+    assert jobs.one()
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_a_connection_that_dies_in_the_middle_is_busy_and_nothing_is_written(db: Database, jobs: Jobs) -> None:
+    def work(tx: Tx) -> None:
+        tx.all("store_put", {"name": "x", "value": "1"})
+        with psycopg.connect(server_url(), autocommit=True) as killer:
+            name = db.url.rpartition("application_name=")[2]
+            killer.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,)
+            )
+        tx.all("store_value", {"name": "x"})
+
+    with pytest.raises(StoreBusy):
+        jobs.store.write(work)
+
+    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == []
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Jobs, clock: Clock) -> None:
+    """Each holds what the other wants; the server ends one of them, and it is tried again."""
+    jobs.put(new(), new())
+    other = Jobs(db.open(clock), clock)
+    statement_sql = "update tg_job set priority = priority + 1 where id = %(id)s"
+    for each in (jobs, other):
+        statement(each.store, "bump", statement_sql)
+    met = threading.Barrier(2)
+    tries: list[int] = []
+
+    def work(order: tuple[int, int]):  # type: ignore[no-untyped-def]
+        def inside(tx: Tx) -> None:
+            tries.append(order[0])
+            tx.all("bump", {"id": order[0]})
+            if len(tries) <= 2:
+                met.wait(10)
+            tx.all("bump", {"id": order[1]})
+
+        return inside
+
+    thread = threading.Thread(target=lambda: other.store.write(work((2, 1))))
+    thread.start()
+    jobs.store.write(work((1, 2)))
+    thread.join(20)
+    other.store.close()
+
+    assert len(tries) == 3
+    assert jobs.sql("select sum(priority) from tg_job") == [(4,)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "jobs.db", "sqlite", "sqlite:", "sqlite://", "sqlite:///", "sqlite://jobs.db", "sqlite:///:memory:",
+        "sqlite:///folder/", "sqlite:///jobs.db?mode=ro", "mysql://root@localhost/x", "redis://localhost",
+        "postgresql+psycopg://localhost/x", "http://example.org",
+    ],
+)  # fmt: skip
+def test_a_url_that_names_no_database_is_refused(url: str, clock: Clock) -> None:
+    with pytest.raises(ValueError, match="url: "):
+        open_store(url, now=clock)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:s3cret@h:port/x", "postgresql://u:s3cret@h/x?nonsense=1", "mysql://u:s3cret@h"]
+)
+def test_a_refused_url_does_not_give_away_its_password(url: str, clock: Clock) -> None:
+    with pytest.raises(ValueError, match="url: ") as refused:
+        open_store(url, now=clock)
+
+    assert "s3cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_driver_is_one_of_two_and_only_for_sqlite(clock: Clock, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give 'apsw' or 'sqlite3'"):
+        open_store(f"sqlite:///{tmp_path}/x.db", now=clock, driver="pysqlite3")
+    with pytest.raises(ValueError, match="for SQLite only"):
+        open_store("postgresql://localhost/x", now=clock, driver="apsw")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_folders_are_made_and_a_folder_is_no_database(clock: Clock, tmp_path: Path) -> None:
+    open_store(f"sqlite:///{tmp_path}/a/b%20c/jobs.db", now=clock).close()
+    assert (tmp_path / "a" / "b c" / "jobs.db").exists()
+    with pytest.raises(StoreError):
+        open_store(f"sqlite:///{tmp_path}/a", now=clock)
+
+
+def test_a_file_that_is_no_database_is_left_alone(clock: Clock, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but something that somebody wrote " * 50)
+    before = path.read_bytes()
+
+    with pytest.raises(StoreError):
+        Jobs(open_store(f"sqlite:///{path}", now=clock), clock).migrate()
+
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_is_not_there_is_said_at_once(clock: Clock) -> None:
+    url = server_url().replace("/postgres?", "/no_such_database?")
+    if url == server_url():
+        pytest.skip("the server's URL is of another form")
+
+    with pytest.raises(StoreError, match="does not exist") as raised:
+        open_store(url, now=clock)
+
+    assert not isinstance(raised.value, StoreBusy)
+
+
+def test_a_server_that_is_not_there_is_busy_after_a_while(clock: Clock, tmp_path: Path) -> None:
+    with pytest.raises(StoreBusy, match="cannot be reached"):
+        PostgresStore(f"postgresql:///x?host={tmp_path}", [], clock, patience=0.2)
+
+
+def test_what_the_url_says_counts_more_than_our_settings(clock: Clock) -> None:
+    joint = "&" if "?" in server_url() else "?"
+    url = f"{server_url()}{joint}application_name=mine&options=-c%20search_path%3Dpg_temp"
+    store = PostgresStore(url, core_statements(Dialect.POSTGRES), clock)
+    store.add([
+        Statement("s", "select current_setting('application_name'), current_setting('search_path'), "
+                       "current_setting('lock_timeout')")
+    ])  # fmt: skip
+
+    assert store.read(lambda tx: tx.all("s")) == [("mine", "pg_temp", "5s")]
+    store.close()
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_importing_the_stores_of_one_database_does_not_load_the_other(name: str) -> None:
+    module, other = ("sqlite", "psycopg") if name == APSW else ("postgres", "apsw")
+    code = f"import sys, tidegate.store.{module}; sys.exit('{other}' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
