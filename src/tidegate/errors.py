@@ -4,6 +4,8 @@
     ├── Held                    the call was not made, and nothing was sent
     │   ├── BreakerOpen         the breaker is open
     │   └── TooManyRequests     the breaker is half-open and its permits are taken
+    ├── NotThere                there is no such job, queue or target
+    ├── Refused                 what a person asked for is not possible as things stand
     ├── LeaseLost               somebody else has the job now; what this attempt does counts no more
     └── StoreError              the database refused, or is not what it should be
         ├── StoreBusy           locked or unreachable for the moment; the same may succeed later
@@ -92,6 +94,14 @@ class TooManyRequests(Held):
 
     def _why(self) -> str:
         return "breaker half-open, all permits taken"
+
+
+class NotThere(TidegateError, LookupError):
+    """There is no such job, queue or target."""
+
+
+class Refused(TidegateError):
+    """What a person asked for is not possible as things stand; nothing was changed."""
 
 
 class LeaseLost(TidegateError):

@@ -20,12 +20,17 @@ from tidegate.core.duration import Duration
 from tidegate.core.job import DEFAULT_ATTEMPTS, Job, JobEvent
 from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
+from tidegate.core.until import Until
 from tidegate.errors import StoreError
 from tidegate.face.db import Db
 from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
+from tidegate.face.stored_target import StoredTarget
 from tidegate.face.target import Target
+from tidegate.ops import actions, explain
+from tidegate.ops.actions import Failures, Retried
+from tidegate.ops.explain import Why
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
@@ -189,10 +194,13 @@ class Queue:
         if connection is not None:
             return work(self.store.on(connection))
         result = self.store.write(work)
+        self._woken()
+        return result
+
+    def _woken(self) -> None:
         for wake in self._wakes:
             wake.news()
         watching.tell(self.store)
-        return result
 
     async def at_store(self, work: Callable[[], T]) -> T:
         """Runs *work*, which waits for the database, without blocking the loop."""
@@ -225,6 +233,31 @@ class Queue:
     def forget(self, job: Asked) -> bool:
         """Removes a final job with its history, and frees its unique."""
         return self.put(lambda tx: people.forget(tx, id_of(job)))
+
+    def explain(self, job: Asked) -> list[Why]:
+        """Why it is not running, the first reason first; empty when it runs or has ended."""
+        return self.store.read(lambda tx: explain.job(tx, id_of(job)))
+
+    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Retried:
+        """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
+
+        Without a number it only counts them.
+        """
+        found = actions.retry_many(self.store, Failures(**which), by, expected=expected)
+        self._woken()
+        return found
+
+    def pause(self, queue: str, until: Until, by: str = "person") -> float:
+        """No job of this queue is claimed until then ("2h", a datetime, UNIX time); returns when that is."""
+        return self.put(lambda tx: actions.pause_queue(tx, queue, until, by, self._queues()))
+
+    def resume(self, queue: str, by: str = "person") -> bool:
+        """Ends a pause; False when there was none."""
+        return self.put(lambda tx: actions.resume_queue(tx, queue, by, self._queues()))
+
+    def target(self, name: str) -> StoredTarget:
+        """A target of jobs, for all workers at once: to pause, to clear a key of, to reset its breaker."""
+        return StoredTarget(self, name, declared=name in self._targets)
 
     # -- working -------------------------------------------------------------------------------------------------
 
@@ -285,7 +318,7 @@ class Queue:
         whole(concurrency, field="concurrency", most=10_000)
         if not self._kinds:
             raise ValueError("there is no job declared on this queue, so nothing to work on")
-        known = frozenset(kind.queue for kind in self._kinds.values())
+        known = self._queues()
         unknown = sorted(set(queues or ()) - known)
         if unknown:
             raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
@@ -301,6 +334,9 @@ class Queue:
             dice=self._dice,
         )  # fmt: skip
         return worker, wake, threads
+
+    def _queues(self) -> frozenset[str]:
+        return frozenset(kind.queue for kind in self._kinds.values())
 
     def _opened(self) -> Store:
         inside_child.refuse_at_import("the queue is used")

@@ -56,6 +56,7 @@ class _Sharing:
         self.left, self._slots = terms.room, terms.slots
         self.taken = Taken(terms.rounds)
         self._held = 0  # lanes walked past
+        self._single: set[tuple[str, str]] = set()  # fronts with one lane: there is nobody to take turns with
 
     def serve(self, front: Front, sharers: int) -> bool:
         """Claims the share of one front; True when it may have more than that."""
@@ -83,7 +84,7 @@ class _Sharing:
                 if n == share and lane.hold is None:
                     still.append(lane)
                 if got >= most:
-                    self._served(front, lane, alone=len(lanes) == 1)
+                    self._served(front, lane)
                     break
             if got == before:
                 break
@@ -106,9 +107,9 @@ class _Sharing:
         self.taken.generations |= {job.id: generation for job in taken}
         return taken
 
-    def _served(self, front: Front, lane: Lane, *, alone: bool) -> None:
+    def _served(self, front: Front, lane: Lane) -> None:
         lanes = {**self.taken.rounds.lanes, front.place: lane.lane}
-        if alone:
+        if front.place in self._single:
             lanes.pop(front.place)
         self.taken.rounds = replace(self.taken.rounds, lanes=lanes)
 
@@ -130,7 +131,7 @@ class _Sharing:
 
     def _cut_short(self, front: Front, lane: Lane) -> None:
         """So many are held that the next turn must go on from here: at once, but not for ever."""
-        self._served(front, lane, alone=False)
+        self._served(front, lane)
         rounds, cuts = self.taken.rounds, self._terms.rounds.cuts
         if cuts < _MOST_CUTS:
             self._gates.look_at(self._gates.now + 0.001)
@@ -141,6 +142,8 @@ class _Sharing:
         after, seen = start, set[str]()
         while True:
             batch = claims.lanes(self._tx, front, after, _LOOK)
+            if after is None and len(batch) == 1:
+                self._single.add(front.place)
             for lane in batch:
                 if lane.lane in seen:
                     return  # once round

@@ -100,7 +100,10 @@ def _adopt(tx: Tx, wish: Wish, done: Turn) -> None:
 def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front], wish: Wish, done: Turn) -> None:
     for front in fronts:
         if at_gates.fails_fast(front):
-            done.failed_fast += _fail_fast(tx, gates, front)
+            ended = _fail_fast(tx, gates, front)
+            done.failed_fast += ended
+            if ended >= _MOST_ENDED:
+                at_gates.look_at(at_gates.now + 0.001)  # there may be more of them
     terms = Terms(
         worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, newest=wish.newest
     )

@@ -43,7 +43,10 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     if change is Change.DISABLED:
         news.append((
             EventKind.TARGET_DISABLED,
-            {"reason": rest.reason, "by": rest.by, "consecutive_errors": rest.run_length},
+            {
+                "reason": rest.reason, "by": rest.by, "run_length": rest.run_length,
+                "consecutive_errors": row.failures + 1,
+            },
         ))  # fmt: skip
     row = replace(row, rest=rest)
     if not _reaches_lane(rules, fault):

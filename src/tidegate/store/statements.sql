@@ -521,6 +521,22 @@ insert into tg_migration (app, number, name, checksum, applied_at) values (:app,
 select id, queue, state, children, kind from tg_job
 where state = 'ready' and queue = :queue and target = :target order by lane, priority desc, id limit :n {skip_locked};
 
+-- name: ready_before
+-- How many ready jobs of its lane go before a job; counts no further than :n.
+select count(*) from (
+    select id from tg_job
+    where state = 'ready' and queue = :queue and target = :target and lane = :lane
+        and (priority > :priority or (priority = :priority and id < :id))
+    limit :n
+) as before_it;
+
+-- name: failed_jobs
+-- Failed jobs of a queue, the oldest first; an empty text stands for any.
+select id from tg_job
+where finished_at is not null and queue = :queue and state = 'failed'
+    and (:kind = '' or kind = :kind) and (:target = '' or target = :target) and (:code = '' or error_code = :code)
+order by finished_at, id limit :n;
+
 -- name: gate_event
 -- What happened to a queue, a target or a key of it.
 insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)

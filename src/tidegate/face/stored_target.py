@@ -1,0 +1,94 @@
+"""A target whose state is in the store: what people ask of it and do to it, for all workers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from tidegate.core.until import Until
+from tidegate.ops import actions, explain
+from tidegate.ops.explain import Why
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import GateEvent
+from tidegate.store.tx import Tx
+
+if TYPE_CHECKING:
+    from tidegate.face.queue import Queue
+
+T = TypeVar("T")
+
+
+class StoredKey:
+    """One key of a target of jobs."""
+
+    def __init__(self, target: StoredTarget, key: object) -> None:
+        self._target, self._key = target, str(key)
+
+    def explain(self) -> list[Why]:
+        """What stands before its jobs; empty when nothing does."""
+        return self._target.ask(lambda tx: explain.target(tx, self._target.name, self._key))
+
+    def clear(self, by: str = "person") -> bool:
+        """Forgets all state of the key, as after new credentials: its jobs go at once. False when there was none."""
+        return self._target.act(lambda tx: actions.clear_key(tx, self._target.name, self._key, by))
+
+    def disable(self, until: Until | None = None, by: str = "person", reason: str = "manual") -> None:
+        """No job of this key until then, or until `enable()`."""
+        self._target.act(lambda tx: actions.disable_key(tx, self._target.name, self._key, by, until, reason))
+
+    def enable(self, by: str = "person") -> bool:
+        """Ends a rest, whoever ordered it; False when there was none."""
+        return self._target.act(lambda tx: actions.enable_key(tx, self._target.name, self._key, by))
+
+
+class StoredTarget:
+    """A target of jobs, by name.
+
+    q.target("spotify").pause("2h", by="ada")
+    q.target("spotify").key(7).clear()
+    """
+
+    def __init__(self, queue: Queue, name: str, *, declared: bool) -> None:
+        self._queue, self.name, self._declared = queue, name, declared
+
+    def key(self, key: object) -> StoredKey:
+        """The part of it that the jobs with this key belong to."""
+        return StoredKey(self, key)
+
+    def explain(self) -> list[Why]:
+        """What stands before all of its jobs, and those without a key; empty when nothing does."""
+        return self.ask(lambda tx: explain.target(tx, self.name, ""))
+
+    def pause(self, until: Until, by: str = "person") -> float:
+        """No job of it is claimed until then; returns when that is."""
+        return self.act(lambda tx: actions.pause_target(tx, self.name, until, by))
+
+    def resume(self, by: str = "person") -> bool:
+        """Ends a pause; False when there was none."""
+        return self.act(lambda tx: actions.resume_target(tx, self.name, by))
+
+    def force(self, state: str, until: Until | None = None, by: str = "person") -> str:
+        """Opens its breaker until a time, or closes it now; returns the state that it had."""
+        return self.act(lambda tx: actions.force_breaker(tx, self.name, state, by, until))
+
+    def reset(self, by: str = "person") -> str:
+        """Closes its breaker and forgets its counts; returns the state that it had."""
+        return self.act(lambda tx: actions.reset_breaker(tx, self.name, by))
+
+    def events(self, most: int = 100) -> list[GateEvent]:
+        """What happened to it, the newest first."""
+        return self.ask(lambda tx: gate_rows.events(tx, "target", self.name, most))
+
+    def ask(self, work: Callable[[Tx], T]) -> T:
+        self._known()
+        return self._queue.store.read(work)
+
+    def act(self, work: Callable[[Tx], T]) -> T:
+        self._known()
+        return self._queue.put(work)
+
+    def _known(self) -> None:
+        """One that is declared here exists, even if no worker has been there yet."""
+        name, store = self.name, self._queue.store
+        if self._declared and store.read(lambda tx: gate_rows.target(tx, name)) is None:
+            store.write(lambda tx: tx.all("target_new", {"name": name}))

@@ -1,0 +1,259 @@
+"""What people do to queues, targets and jobs: each checked first, each an event with its actor.
+
+All of it happens in the caller's transaction, but for `retry_many`, which may take several. NotThere and Refused say
+why nothing was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from tidegate.core.events import EventKind
+from tidegate.core.job import Stage
+from tidegate.core.until import Until, ahead
+from tidegate.errors import NotThere, Refused, UniqueTaken
+from tidegate.machine import cooldown as resting
+from tidegate.machine import shared_breaker
+from tidegate.machine.cooldown import FRESH
+from tidegate.machine.gate import HoldReason
+from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.states import CLOSED, OPEN
+from tidegate.store import gate_rows, people, tallies
+from tidegate.store.gate_rows import HoldRow, TargetRow
+from tidegate.store.tx import Store, Tx
+
+MOST_AT_ONCE = 10_000
+_SLICE = 100
+
+
+def now_of(tx: Tx) -> float:
+    """The store's clock."""
+    return float(tx.all("clock")[0][0])
+
+
+# -- queues ----------------------------------------------------------------------------------------------------------
+
+
+def pause_queue(tx: Tx, name: str, until: Until, by: str, known: Collection[str] = ()) -> float:
+    """No job of this queue is claimed until then; returns when that is. *known*: queues that may have no job yet."""
+    _require_queue(tx, name, known)
+    end = ahead(until, now_of(tx))
+    tx.all("queue_pause", {"name": name, "until": end, "actor": by})
+    gate_rows.happened(tx, "queue", name, "queue_paused", by, fields={"until": end})
+    return end
+
+
+def resume_queue(tx: Tx, name: str, by: str, known: Collection[str] = ()) -> bool:
+    """Ends a pause; False when there was none."""
+    _require_queue(tx, name, known)
+    if not tx.all("queue_resume", {"name": name}):
+        return False
+    gate_rows.happened(tx, "queue", name, "queue_resumed", by)
+    return True
+
+
+def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
+    there = {queue for queue, _ in tallies.read(tx)} | set(known)
+    if name not in there:
+        raise NotThere(f"there is no queue {name!r}{_meant(name, there)}")
+
+
+# -- targets ---------------------------------------------------------------------------------------------------------
+
+
+def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
+    """No job of this target is claimed until then; returns when that is."""
+    _require_target(tx, name)
+    end = ahead(until, now_of(tx))
+    tx.all("target_pause", {"name": name, "until": end, "actor": by})
+    gate_rows.happened(tx, "target", name, EventKind.TARGET_PAUSED, by, fields={"until": end})
+    return end
+
+
+def resume_target(tx: Tx, name: str, by: str) -> bool:
+    _require_target(tx, name)
+    if not tx.all("target_resume", {"name": name}):
+        return False
+    gate_rows.happened(tx, "target", name, EventKind.TARGET_RESUMED, by)
+    return True
+
+
+def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = None) -> str:
+    """Opens a breaker until a time, or closes it now; returns the state that it had."""
+    row, now = _require_target(tx, name)
+    before = row.breaker
+    if state == OPEN:
+        if until is None:
+            raise ValueError("until: a breaker is forced open until a time; give one")
+        after = shared_breaker.opened(before, now, ahead(until, now), by)
+    elif state == CLOSED:
+        after = shared_breaker.closed(before, now)
+    else:
+        raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
+    _move(tx, name, before, after, by)
+    return before.state
+
+
+def reset_breaker(tx: Tx, name: str, by: str) -> str:
+    """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
+    row, now = _require_target(tx, name)
+    before = row.breaker
+    _move(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by)
+    return before.state
+
+
+def _move(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str) -> None:
+    gate_rows.put_breaker(tx, name, before, after)
+    fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
+    kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else "breaker_reset"
+    gate_rows.happened(tx, "target", name, kind, by, fields=fields)
+
+
+def _require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
+    if gate_rows.target(tx, name) is None:
+        there = [row.name for row in gate_rows.targets(tx)]
+        raise NotThere(f"there is no target {name!r}{_meant(name, there)}")
+    rows, now = gate_rows.locked(tx, [name])
+    return rows[name], now_of(tx) if now is None else now
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
+    """Forgets all state of a key, as after new credentials: its jobs go at once. False when there was none.
+
+    What is under way still uses the old ones, so its failures count no more.
+    """
+    _require_target(tx, target)
+    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
+    now = now_of(tx)
+    running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
+    gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
+    gate_rows.happened(tx, "target", target, EventKind.TARGET_CLEARED, by, lane=key)
+    return row is not None and not row.empty
+
+
+def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = None, reason: str = "manual") -> None:
+    """No job of this key until then, or until `enable_key`."""
+    _require_target(tx, target)
+    now = now_of(tx)
+    end = None if until is None else ahead(until, now)
+    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key)) or HoldRow(target=target, lane=key, since=now)
+    rest = resting.disabled(row.rest, until=end, by=by, reason=reason, now=now)
+    if row.reason != HoldReason.FATAL:
+        row = replace(row, reason=str(HoldReason.COOLDOWN), since=now, until=end)
+    gate_rows.put_hold(tx, replace(row, rest=rest, probe=None))
+    fields = {"reason": reason, "by": by, "until": end}
+    gate_rows.happened(tx, "target", target, EventKind.TARGET_DISABLED, by, lane=key, fields=fields)
+
+
+def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
+    """Ends a rest, whoever ordered it; False when there was none. A fatal fault needs `clear_key`."""
+    _require_target(tx, target)
+    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
+    if row is None or not row.rest.disabled:
+        return False
+    row = replace(row, rest=FRESH, probe=None)
+    if row.reason != HoldReason.FATAL:
+        row = replace(row, reason=gate_rows.OPEN, until=0.0)
+    gate_rows.put_hold(tx, row)
+    gate_rows.happened(tx, "target", target, EventKind.TARGET_ENABLED, by, lane=key, fields={"by": by})
+    return True
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def retry(tx: Tx, job: int, by: str) -> None:
+    """Queues a failed or cancelled job again: attempts restart, history stays."""
+    stage = _require_job(tx, job)
+    if not people.retry(tx, job, by):
+        raise Refused(f"job {job} is {stage.state}; only a failed or cancelled job can be retried")
+
+
+def cancel(tx: Tx, job: int, by: str) -> str:
+    """'cancelled', or 'asked' when it runs and its handler was told."""
+    stage = _require_job(tx, job)
+    found = people.cancel(tx, job, by)
+    if found is None:
+        raise Refused(f"job {job} is {stage.state}; there is nothing to cancel")
+    return found
+
+
+def forget(tx: Tx, job: int, by: str) -> None:
+    """Removes a final job with its history, and frees its unique."""
+    stage = _require_job(tx, job)
+    before = people.get(tx, job)
+    if before is None or not people.forget(tx, job):
+        raise Refused(f"job {job} is {stage.state}; only a job that has ended can be forgotten")
+    # Its own history is gone with it, so its queue's tells of it.
+    gate_rows.happened(tx, "queue", before.queue, "job_forgotten", by, fields={"job": job, "kind": before.kind})
+
+
+def _require_job(tx: Tx, job: int) -> Stage:
+    found = people.get(tx, job)
+    if found is None:
+        raise NotThere(f"there is no job {job}")
+    return Stage(found.stage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Which failed jobs; an empty text stands for any."""
+
+    queue: str = ""
+    kind: str = ""
+    target: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What became of many; *left* could not be retried: a twin has taken their place, or they had not failed."""
+
+    matched: int
+    retried: int = 0
+    left: tuple[int, ...] = ()
+
+
+def failures(tx: Tx, which: Failures) -> list[int]:
+    """The failed jobs that are meant; Refused when there are more than can be retried at once."""
+    queues = [which.queue] if which.queue else sorted({queue for queue, _ in tallies.read(tx)})
+    found: list[int] = []
+    for queue in queues:
+        place = {"queue": queue, "kind": which.kind, "target": which.target, "code": which.code}
+        found += [row[0] for row in tx.all("failed_jobs", {**place, "n": MOST_AT_ONCE + 1 - len(found)})]
+        if len(found) > MOST_AT_ONCE:
+            raise Refused(f"more than {MOST_AT_ONCE} jobs match; narrow it down")
+    return found
+
+
+def retry_many(store: Store, which: Failures, by: str, *, expected: int | None = None) -> Retried:
+    """Retries all failed jobs that match, if they are as many as *expected*; without a number it only counts them."""
+    ids = store.read(lambda tx: failures(tx, which))
+    if expected is None:
+        return Retried(len(ids))
+    if len(ids) != expected:
+        raise Refused(f"{len(ids)} jobs match, not {expected}; look again before you retry them")
+    left: list[int] = []
+    for at in range(0, len(ids), _SLICE):
+        left += _retry_slice(store, ids[at : at + _SLICE], by)
+    return Retried(len(ids), len(ids) - len(left), tuple(left))
+
+
+def _retry_slice(store: Store, ids: list[int], by: str) -> list[int]:
+    try:
+        return store.write(lambda tx: [id_ for id_ in ids if not people.retry(tx, id_, by)])
+    except UniqueTaken:
+        if len(ids) == 1:
+            return ids
+        # One of them has a twin: each alone, so that the others go.
+        return [id_ for one in ids for id_ in _retry_slice(store, [one], by)]
+
+
+def _meant(given: str, known: Collection[str]) -> str:
+    close = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

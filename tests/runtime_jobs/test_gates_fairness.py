@@ -1,0 +1,205 @@
+"""Who gets the free slots: fair over queues, targets and keys, past whatever is held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.databases import BOTH, Database
+from tests.runtime_jobs.gating import Service, play, queue_on, working
+from tidegate import Target
+from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.job_gates import JobGates
+from tidegate.store import claims
+from tidegate.store.tx import Params, Row, Tx
+
+pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+
+class Watched:
+    """A transaction that notes which statements are run."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self.names: list[str] = []
+
+    def all(self, name: str, params: Params | None = None) -> list[Row]:
+        self.names.append(name)
+        return self._tx.all(name, params)
+
+    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+        self.names.append(name)
+        return self._tx.many(name, rows, params)
+
+    def plain(self, sql: str) -> None:
+        self._tx.plain(sql)
+
+    def one_migrator(self) -> None:
+        self._tx.one_migrator()
+
+
+def test_a_quiet_key_does_not_wait_behind_a_noisy_one(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc"), key=lambda who: who)
+        async def call(who: str) -> None:
+            await service.call(who)
+
+        call.enqueue_many(["noisy"] * 200)
+        call.enqueue("quiet")
+
+        async def main() -> None:
+            async with working(q, concurrency=4):
+                await asyncio.sleep(3)
+
+        play(clock, main)
+
+    assert service.times("quiet")[0] == 0
+
+
+def test_a_quiet_target_does_not_wait_behind_one_with_many_keys(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("a-noisy"), key=lambda n: n, name="noisy")
+        async def noisy(n: int) -> None:
+            await service.call("noisy")
+
+        @q.job(target=Target("z-quiet"), name="quiet")
+        async def quiet(n: int) -> None:
+            await service.call("quiet")
+
+        noisy.enqueue_many(list(range(300)))
+        quiet.enqueue_many(list(range(10)))
+
+        async def main() -> None:
+            async with working(q, concurrency=4):
+                await asyncio.sleep(4.5)
+
+        play(clock, main)
+
+    # Two of four slots each, for as long as both have work.
+    assert sum(who == "quiet" for _, who in service.calls) == 10
+    assert sum(who == "noisy" for at, who in service.calls if at < 5) == 10
+
+
+def test_one_slot_goes_round_over_all_keys(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc"), key=lambda who: who)
+        async def call(who: str) -> None:
+            await service.call(who)
+
+        call.enqueue_many([who for who in "abcde" for _ in range(4)])
+
+        async def main() -> None:
+            async with working(q, concurrency=1):
+                await asyncio.sleep(25)
+
+        play(clock, main)
+
+    order = [who for _, who in service.calls]
+    assert [set(order[at : at + 5]) for at in range(0, 20, 5)] == [set("abcde")] * 4
+
+
+def test_within_a_key_the_most_urgent_and_then_the_oldest_goes_first(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc"))
+        async def call(who: str) -> None:
+            await service.call(who)
+
+        for who, priority in (("second", 0), ("third", 0), ("first", 5)):
+            call.enqueue(who, priority=priority)
+
+        async def main() -> None:
+            async with working(q, concurrency=1):
+                await asyncio.sleep(4)
+
+        play(clock, main)
+
+    assert [who for _, who in service.calls] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("held", [300, 3000])
+def test_keys_that_are_held_do_not_keep_others_from_their_turn(db: Database, held: int) -> None:
+    clock = VirtualClock()
+    service = Service(clock, takes=0)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc"), key=lambda n: f"{n:06}")
+        async def call(n: int) -> None:
+            await service.call(n)
+
+        call.enqueue_many(list(range(held + 1)))
+        spotted = q.target("svc")
+        spotted.key("000000").disable("1h")
+
+        def disable_all(tx: Tx) -> None:
+            from tidegate.ops import actions
+
+            for n in range(held):
+                actions.disable_key(tx, "svc", f"{n:06}", "test", "1h")
+
+        q.store.write(disable_all)
+
+        async def main() -> None:
+            async with working(q, concurrency=4):
+                await asyncio.sleep(2)
+
+        play(clock, main)
+
+    assert [who for _, who in service.calls] == [held]
+
+
+def test_a_shut_target_is_not_scanned(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        target = Target("svc", breaker=True)
+
+        @q.job(target=target, key=lambda n: n)
+        async def call(n: int) -> None: ...
+
+        call.enqueue_many(list(range(50)))
+        q.target("svc").force("open", "1h")
+        gates = JobGates({"svc": target.for_jobs()}, lambda: 0.5)
+
+        def look(tx: Tx) -> list[str]:
+            from tidegate.runtime.cycle import Wish, turn
+
+            watched = Watched(tx)
+            wish = Wish(worker="w", queues=frozenset({"default"}), room=10, slots=10, lease=30, promote=False)
+            done = turn(watched, gates, [], wish, clock.now())
+            assert not done.claimed
+            assert done.opens_at == clock.now() + 3600
+            return watched.names
+
+        names = q.store.write(look)
+
+    assert names == ["fronts"]
+
+
+def test_queues_of_other_workers_cost_one_look_each(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job(queue="mine", name="mine")
+        async def mine(n: int) -> None: ...
+
+        @q.job(queue="theirs", name="theirs", target=Target("svc"), key=lambda n: n)
+        async def theirs(n: int) -> None: ...
+
+        theirs.enqueue_many(list(range(20)))
+        mine.enqueue(1)
+        found = q.store.read(lambda tx: claims.fronts(tx, {"mine", "nobody"}))
+
+    assert [front.place for front in found] == [("mine", "")]
