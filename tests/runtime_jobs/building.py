@@ -27,7 +27,9 @@ def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
     return Queue(f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, dice=lambda: 0.5, **options)
 
 
-def worker(q: Queue, *jobs: JobFunction[Any, Any], store: Any = None, threads: Threads | None = None, **numbers: Any) -> Worker:  # fmt: skip
+def worker(
+    q: Queue, *jobs: JobFunction[Any, Any], store: Any = None, threads: Threads | None = None, **numbers: Any
+) -> Worker:
     """A worker of its own, as another process would have."""
     return Worker(
         store or q.store, {job.kind.name: job.kind for job in jobs}, JobGates({}, lambda: 0.5), clock=q.clock,

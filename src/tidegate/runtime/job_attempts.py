@@ -137,12 +137,18 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
         case LeaseLost():
             attempt.tell("lost")
             return None
-        case asyncio.CancelledError() if attempt.stop is not None:
+        case asyncio.CancelledError() if attempt.stop is not None or _ended_from_outside():
             return _stopped(attempt)
     fault = _fault_of(error, pack)
     if fault.reason is Reason.CANCELLED and attempt.stop is not None:
         return _stopped(attempt)  # the handler turned its cancellation into an error of its own
     return _faulted(attempt, kind, fault, error, roll)
+
+
+def _ended_from_outside() -> bool:
+    """Whether the loop ends with all its tasks, and not the handler by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _fault_of(error: BaseException, pack: Pack | None) -> Fault:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.worker")
 
 _SOON = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
-_TOO_LATE = 2.0  # seconds that the loop may stand still before it is said
+_TOO_LATE = 1.0  # seconds that the loop may stand still before it is said
 
 
 class Keeper:
@@ -57,7 +57,7 @@ class Keeper:
         worker = self._worker
         often = max(0.05, min(_SOON, worker.policy.margin / 2))
         while True:
-            every = often if worker.attempts else 5 * often  # no lease of ours ends sooner
+            every = often if worker.attempts else 2 * often  # no lease of ours ends sooner
             expected = worker.clock.monotonic() + every
             await worker.clock.asleep(every)
             late = worker.clock.monotonic() - expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import types
@@ -98,4 +99,10 @@ def _globals(fn: Callable[..., Any]) -> dict[str, Any]:
 def _enclosed(fn: Callable[..., Any]) -> Mapping[str, Any]:
     """The names that a function inside a function has closed over."""
     inner = inspect.unwrap(fn)
-    return inspect.getclosurevars(inner).nonlocals if inspect.isfunction(inner) else {}
+    if not inspect.isfunction(inner):
+        return {}
+    found = {}
+    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # a name that is only given a value further down
+            found[name] = cell.cell_contents
+    return found

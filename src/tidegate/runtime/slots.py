@@ -50,10 +50,11 @@ class Slots:
             task.add_done_callback(self._tasks.discard)
 
     def unbegun(self, claimed_before: float | None = None) -> list[Attempt]:
-        """Takes out what waits for a slot; with a moment, only what was claimed before it."""
+        """Takes out what waits for a slot; with a moment, only what was claimed before it, which is then too much."""
         out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
         for each in out:
             self._buffer.remove(each)
+            self._quick = 0
         return out
 
     async def close(self) -> None:

@@ -1,0 +1,158 @@
+"""One cycle: every job that is there and may go has one turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.runtime_jobs.building import Flaky, at_work, worker
+from tidegate.core.backoff import Backoff
+from tidegate.core.job import JobState
+from tidegate.errors import Held
+from tidegate.face.queue import Drained, Queue
+from tidegate.face.target import Target
+from tidegate.machine.breaker import Breaker
+from tidegate.machine.lifecycle import Again, Fail
+from tidegate.runtime.clock import VirtualClock
+
+
+def test_a_cycle_says_what_it_did(q: Queue, clock: VirtualClock) -> None:
+    @q.job(backoff=Backoff(10, jitter=0))
+    async def job(what: str) -> None:
+        match what:
+            case "again":
+                raise Again("1m")
+            case "fault":
+                raise ConnectionError
+            case "fail":
+                raise Fail("bad_request")
+            case "held":
+                raise Held("spotify", None, "breaker", clock.now(), clock.now() + 60, 60.0)
+
+    job.enqueue_many(["done", "done", "again", "fault", "fail", "held"])
+    job.enqueue("done", due="1h")
+
+    assert clock.run(q.adrain()) == Drained(done=2, again=2, failed=1, held=1, remaining=4)
+    assert clock.run(q.adrain()) == Drained(done=0, again=0, failed=0, held=0, remaining=4)
+
+
+def test_a_cycle_takes_what_its_own_jobs_set_free(q: Queue, clock: VirtualClock) -> None:
+    ran: list[str] = []
+
+    @q.job()
+    async def job(name: str) -> None:
+        ran.append(name)
+
+    artist = job.enqueue("artist")
+    album = job.enqueue("album", after=[artist])
+    job.enqueue("track", after=[album])
+
+    assert clock.run(q.adrain()).done == 3
+    assert ran == ["artist", "album", "track"]
+
+
+def test_each_job_has_one_turn_in_a_cycle(q: Queue, clock: VirtualClock) -> None:
+    turns = 0
+
+    @q.job(attempts=100)
+    async def again_at_once(n: int) -> None:
+        nonlocal turns
+        turns += 1
+        raise Again(0, keep_attempt=True)
+
+    put = again_at_once.enqueue(1)
+    assert clock.run(q.adrain()) == Drained(done=0, again=1, failed=0, held=0, remaining=1)
+    assert clock.run(q.adrain()).again == 1
+    assert turns == 2
+    assert q.get(put).attempt == 0
+
+
+def test_what_is_put_in_meanwhile_is_for_the_next_cycle(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def breeds(n: int) -> None:
+        breeds.enqueue(n + 1)
+
+    breeds.enqueue(1)
+    assert clock.run(q.adrain()) == Drained(done=1, again=0, failed=0, held=0, remaining=1)
+    assert clock.run(q.adrain()) == Drained(done=1, again=0, failed=0, held=0, remaining=1)
+
+
+def test_what_stands_before_a_shut_gate_is_held_and_not_touched(q: Queue, clock: VirtualClock) -> None:
+    gateway = Target("gateway", breaker=Breaker("gateway", consecutive=2, timeout=60), clock=clock)
+
+    @q.job(queue="pdf", target=gateway, backoff=Backoff(1000, cap=1000, jitter=0))
+    async def convert(n: int) -> None:
+        raise ConnectionError
+
+    @q.job(queue="other")
+    async def other(n: int) -> None: ...
+
+    other.enqueue(1)
+    convert.enqueue_many(range(50))
+
+    first = clock.run(q.adrain("pdf", concurrency=2))
+    assert (first.again, first.held, first.remaining) == (2, 48, 50)
+    assert clock.run(q.adrain("pdf")) == Drained(done=0, again=0, failed=0, held=48, remaining=50)
+    assert {q.get(id_).fence for id_ in range(5, 50)} == {0}
+    assert clock.run(q.adrain("other")) == Drained(done=1, again=0, failed=0, held=0, remaining=0)
+
+
+def test_a_cycle_takes_back_what_a_dead_worker_left(q: Queue, clock: VirtualClock) -> None:
+    ran: list[int] = []
+
+    @q.job()
+    async def job(n: int) -> None:
+        ran.append(n)
+        if len(ran) == 1:
+            await asyncio.sleep(1000)
+
+    put = job.enqueue(1)
+    flaky = Flaky(q.store)
+
+    async def killed() -> None:
+        task = asyncio.create_task(worker(q, job, store=flaky).drain())
+        await asyncio.sleep(1)
+        flaky.away = True
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    clock.run(killed())
+    assert clock.run(q.adrain()).done == 0
+    clock.advance("31s")
+    assert clock.run(q.adrain()).done == 1
+    assert q.get(put).state is JobState.DONE
+
+
+def test_a_cycle_that_is_cancelled_gives_back_what_it_holds(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def job(n: int) -> None:
+        await asyncio.sleep(1000)
+
+    job.enqueue_many(range(3))
+
+    async def main() -> None:
+        task = asyncio.create_task(q.adrain())
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    clock.run(main())
+    assert {(q.get(id_).state, q.get(id_).attempt) for id_ in (1, 2, 3)} == {(JobState.QUEUED, 1)}
+
+
+def test_a_cycle_beside_a_worker_does_every_job_once(q: Queue, clock: VirtualClock) -> None:
+    ran: list[int] = []
+
+    @q.job()
+    async def job(n: int) -> None:
+        ran.append(n)
+        await asyncio.sleep(0.5)
+
+    job.enqueue_many(range(200))
+
+    async def main() -> None:
+        async with at_work(worker(q, job)):
+            await q.adrain()
+            await asyncio.sleep(10)
+
+    clock.run(main())
+    assert sorted(ran) == list(range(200))
