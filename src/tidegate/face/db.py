@@ -1,54 +1,189 @@
-"""An application's own statements, beside the jobs: same dialect, same transaction when it wants."""
+"""An application's own tables and statements, beside the jobs: same database, same rules, one transaction if wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
 
-from tidegate.store.dialect import Dialect, statements
-from tidegate.store.tx import BoundStatement, Row, Store
+from tidegate.face.db_rules import check_migration, check_statement, check_values, parameters_of, writes
+from tidegate.store.dialect import Dialect, bodies, statements
+from tidegate.store.migrate import Migration, migrate, migrations_in
+from tidegate.store.tx import BoundStatement, Row, Store, Tx
+
+T = TypeVar("T")
+Source = str | Path | Traversable
+
+_APP = re.compile(r"(?!tg_|pg_|sqlite_)[a-z][a-z0-9_]{1,29}")
+_TAKEN = ("tg", "tidegate", "pg", "sqlite", "information_schema")
+
+
+class DbTx:
+    """An open transaction of an application. As `connection=` of an enqueue, it takes the job in, too."""
+
+    __slots__ = ("_db", "tx")
+
+    def __init__(self, db: Db, tx: Tx) -> None:
+        self._db = db
+        self.tx = tx
+
+    def all(self, name: str, /, **params: Any) -> list[Row]:
+        """The rows of a statement."""
+        bound = self._db.bind(name, **params)
+        return self.tx.all(bound.name, bound.params)
+
+    def one(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a statement; None when there is none."""
+        return next(iter(self.all(name, **params)), None)
+
+    def many(self, name: str, rows: Sequence[Mapping[str, Any]], /, **params: Any) -> list[Row]:
+        """One statement over a table of parameters (`{rows ...}`)."""
+        for row in rows:
+            self._db.check(name, {**params, **row})
+        return self.tx.many(self._db.full_name(name), list(rows), params)
 
 
 class Db:
-    """Named statements on the queue's database.
+    """The named statements of one application, and its migrations.
 
-    q.db.load(Path("statements.sql").read_text())
-    return Done(result, writes=[q.db.bind("set_lidarr_id", id=7, lidarr_id=42)])
+    db = q.db("convert", package="tidegate_apps.convert")       # its statements.sql, its migrations/0001_....sql
+    rows = db.all("files_of", owner=7)
+    return Done(result, writes=[db.bind("set_result", id=7, path="a.xml")])
     """
 
-    def __init__(self, opened: Callable[[], Store]) -> None:
-        self._opened = opened
-        self._names: set[str] = set()
-        self._texts: list[tuple[str, str]] = []
-        self._store: Store | None = None
+    def __init__(
+        self,
+        store: Store | Callable[[], Store],
+        app: str,
+        package: str | None = None,
+        *,
+        statements: Source | None = None,
+        migrations: Source | None = None,
+        written: Callable[[], None] | None = None,
+    ) -> None:
+        """*statements*: a file or its text; *migrations*: a folder. Both are found in *package*, if that is given.
 
-    def load(self, text: str, prefix: str = "") -> None:
-        """The statements of a file, each with its `-- name:`; ValueError for a name that stands twice."""
-        names = [each.name for each in statements(text, Dialect.SQLITE, prefix)]
-        twice = sorted(self._names.intersection(names))
-        if twice:
-            raise ValueError(f"statement {twice[0]!r} stands twice")
-        self._names.update(names)
-        self._texts.append((text, prefix))
-        if self._store is not None:
-            self._store.add(statements(text, self._store.dialect, prefix))
+        ValueError when a name of a table does not begin with that of the application, or when a statement writes to
+        somebody else's. With a function as *store*, the database is opened when it is first needed.
+        """
+        self.app = _checked_name(app)
+        home = None if package is None else files(package)
+        self._text = _text(statements if statements is not None or home is None else home / "statements.sql")
+        folder = migrations if migrations is not None or home is None else home / "migrations"
+        self._migrations: list[Migration] = [] if folder is None else migrations_in(_folder(folder), app)
+        self._bodies = bodies(self._text)
+        self._parameters = {name: parameters_of(body) for name, body in self._bodies.items()}
+        self._check()
+        self._written = written or (lambda: None)
+        self._open = store if callable(store) else (lambda: store)
+        self._attached: Store | None = None
+        self._lock = threading.Lock()
+        if not callable(store):
+            self.attach(store)
 
-    def attach(self, store: Store) -> None:
-        """The database was opened: it learns what was loaded before."""
-        self._store = store
-        for text, prefix in self._texts:
-            store.add(statements(text, store.dialect, prefix))
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def all(self, name: str, /, **params: Any) -> list[Row]:
+        """The rows of a statement, in a transaction of its own."""
+        bound = self.bind(name, **params)
+        store = self._store()
+        run = store.write if writes(self._bodies[name]) else store.read
+        found = run(lambda tx: tx.all(bound.name, bound.params))
+        if run == store.write:
+            self._written()
+        return found
+
+    def one(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a statement; None when there is none."""
+        return next(iter(self.all(name, **params)), None)
+
+    def read(self, work: Callable[[DbTx], T]) -> T:
+        """Runs *work* in one transaction that sees one state of the database."""
+        return self._store().read(lambda tx: work(DbTx(self, tx)))
+
+    def write(self, work: Callable[[DbTx], T]) -> T:
+        """Runs *work* in one transaction; when this returns it is on disk. It may be run again: no effects outside."""
+        result = self._store().write(lambda tx: work(DbTx(self, tx)))
+        self._written()
+        return result
+
+    async def aall(self, name: str, /, **params: Any) -> list[Row]:
+        """As `all`, without blocking the loop."""
+        return await _elsewhere(lambda: self.all(name, **params))
+
+    async def awrite(self, work: Callable[[DbTx], T]) -> T:
+        """As `write`, without blocking the loop."""
+        return await _elsewhere(lambda: self.write(work))
 
     def bind(self, name: str, /, **params: Any) -> BoundStatement:
         """A statement with its values, for `Done(writes=[...])`: it is run when the job is settled, or not at all."""
-        self._known(name)
-        return BoundStatement(name, params)
+        self.check(name, params)
+        return BoundStatement(self.full_name(name), params)
 
-    def run(self, name: str, /, **params: Any) -> list[Row]:
-        """Runs a statement in a transaction of its own, and returns its rows."""
-        self._known(name)
-        return self._opened().write(lambda tx: tx.all(name, params))
+    # -- names and values ----------------------------------------------------------------------------------------
 
-    def _known(self, name: str) -> None:
-        if name not in self._names:
-            raise KeyError(f"there is no statement {name!r}; load the file that has it")
+    def full_name(self, name: str) -> str:
+        if name not in self._bodies:
+            known = ", ".join(sorted(self._bodies)) or "none"
+            raise KeyError(f"there is no statement {name!r} of {self.app}; known: {known}")
+        return f"{self.app}.{name}"
+
+    def check(self, name: str, params: Mapping[str, Any]) -> None:
+        """KeyError or TypeError for a statement or a parameter that is not there, or is no plain value."""
+        self.full_name(name)
+        check_values(f"{self.app}.{name}", self._parameters[name], params)
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def attach(self, store: Store) -> None:
+        """The database was opened: it gets the tables, and learns the statements."""
+        with self._lock:
+            if self._attached is store:
+                return
+            migrate(store, self._migrations)
+            store.add(statements(self._text, store.dialect, f"{self.app}."))
+            self._attached = store
+
+    def _store(self) -> Store:
+        store = self._open()
+        self.attach(store)
+        return store
+
+    def _check(self) -> None:
+        for dialect in Dialect:
+            list(statements(self._text, dialect))
+        for name, body in self._bodies.items():
+            check_statement(self.app, name, body)
+        for migration in self._migrations:
+            check_migration(self.app, migration)
+
+
+async def _elsewhere(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def _checked_name(app: object) -> str:
+    if not isinstance(app, str) or not _APP.fullmatch(app) or app in _TAKEN:
+        raise ValueError(
+            f"app: {app!r} is not allowed; give 2 to 30 small letters, digits and underscores, and none of: "
+            + ", ".join(_TAKEN)
+        )
+    return app
+
+
+def _text(source: Source | None) -> str:
+    if source is None or isinstance(source, str):
+        return source or ""
+    return source.read_text(encoding="utf-8")
+
+
+def _folder(source: Source) -> Traversable:
+    folder = Path(source) if isinstance(source, str) else source
+    if not folder.is_dir():
+        raise ValueError(f"migrations: {folder} is no folder")
+    return folder

@@ -22,7 +22,7 @@ from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
 from tidegate.core.until import Until
 from tidegate.errors import StoreError
-from tidegate.face.db import Db
+from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
@@ -100,7 +100,7 @@ class Queue:
         self._driver = driver
         self._retention = retention or {}
         self._dice = dice
-        self.db = Db(lambda: self.store)
+        self._dbs: dict[str, Db] = {}
         self._kinds: dict[str, JobKind] = {}
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
@@ -120,6 +120,26 @@ class Queue:
                 if self._store is None:
                     self._store = self._opened()
         return self._store
+
+    def db(
+        self,
+        app: str,
+        package: str | None = None,
+        *,
+        statements: Source | None = None,
+        migrations: Source | None = None,
+    ) -> Db:
+        """The tables and statements of an application, in this database; see `Db`. Asked again, it is the same."""
+        if app in self._dbs and package is statements is migrations is None:
+            return self._dbs[app]
+        if app in self._dbs:
+            raise ValueError(f"app: {app!r} has its statements already; ask for q.db({app!r})")
+        found = Db(lambda: self.store, app, package, statements=statements, migrations=migrations, written=self._woken)
+        with self._lock:
+            self._dbs[app] = found
+            if self._store is not None:
+                found.attach(self._store)
+        return found
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
@@ -191,6 +211,8 @@ class Queue:
 
     def put(self, work: Callable[[Tx], T], connection: Any = None) -> T:
         """Runs *work* in a transaction of its own, or on the user's open connection; wakes the workers."""
+        if isinstance(connection, DbTx):
+            return work(connection.tx)
         if connection is not None:
             return work(self.store.on(connection))
         result = self.store.write(work)
@@ -344,7 +366,8 @@ class Queue:
         try:
             migrate(store, core_migrations())
             self._store_id = store.write(_identity)
-            self.db.attach(store)
+            for db in self._dbs.values():
+                db.attach(store)
         except BaseException:
             store.close()
             raise

@@ -62,6 +62,11 @@ def statements(text: str, dialect: Dialect, prefix: str = "") -> Iterator[Statem
         yield compiled(prefix + name, body, dialect)
 
 
+def bodies(text: str) -> dict[str, str]:
+    """The statements of a file as they stand there, by name."""
+    return dict(_blocks(text))
+
+
 def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     columns: tuple[str, ...] = ()
 
