@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -149,8 +150,7 @@ def test_a_store_is_not_used_across_a_fork(db: Database, jobs: Jobs) -> None:
 def test_a_file_that_another_process_holds_is_busy(db: Database, jobs: Jobs) -> None:
     other = apsw.Connection(str(db.path))
     other.execute("begin immediate")
-    impatient = SqliteStore(str(db.path), core_statements(Dialect.SQLITE), jobs.clock, "apsw")
-    impatient._writer.execute("pragma busy_timeout = 20")
+    impatient = SqliteStore(str(db.path), core_statements(Dialect.SQLITE), jobs.clock, "apsw", patience=0.02)
 
     with pytest.raises(StoreBusy):
         Jobs(impatient, jobs.clock).one()
@@ -235,7 +235,7 @@ def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Job
     met = threading.Barrier(2)
     tries: list[int] = []
 
-    def work(order: tuple[int, int]):  # type: ignore[no-untyped-def]
+    def work(order: tuple[int, int]) -> Callable[[Tx], None]:
         def inside(tx: Tx) -> None:
             tries.append(order[0])
             tx.all("bump", {"id": order[0]})

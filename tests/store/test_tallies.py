@@ -84,8 +84,7 @@ def test_nothing_is_lost_while_others_add_and_two_leaders_add_up(db: Database, j
 
     with ThreadPoolExecutor(4) as pool:
         folding = [pool.submit(fold, each) for each in stores[2:]]
-        for each in [pool.submit(put, each) for each in stores[:2]]:
-            each.result()
+        list(pool.map(put, stores[:2]))
         stop.set()
         assert sum(each.result() for each in folding) > 0
     for each in stores:
@@ -104,8 +103,8 @@ class Life:
 
     def step(self) -> None:
         self.dice.choice([
-            self.put, self.put, self.put_child, self.claim, self.claim, self.settle, self.settle, self.renew, self.retry,
-            self.cancel, self.forget, self.wait, self.sweep, self.refuse, self.fold,
+            self.put, self.put, self.put_child, self.claim, self.claim, self.settle, self.settle, self.renew,
+            self.retry, self.cancel, self.forget, self.wait, self.sweep, self.refuse, self.fold,
         ])()  # fmt: skip
 
     def some(self) -> int:
@@ -207,7 +206,6 @@ def test_the_numbers_are_exact_after_many_lives_at_once(db: Database, jobs: Jobs
             life.step()
 
     with ThreadPoolExecutor(8) as pool:
-        for each in [pool.submit(live, life) for life in lives]:
-            each.result()
+        list(pool.map(live, lives))
     for each in stores:
         each.store.close()

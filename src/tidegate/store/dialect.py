@@ -46,7 +46,8 @@ _FRAGMENTS: Mapping[str, tuple[str, str]] = {
     "clustered": ("without rowid", ""),
 }
 _FRAGMENT = re.compile(r"\{([a-z_]+)((?: [^{}]*)?)\}")
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)")  # or a text, which has none
+_TEXT = re.compile(r"'(?:[^']|'')*'")
 _CHANGES = re.compile(r"\b(insert|update|delete)\b", re.IGNORECASE)
 _RETURNS = re.compile(r"\breturning\b", re.IGNORECASE)
 _NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
@@ -81,8 +82,9 @@ def compiled(name: str, body: str, dialect: Dialect) -> Statement:
 
     sql = _FRAGMENT.sub(expand, body).strip()
     if dialect is Dialect.POSTGRES:
-        sql = _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
-    return Statement(name, sql, columns, returns=not _CHANGES.search(body) or bool(_RETURNS.search(body)))
+        sql = _PARAMETER.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], sql.replace("%", "%%"))
+    bare = _TEXT.sub("''", body)
+    return Statement(name, sql, columns, returns=not _CHANGES.search(bare) or bool(_RETURNS.search(bare)))
 
 
 def script(text: str, dialect: Dialect) -> list[str]:

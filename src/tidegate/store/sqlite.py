@@ -59,11 +59,11 @@ class SqliteStore:
         local_disk.require(path)
         self.url = f"sqlite:///{path}"
         self.driver = library(driver)
-        self._path = path
+        self._path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
         self._book = Book(statements)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._writer = connect(path, self.driver)
+        self._writer = connect(path, self.driver, patience)
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
         self._combiner = Combiner(self._writer)
@@ -106,7 +106,7 @@ class SqliteStore:
             if self._closed:
                 raise StoreError("the store is closed")
             if self._watching is None:
-                self._watching = connect(self._path, self.driver)
+                self._watching = connect(self._path, self.driver, self._patience)
             return int(self._watching.execute("pragma data_version")[0][0])
 
     def backup(self, path: str) -> None:
@@ -143,7 +143,7 @@ class SqliteStore:
                 raise StoreError("the store is closed")
             reader = self._idle.pop() if self._idle else None
         if reader is None:
-            reader = connect(self._path, self.driver)
+            reader = connect(self._path, self.driver, self._patience)
         try:
             yield reader
         except BaseException:

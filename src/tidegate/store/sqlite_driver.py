@@ -17,7 +17,6 @@ Row = tuple[Any, ...]
 _OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
 # Before it, two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
-_BUSY_MS = 10_000
 
 
 class Driver(Protocol):
@@ -45,8 +44,15 @@ def library(driver: str | None) -> str:
     return "apsw"
 
 
-def connect(path: str, driver: str) -> Driver:
-    return ApswDriver(path) if driver == "apsw" else StdlibDriver(path)
+def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
+    """A connection that waits so many seconds for other processes."""
+    connection: Driver = ApswDriver(path) if driver == "apsw" else StdlibDriver(path)
+    try:
+        _set_up(connection, driver, patience)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def version(driver: str) -> tuple[int, ...]:
@@ -61,12 +67,12 @@ def wal_is_safe(driver: str) -> bool:
     return version(driver) >= _WAL_IS_SAFE
 
 
-def _set_up(connection: Driver, driver: str) -> None:
+def _set_up(connection: Driver, driver: str, patience: float) -> None:
     """What every connection needs: durable against power loss, patient with other processes."""
     if version(driver) < _OLDEST:
         found = ".".join(map(str, version(driver)))
         raise StoreError(f"SQLite {found} is too old; install apsw: pip install 'tidegate[queue]'")
-    connection.execute(f"pragma busy_timeout = {_BUSY_MS}")
+    connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
     journal = "wal" if wal_is_safe(driver) else "truncate"
     found = str(connection.execute(f"pragma journal_mode = {journal}")[0][0])
     if journal != "wal" and found == "wal":
@@ -86,7 +92,6 @@ class ApswDriver:
             self.raw: Any = apsw.Connection(path, statementcachesize=256)
         except apsw.Error as error:
             raise self._translated(error) from error
-        _set_up(self, "apsw")
 
     @property
     def in_transaction(self) -> bool:
@@ -132,7 +137,6 @@ class StdlibDriver:
             self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
         except sqlite3.Error as error:
             raise _translated(error) from error
-        _set_up(self, "sqlite3")
 
     @property
     def in_transaction(self) -> bool:
