@@ -4,6 +4,10 @@ Classify a failure, put a gate before a call:
 
     from tidegate import Backoff, Target, classify, rules
 
+Keep work until the service is back:
+
+    from tidegate import Again, Fail, Queue
+
 Importing the package loads none of its parts: each name is fetched from its module when it is first used.
 """
 
@@ -15,27 +19,42 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Add",
+    "Again",
     "Answer",
     "Backoff",
     "Breaker",
     "BreakerOpen",
     "Bus",
+    "Capacity",
     "Code",
     "CodeBook",
     "Confirm",
+    "Context",
     "Cooldown",
     "Counts",
+    "Db",
+    "DbTx",
+    "Done",
+    "Drained",
+    "Enqueued",
     "Event",
     "EventKind",
+    "Fail",
     "Fault",
     "Health",
     "Held",
     "Hold",
+    "Job",
+    "JobEvent",
+    "JobFunction",
+    "JobState",
+    "LeaseLost",
     "Level",
     "Notice",
     "NoticeKind",
     "Part",
     "Permit",
+    "Queue",
     "Rate",
     "Reach",
     "Reason",
@@ -44,6 +63,7 @@ __all__ = [
     "Target",
     "TidegateError",
     "TooManyRequests",
+    "children",
     "classify",
     "fault_of",
     "rules",
@@ -52,24 +72,32 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tidegate import rules
+    from tidegate import children, rules
     from tidegate.core.backoff import Add, Backoff
     from tidegate.core.classify import classify
     from tidegate.core.codes import Code, CodeBook
     from tidegate.core.events import Event, EventKind, Notice, NoticeKind
     from tidegate.core.fault import Fault, Level, Reach, Reason
+    from tidegate.core.job import Job, JobEvent, JobState
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
-    from tidegate.errors import BreakerOpen, Held, TidegateError, TooManyRequests
+    from tidegate.errors import BreakerOpen, Held, LeaseLost, TidegateError, TooManyRequests
+    from tidegate.face.db import Db, DbTx
+    from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
     from tidegate.face.health import Health
+    from tidegate.face.job_function import JobFunction
+    from tidegate.face.queue import Drained, Queue
     from tidegate.face.target import Part, Target
     from tidegate.machine.breaker import Breaker
     from tidegate.machine.epoch import Counts
     from tidegate.machine.gate import Hold
+    from tidegate.machine.lifecycle import Again, Done, Fail
     from tidegate.machine.own_link import SelfGuard
     from tidegate.machine.permit import Permit
     from tidegate.runtime.bus import DEFAULT, Bus, Subscription
+    from tidegate.runtime.capacity import Capacity
+    from tidegate.runtime.context import Context
     from tidegate.runtime.sinks import sinks
     from tidegate.runtime.stale import Answer
 
@@ -82,18 +110,26 @@ else:
         "core.codes": ("Code", "CodeBook"),
         "core.events": ("Event", "EventKind", "Notice", "NoticeKind"),
         "core.fault": ("Fault", "Level", "Reach", "Reason"),
+        "core.job": ("Job", "JobEvent", "JobState"),
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
-        "errors": ("BreakerOpen", "Held", "TidegateError", "TooManyRequests"),
+        "errors": ("BreakerOpen", "Held", "LeaseLost", "TidegateError", "TooManyRequests"),
+        "face.db": ("Db", "DbTx"),
+        "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),
         "face.health": ("Health",),
+        "face.job_function": ("JobFunction",),
+        "face.queue": ("Drained", "Queue"),
         "face.target": ("Part", "Target"),
         "machine.breaker": ("Breaker",),
         "machine.epoch": ("Counts",),
         "machine.gate": ("Hold",),
+        "machine.lifecycle": ("Again", "Done", "Fail"),
         "machine.own_link": ("SelfGuard",),
         "machine.permit": ("Permit",),
         "runtime.bus": ("Bus", "Subscription"),
+        "runtime.capacity": ("Capacity",),
+        "runtime.context": ("Context",),
         "runtime.sinks": ("sinks",),
         "runtime.stale": ("Answer",),
     }
@@ -102,8 +138,8 @@ else:
     def _load(name: str) -> object:
         from importlib import import_module
 
-        if name == "rules":
-            return import_module("tidegate.rules")
+        if name in ("children", "rules"):
+            return import_module(f"tidegate.{name}")
         if name == "subscribe":
             return import_module("tidegate.runtime.bus").DEFAULT.subscribe
         if name in _MODULE_OF:

@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NewType, assert_type
 
-from tidegate import children
+from tidegate import (
+    Again,
+    Context,
+    Done,
+    Drained,
+    Enqueued,
+    Job,
+    JobEvent,
+    JobFunction,
+    JobState,
+    Queue,
+    Target,
+    children,
+)
 from tidegate.children import Limits
-from tidegate.core.job import Job, JobEvent, JobState
-from tidegate.face.enqueued import Enqueued
-from tidegate.face.job_function import JobFunction
-from tidegate.face.queue import Drained, Queue
-from tidegate.face.target import Target
-from tidegate.machine.lifecycle import Again, Done
-from tidegate.runtime.context import Context
 
 LidarrId = NewType("LidarrId", int)
 q = Queue("sqlite:///jobs.db")

@@ -17,9 +17,10 @@ from tidegate.core import rules as core_rules
 
 # Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
 PUBLIC = """
-    Add Answer Backoff Breaker BreakerOpen Bus Code CodeBook Confirm Cooldown Counts Event EventKind Fault Health Held
-    Hold Level Notice NoticeKind Part Permit Rate Reach Reason SelfGuard Subscription Target TidegateError
-    TooManyRequests classify fault_of rules sinks subscribe
+    Add Again Answer Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
+    Done Drained Enqueued Event EventKind Fail Fault Health Held Hold Job JobEvent JobFunction JobState LeaseLost
+    Level Notice NoticeKind Part Permit Queue Rate Reach Reason SelfGuard Subscription Target TidegateError
+    TooManyRequests children classify fault_of rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
