@@ -54,7 +54,14 @@ class SqliteStore:
     dialect = Dialect.SQLITE
 
     def __init__(
-        self, path: str, statements: Iterable[Statement], now: Now, driver: str | None = None, *, durable: bool = True
+        self,
+        path: str,
+        statements: Iterable[Statement],
+        now: Now,
+        driver: str | None = None,
+        *,
+        durable: bool = True,
+        patience: float = 10.0,
     ) -> None:
         local_disk.require(path)
         self.url = f"sqlite:///{path}"
