@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -139,7 +140,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stands. The order of the fields is that of the columns."""
+    """A job as it stands. The order of the fields is that of the columns.
+
+    `args`, `result` and `saved` are JSON as the store keeps them, and plain values in what a `Queue` gives to users.
+    """
 
     id: int
     queue: str
@@ -151,7 +155,7 @@ class Job:
     created_at: float
     due_at: float
     expires_at: float | None
-    args: str
+    args: Any
     attempt: int
     most_attempts: int
     deaths: int
@@ -160,8 +164,8 @@ class Job:
     lease_until: float | None
     claimed_at: float | None
     stop_asked: int
-    saved: str | None
-    result: str | None
+    saved: Any
+    result: Any
     error_code: str | None
     error_message: str | None
     last_code: str | None
@@ -178,6 +182,11 @@ class Job:
     @property
     def state(self) -> JobState:
         return Stage(self.stage).state
+
+    def read(self) -> Job:
+        """The same, with what its JSON stands for."""
+        saved, result = (None if text is None else json.loads(text) for text in (self.saved, self.result))
+        return replace(self, args=json.loads(self.args), saved=saved, result=result)
 
 
 @dataclass(frozen=True, slots=True)

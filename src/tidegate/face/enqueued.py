@@ -31,14 +31,12 @@ class Enqueued(Generic[R]):
         return self._queue.get(self.id)
 
     def state(self) -> JobState:
-        return self.get().state
+        return self._queue.row(self.id).state
 
     def result(self) -> R | None:
-        """What the handler returned; None while the job is not done."""
-        return self.result_of(self.get())
-
-    def result_of(self, job: Job) -> R | None:
-        return None if job.result is None else self._result.decode(job.result)
+        """What the handler returned, with its type; None while the job is not done."""
+        text = self._queue.row(self.id).result
+        return None if text is None else self._result.decode(text)
 
     async def wait(self, timeout: Duration | None = None) -> Job:
         """The job, once it is done, failed or cancelled; TimeoutError when it is not within *timeout*.
@@ -48,13 +46,13 @@ class Enqueued(Generic[R]):
         clock = self._queue.clock
         end = None if timeout is None else clock.monotonic() + seconds(timeout, field="timeout")
         pause = _FIRST
-        while not (job := await self._queue.at_store(self.get)).state.final:
+        while not (job := await self._queue.at_store(lambda: self._queue.row(self.id))).state.final:
             left = pause if end is None else min(pause, end - clock.monotonic())
             if left <= 0:
                 raise TimeoutError(f"job {self.id} is still {job.state} after {timeout}")
             await clock.asleep(left)
             pause = min(pause * _GROWTH, _LONGEST)
-        return job
+        return job.read()
 
 
 def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:

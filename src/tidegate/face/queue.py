@@ -232,6 +232,10 @@ class Queue:
 
     def get(self, job: Asked) -> Job:
         """The job as it stands; KeyError when there is none."""
+        return self.row(job).read()
+
+    def row(self, job: Asked) -> Job:
+        """As `get`, with its JSON as it is kept."""
         found = self.store.read(lambda tx: people.get(tx, id_of(job)))
         if found is None:
             raise KeyError(f"there is no job {id_of(job)}")
@@ -247,7 +251,7 @@ class Queue:
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
         """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
-        kind = self._kinds.get(self.get(job).kind)
+        kind = self._kinds.get(self.row(job).kind)
         if kind is not None and not kind.cancellable:
             raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
         return self.put(lambda tx: people.cancel(tx, id_of(job), by))
