@@ -79,7 +79,7 @@ def play(clock: VirtualClock, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 def states(queue: Queue) -> dict[str, int]:
     totals = queue.store.read(tallies.read)
-    return {stage: n for (_, stage), n in sorted(totals.items()) if n and ":" not in stage}
+    return {stage: n for (_, stage), n in sorted(totals.items()) if n and "total" not in stage}
 
 
 def breaker_of(queue: Queue, name: str) -> str:

@@ -73,7 +73,7 @@ def test_half_open_lets_exactly_its_permits_through_over_all_processes(
             assert [call for call in began if call[0] > event.at + 0.5] == []
         elif event.fields["to"] == "half-open":
             rounds += 1
-            # What was claimed in this state: at most three at a time. A permit may be used again when it proved nothing.
+            # What was claimed in this state: at most three. A permit may be used again when it proved nothing.
             assert len([call for call in began if call[0] > event.at]) <= 3
     assert rounds >= 3
     closing = next(i for i, event in enumerate(events) if event.fields["to"] == "closed")

@@ -1,0 +1,419 @@
+"""Why is this not running, and when will it? Every job that neither runs nor has ended has an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.databases import BOTH, database
+from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
+from tidegate import Backoff, Rate, Target
+from tidegate.core.job import Stage
+from tidegate.errors import NotThere
+from tidegate.face.queue import Queue
+from tidegate.ops import explain
+from tidegate.ops.explain import Ends, WaitsFor, Why
+from tidegate.runtime.capacity import Capacity
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store.tx import Tx
+
+START = 1_700_000_000.0
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=BOTH)
+def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
+    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
+        yield found
+
+
+def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:
+    """A worker that was just heard of."""
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": stopping}
+    tx.all("worker_seen", about)
+
+
+def declared(q: Queue, target: Target | None = None, **options: Any) -> Any:
+    @q.job(queue="mail", target=target, key=(lambda n: n) if target else None, name="send", **options)
+    async def send(n: int) -> None: ...
+
+    return send
+
+
+def one(whys: list[Why]) -> Why:
+    assert len(whys) == 1, whys
+    return whys[0]
+
+
+def test_without_a_worker_that_is_the_reason(q: Queue) -> None:
+    job = declared(q).enqueue(1)
+
+    why = one(q.explain(job))
+
+    assert (why.reason, why.ended_by, why.until, why.subject) == ("no_worker", Ends.WORKER, None, "queue mail")
+    assert why.message == "No worker is there for the queue mail; start one."
+
+
+@pytest.mark.parametrize(("queues", "stopping", "gone"), [(["other"], 0, 0), (["mail"], 1, 0), (["mail"], 0, 60)])
+def test_a_worker_for_others_one_that_stops_and_one_that_is_gone_do_not_count(
+    q: Queue, clock: VirtualClock, queues: list[str], stopping: int, gone: float
+) -> None:
+    job = declared(q).enqueue(1)
+    q.store.write(lambda tx: seen(tx, queues, stopping))
+    clock.advance(gone)
+
+    why = one(q.explain(job))
+
+    assert why.reason is WaitsFor.NO_WORKER
+    assert why.since == (None if queues == ["other"] else START)
+
+
+def test_a_job_that_nothing_holds_is_next_in_line_or_has_others_before_it(q: Queue) -> None:
+    send = declared(q)
+    q.store.write(lambda tx: seen(tx, ["mail"]))
+    first, second = send.enqueue(1), send.enqueue(2)
+    urgent = send.enqueue(3, priority=5)
+
+    assert one(q.explain(urgent)).message == "It is next in line."
+    assert one(q.explain(second)).message == "It is in line; 2 others go first."
+    assert one(q.explain(first)).reason is WaitsFor.NEXT
+
+
+def test_a_long_line_is_not_counted_to_its_end(q: Queue) -> None:
+    send = declared(q)
+    q.store.write(lambda tx: seen(tx, ["mail"]))
+    last = send.enqueue_many(list(range(1500)))[-1]
+
+    assert one(q.explain(last)).message == "It is in line; more than 1000 others go first."
+
+
+def test_a_job_with_a_time_says_when(q: Queue) -> None:
+    q.store.write(lambda tx: seen(tx, ["mail"]))
+    job = declared(q).enqueue(1, due="90m")
+
+    why = one(q.explain(job))
+
+    assert (why.reason, why.since, why.until) == ("scheduled", START, START + 5400)
+    assert why.message == "It is due in 1h30m."
+
+
+def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualClock) -> None:
+    service = Service(clock, takes=0, ill=ConnectionError("x"))
+
+    @q.job(queue="mail", name="send", backoff=Backoff(60, cap=60, jitter=0), attempts=4)
+    async def send(n: int) -> None:
+        await service.call(n)
+
+    job = send.enqueue(1)
+
+    async def main() -> None:
+        async with working(q):
+            await asyncio.sleep(2)
+            why = one(q.explain(job))
+            assert why.reason is WaitsFor.SCHEDULED
+            assert why.message == "Attempt 1 of 4 ended (network). It is due in 59s."
+
+    play(clock, main)
+
+
+def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> None:
+    send = declared(q)
+    q.store.write(lambda tx: seen(tx, ["mail"]))
+    parent = send.enqueue(1)
+    child = send.enqueue(2, after=[parent])
+
+    why = one(q.explain(child))
+    assert (why.reason, why.subject, why.ended_by) == ("dependency", f"job {parent.id}", Ends.JOB)
+    assert why.message == f"It waits for job {parent.id} to be done."
+
+    q.cancel(parent)
+    q.retry(child)
+    why = one(q.explain(child))
+    assert (why.reason, why.ended_by) == ("dependency", Ends.PERSON)
+    assert why.message == f"It waits for job {parent.id}, which has failed; retry that one."
+
+
+def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: VirtualClock) -> None:
+    target = Target(
+        "svc", backoff=None, breaker={"consecutive": 3}, rate=Rate(1, "1h"), concurrency=1,
+        capacity=Capacity(1, depth=lambda: 5),
+    )  # fmt: skip
+    service = Service(clock, takes=100)
+    send = declared(q, target)
+    later = send.enqueue(1, due="5h")
+
+    async def main() -> None:
+        async with working(q):
+            await asyncio.sleep(1)
+        q.pause("mail", "1h", by="ada")
+        svc = q.target("svc")
+        svc.pause("2h", by="bob")
+        svc.key(1).disable("3h", by="eve")
+        svc.force("open", "4h", by="joe")
+
+    play(clock, main)
+    whys = q.explain(later)
+
+    assert [str(why.reason) for why in whys] == [
+        "paused", "paused", "cooldown", "breaker", "scheduled", "no_worker",
+    ]  # fmt: skip
+    assert [why.until and round(why.until - clock.now()) for why in whys] == [3600, 7200, 10800, 14400, 17999, None]
+    assert [why.subject for why in whys[:4]] == ["queue mail", "target svc", "key 1 of svc", "target svc"]
+    assert whys[0].message == "The queue mail was paused by ada; it goes on in 1h, or when it is resumed."
+    assert whys[1].message == "svc was paused by bob; it goes on in 2h, or when it is resumed."
+    assert whys[2].message == "Disabled by eve (manual); one job tries it again in 3h."
+    assert whys[3].message == "The breaker of svc was opened by joe and stays so for 4h."
+    assert all(why.since is not None for why in whys[:5])
+    assert service.calls == []
+
+
+def test_a_full_target_says_how_full(q: Queue, clock: VirtualClock) -> None:
+    job = declared(q, Target("svc", capacity=Capacity(5, depth=lambda: 7))).enqueue(1)
+
+    async def main() -> None:
+        async with working(q):
+            await asyncio.sleep(2)
+            why = one(q.explain(job))
+            assert why.reason is WaitsFor.CAPACITY
+            assert why.message == "svc is full: 7 of 5; it is asked again in 28s."
+
+    play(clock, main)
+
+
+def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualClock) -> None:
+    service = Service(clock, takes=100)
+
+    @q.job(queue="mail", target=Target("busy", concurrency=2), name="busy")
+    async def busy(n: int) -> None:
+        await service.call(n)
+
+    @q.job(queue="mail", target=Target("slow", rate=Rate(1, "60s")), name="slow")
+    async def slow(n: int) -> None: ...
+
+    waits = busy.enqueue_many([1, 2, 3])[-1]
+    due = slow.enqueue_many([1, 2])[-1]
+
+    async def main() -> None:
+        async with working(q):
+            await asyncio.sleep(10)
+            why = one(q.explain(waits))
+            assert (why.reason, why.ended_by) == ("concurrency", Ends.CALL)
+            assert why.message == "2 jobs of busy are under way; the limit is 2."
+            why = one(q.explain(due))
+            assert (why.reason, round(why.until or 0)) == ("rate", START + 60)
+            assert why.message == "slow gets at most 1 calls in 1m; the next one in 50s."
+
+    play(clock, main)
+
+
+def test_a_fatal_fault_says_who_must_act(q: Queue, clock: VirtualClock) -> None:
+    service = Service(clock, takes=0, ill=Refusal(401))
+
+    @q.job(queue="mail", target=Target("svc"), key=lambda n: 7, name="send")
+    async def send(n: int) -> None:
+        await service.call(n)
+
+    job = send.enqueue(1)
+
+    async def main() -> None:
+        async with working(q):
+            await asyncio.sleep(5)
+            why = one(q.explain(job))
+            assert (why.reason, why.until, why.ended_by, why.subject) == ("fatal", None, Ends.PERSON, "key 7 of svc")
+            assert why.message == "The service refused the credentials. A person must act, and then clear it."
+
+    play(clock, main)
+    assert [why.reason for why in q.target("svc").key(7).explain()] == ["fatal"]
+    assert q.target("svc").explain() == []
+
+
+def test_half_open_and_the_probe_of_a_key_say_what_is_tried(q: Queue, clock: VirtualClock) -> None:
+    service = Service(clock, takes=20)
+
+    @q.job(queue="mail", target=Target("svc", breaker={"max_requests": 1}), name="send")
+    async def send(n: int) -> None:
+        await service.call(n)
+
+    jobs = send.enqueue_many([1, 2])
+
+    async def main() -> None:
+        q.target("svc").force("open", "1s", by="ada")
+        async with working(q):
+            await asyncio.sleep(5)
+            why = one(q.explain(jobs[1]))
+            assert (why.reason, why.ended_by) == ("breaker", Ends.CALL)
+            assert why.message == "1 jobs are trying whether svc is well again; the others wait for them."
+            assert q.explain(jobs[0]) == []  # it runs
+
+    play(clock, main)
+
+
+def test_what_runs_or_has_ended_has_no_reason_and_what_is_not_there_is_an_error(q: Queue, clock: VirtualClock) -> None:
+    job = declared(q).enqueue(1)
+    q.cancel(job)
+
+    assert q.explain(job) == []
+    with pytest.raises(NotThere, match="no job 99"):
+        q.explain(99)
+
+
+def test_a_reason_as_json_has_all_of_it(q: Queue) -> None:
+    found = one(q.explain(declared(q).enqueue(1))).as_json()
+
+    assert set(found) == {"reason", "subject", "since", "until", "ended_by", "message"}
+    assert json.loads(json.dumps(found)) == found
+
+
+# -- over random states ------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.sampled_from([
+        "pause_queue", "pause_target", "disable", "disable_for_ever", "force_open", "force_closed", "reset", "fatal",
+        "enqueue", "enqueue_later", "enqueue_child", "cancel_first", "retry_first", "work", "work_ill", "worker_seen",
+        "advance", "advance_far", "clear", "resume", "expire_capacity",
+    ]),
+    min_size=1, max_size=25,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTH)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_every_job_that_neither_runs_nor_has_ended_has_a_reason(
+    name: str, steps: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    clock = VirtualClock()
+    with database(name, tmp_path_factory.mktemp("explain")) as db, queue_on(db, clock) as q:
+        world = World(q, clock)
+        for step in steps:
+            getattr(world, step)()
+            world.check()
+
+
+class World:
+    """A queue to which anything may happen."""
+
+    def __init__(self, q: Queue, clock: VirtualClock) -> None:
+        self.q, self.clock = q, clock
+        self.service = Service(clock, takes=0)
+        self.depth = 0
+        target = Target(
+            "svc", backoff=Backoff(30, cap=60), breaker={"consecutive": 2, "timeout": 60, "max_requests": 1},
+            concurrency=2, rate=Rate(2, "10s"), capacity=Capacity(3, depth=lambda: self.depth),
+        )  # fmt: skip
+
+        @q.job(queue="mail", target=target, key=lambda n: n % 2, name="send", attempts=3)
+        async def send(n: int) -> None:
+            await self.service.call(n)
+
+        self.send = send
+        self.jobs = [send.enqueue(0)]
+
+    def check(self) -> None:
+        for job in self.jobs:
+            found = self.q.get(job)
+            whys = self.q.explain(job)
+            waits = found.stage in (Stage.BLOCKED, Stage.WAITING, Stage.READY)
+            assert bool(whys) == waits, (found, whys)
+            order = [list(WaitsFor).index(why.reason) for why in whys]
+            assert order == sorted(order)
+            for why in whys:
+                assert why.message
+                assert why.message.endswith(".")
+                assert why.until is None or why.until > self.clock.now()
+                assert why.since is None or why.since <= self.clock.now()
+                assert (why.until is not None) or why.ended_by is not Ends.TIME
+        self.q.target("svc").explain()
+
+    def run(self) -> None:
+        async def main() -> None:
+            async with working(self.q, concurrency=3):
+                await asyncio.sleep(0.5)
+                self.check()
+
+        play(self.clock, main)
+
+    def enqueue(self) -> None:
+        self.jobs.append(self.send.enqueue(len(self.jobs)))
+
+    def enqueue_later(self) -> None:
+        self.jobs.append(self.send.enqueue(len(self.jobs), due="2m"))
+
+    def enqueue_child(self) -> None:
+        self.jobs.append(self.send.enqueue(len(self.jobs), after=[self.jobs[-1], self.jobs[0]]))
+
+    def cancel_first(self) -> None:
+        self.q.cancel(self.jobs[0])
+
+    def retry_first(self) -> None:
+        self.q.retry(self.jobs[0])
+
+    def work(self) -> None:
+        self.service.ill = None
+        self.run()
+
+    def work_ill(self) -> None:
+        self.service.ill = ConnectionError("x")
+        self.run()
+
+    def fatal(self) -> None:
+        self.service.ill = Refusal(401)
+        self.run()
+
+    def worker_seen(self) -> None:
+        self.q.store.write(lambda tx: seen(tx, ["mail"]))
+
+    def pause_queue(self) -> None:
+        self.q.pause("mail", "1m")
+
+    def pause_target(self) -> None:
+        self.q.target("svc").pause("2m")
+
+    def disable(self) -> None:
+        self.q.target("svc").key(0).disable("1m")
+
+    def disable_for_ever(self) -> None:
+        self.q.target("svc").key(1).disable()
+
+    def clear(self) -> None:
+        self.q.target("svc").key(0).clear()
+
+    def force_open(self) -> None:
+        self.q.target("svc").force("open", "1m")
+
+    def force_closed(self) -> None:
+        self.q.target("svc").force("closed")
+
+    def reset(self) -> None:
+        self.q.target("svc").reset()
+
+    def resume(self) -> None:
+        self.q.resume("mail")
+        self.q.target("svc").resume()
+
+    def advance(self) -> None:
+        self.clock.advance(7)
+
+    def advance_far(self) -> None:
+        self.clock.advance(100)
+
+    def expire_capacity(self) -> None:
+        self.depth = 5 - self.depth
+
+
+def test_the_reasons_of_the_gate_are_those_of_a_guarded_call() -> None:
+    from tidegate.machine.gate import HoldReason
+
+    assert [str(reason) for reason in WaitsFor][: len(HoldReason)] == [str(reason) for reason in HoldReason]
+    assert explain.WORKER_GONE > 30
