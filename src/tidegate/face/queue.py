@@ -26,6 +26,7 @@ from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
+from tidegate.face.retention import retention_of
 from tidegate.face.stored_target import StoredTarget
 from tidegate.face.target import Target
 from tidegate.ops import actions, explain
@@ -85,12 +86,14 @@ class Queue:
         clock: Clock = SYSTEM,
         inline: bool = False,
         most_args: int = MOST,
-        retention: Mapping[str, Mapping[Any, float]] | None = None,
+        retention: Mapping[str, Mapping[str, Duration]] | None = None,
         dice: Callable[[], float] = random.random,
     ) -> None:
         """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
 
-        *most_args*: bytes of JSON that the arguments of a job may have. *inline*: no threads, for virtual time.
+        *most_args*: bytes of JSON that the arguments of a job may have. *retention*: how long final jobs are kept, by
+        queue and state: {"mail": {"done": "1d"}}; 7 days for done and 30 for others where nothing is said.
+        *inline*: no threads, for virtual time.
         """
         check_url(url, driver)
         self.url = url
@@ -98,7 +101,7 @@ class Queue:
         self.inline = inline
         self.most_args = whole(most_args, field="most_args", most=100_000_000)
         self._driver = driver
-        self._retention = retention or {}
+        self._retention = retention_of(retention)
         self._dice = dice
         self._dbs: dict[str, Db] = {}
         self._kinds: dict[str, JobKind] = {}

@@ -1,0 +1,30 @@
+"""How long final jobs are kept, as users say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.core.checks import valid_name
+from tidegate.core.duration import Duration, seconds
+from tidegate.core.job import JobState, Stage
+
+_FINAL = tuple(str(state) for state in JobState if state.final)
+
+
+def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[Stage, float]]:
+    """Seconds by queue and state; ValueError for a state that is not final, or for no duration."""
+    found: dict[str, dict[Stage, float]] = {}
+    for queue, kept in (said or {}).items():
+        valid_name(queue, field="retention")
+        if not isinstance(kept, Mapping):
+            raise TypeError(f"retention[{queue!r}]: {kept!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}")
+        unknown = [state for state in kept if state not in _FINAL]
+        if unknown:
+            raise ValueError(
+                f"retention[{queue!r}]: {unknown[0]!r} is no state that a job ends in; give some of: "
+                + ", ".join(_FINAL)
+            )
+        found[queue] = {
+            Stage(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]") for state, time in kept.items()
+        }
+    return found
