@@ -99,6 +99,12 @@ class JobFunction(Generic[A, R]):
         """Puts many jobs in, in one transaction: all of them or none."""
         return self._enqueue([self._new(args, (), due, priority) for args in many], connection)
 
+    def scheduled(self, args: A | Callable[[datetime], A]) -> Callable[[datetime], NewJob]:
+        """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
+        if not callable(args):
+            self._new(args, (), None, 0)  # what cannot be stored is refused now, not at three in the morning
+        return lambda tick: self._new(args(tick) if callable(args) else args, (), None, 0)
+
     def refuse(self, args: A, code: str, message: str = "", *, connection: Any = None) -> Enqueued[R]:
         """Records a job that failed at intake: it is never tried, and holds no unique."""
         valid_code(code, field="code")
@@ -124,7 +130,7 @@ class JobFunction(Generic[A, R]):
             queue=kind.queue,
             kind=kind.name,
             target=kind.target,
-            lane="" if put.key is None else _short(put.key(args), "key"),
+            lane="" if put.key is None else lane_of(put.key(args)),
             args=put.arguments.encode(args, most=put.most),
             priority=whole(priority, field="priority", least=-1000, most=1000),
             due_at=_moment(due, now),
@@ -143,6 +149,11 @@ def _moment(due: Due, now: float) -> float | None:
         return due.timestamp()
     found = now + seconds(due, field="due")
     return found if math.isfinite(found) else None
+
+
+def lane_of(key: Hashable) -> str:
+    """A key of a target as the store has it."""
+    return _short(key, "key")
 
 
 def _short(value: Hashable, what: str) -> str:

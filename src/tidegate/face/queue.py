@@ -10,40 +10,37 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.checks import whole
+from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration
-from tidegate.core.job import DEFAULT_ATTEMPTS, Job, JobEvent
+from tidegate.core.job import DEFAULT_ATTEMPTS
 from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
-from tidegate.core.until import Until
 from tidegate.errors import StoreError
+from tidegate.face.acting import Acting
 from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
-from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.job_function import JobFunction
 from tidegate.face.retention import retention_of
-from tidegate.face.stored_target import StoredTarget
 from tidegate.face.target import Target
-from tidegate.ops import actions, explain
-from tidegate.ops.actions import Failures, Retried
-from tidegate.ops.explain import Why
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_gates import FAIL_FAST, JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
+from tidegate.runtime.schedules import Schedule, keeping, zone_of
 from tidegate.runtime.stopping import Watchdog, on_signals
 from tidegate.runtime.threads import Inline, RealThreads, Threads
 from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker import Worker
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
-from tidegate.store import people, tallies, watching
+from tidegate.store import tallies, watching
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
@@ -51,8 +48,8 @@ from tidegate.store.tx import Store, Tx
 # With everything on one loop no other process writes, and a day of virtual time has many seconds.
 _ALONE = {"poll_every": 10.0, "sweep_every": 10.0}
 
+A = TypeVar("A")
 T = TypeVar("T")
-Asked = Enqueued[Any] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Drained:
     remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
 
 
-class Queue:
+class Queue(Acting):
     """Jobs that survive a crash: leases, dedupe, dependencies, and claims that pass the gates of their targets.
 
     q = Queue("sqlite:///jobs.db")                  # or postgresql://...
@@ -107,6 +104,7 @@ class Queue:
         self._kinds: dict[str, JobKind] = {}
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
+        self._schedules: dict[str, Schedule] = {}
         self._wakes: list[Wake] = []
         self._lock = threading.Lock()
         self._store: Store | None = None
@@ -137,7 +135,7 @@ class Queue:
             return self._dbs[app]
         if app in self._dbs:
             raise ValueError(f"app: {app!r} has its statements already; ask for q.db({app!r})")
-        found = Db(lambda: self.store, app, package, statements=statements, migrations=migrations, written=self._woken)
+        found = Db(lambda: self.store, app, package, statements=statements, migrations=migrations, written=self.woken)
         with self._lock:
             self._dbs[app] = found
             if self._store is not None:
@@ -210,6 +208,30 @@ class Queue:
         pack = self.pack_of(kind)
         return CORE if pack is None else pack.book
 
+    def schedule(
+        self,
+        expression: str,
+        job: JobFunction[A, Any],
+        args: A | Callable[[datetime], A],
+        *,
+        name: str | None = None,
+        zone: str = "UTC",
+    ) -> None:
+        """Puts a job in at each tick of a cron expression ("0 * * * *"), once over all workers, as long as one runs.
+
+        *args* may be a function of the tick's time. Ticks that nobody was there for are made up for by one. *name*
+        tells two schedules of one kind and expression apart; a changed name is a new schedule.
+        """
+        made = Schedule(
+            name=valid_name(name or f"{job.kind.name} {expression}".strip(), field="name"),
+            expression=expression,
+            zone=zone_of(zone),
+            make=job.scheduled(args),
+        )
+        if made.name in self._schedules:
+            raise ValueError(f"name: there is a schedule {made.name!r} already; give this one another name")
+        self._schedules[made.name] = made
+
     # -- putting in ----------------------------------------------------------------------------------------------
 
     def put(self, work: Callable[[Tx], T], connection: Any = None) -> T:
@@ -219,10 +241,11 @@ class Queue:
         if connection is not None:
             return work(self.store.on(connection))
         result = self.store.write(work)
-        self._woken()
+        self.woken()
         return result
 
-    def _woken(self) -> None:
+    def woken(self) -> None:
+        """There may be something new to do."""
         for wake in self._wakes:
             wake.news()
         watching.tell(self.store)
@@ -230,63 +253,6 @@ class Queue:
     async def at_store(self, work: Callable[[], T]) -> T:
         """Runs *work*, which waits for the database, without blocking the loop."""
         return work() if self.inline else await asyncio.get_running_loop().run_in_executor(None, work)
-
-    # -- asking and acting ---------------------------------------------------------------------------------------
-
-    def get(self, job: Asked) -> Job:
-        """The job as it stands; KeyError when there is none."""
-        return self.row(job).read()
-
-    def row(self, job: Asked) -> Job:
-        """As `get`, with its JSON as it is kept."""
-        found = self.store.read(lambda tx: people.get(tx, id_of(job)))
-        if found is None:
-            raise KeyError(f"there is no job {id_of(job)}")
-        return found
-
-    def events(self, job: Asked) -> list[JobEvent]:
-        """What happened to it, oldest first."""
-        return self.store.read(lambda tx: people.events(tx, id_of(job)))
-
-    def retry(self, job: Asked, by: str = "person") -> bool:
-        """Queues a failed job again: attempts restart, history stays. False when it has not failed."""
-        return self.put(lambda tx: people.retry(tx, id_of(job), by))
-
-    def cancel(self, job: Asked, by: str = "person") -> str | None:
-        """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
-        kind = self._kinds.get(self.row(job).kind)
-        if kind is not None and not kind.cancellable:
-            raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
-        return self.put(lambda tx: people.cancel(tx, id_of(job), by))
-
-    def forget(self, job: Asked) -> bool:
-        """Removes a final job with its history, and frees its unique."""
-        return self.put(lambda tx: people.forget(tx, id_of(job)))
-
-    def explain(self, job: Asked) -> list[Why]:
-        """Why it is not running, the first reason first; empty when it runs or has ended."""
-        return self.store.read(lambda tx: explain.job(tx, id_of(job)))
-
-    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Retried:
-        """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
-
-        Without a number it only counts them.
-        """
-        found = actions.retry_many(self.store, Failures(**which), by, expected=expected)
-        self._woken()
-        return found
-
-    def pause(self, queue: str, until: Until, by: str = "person") -> float:
-        """No job of this queue is claimed until then ("2h", a datetime, UNIX time); returns when that is."""
-        return self.put(lambda tx: actions.pause_queue(tx, queue, until, by, self._queues()))
-
-    def resume(self, queue: str, by: str = "person") -> bool:
-        """Ends a pause; False when there was none."""
-        return self.put(lambda tx: actions.resume_queue(tx, queue, by, self._queues()))
-
-    def target(self, name: str) -> StoredTarget:
-        """A target of jobs, for all workers at once: to pause, to clear a key of, to reset its breaker."""
-        return StoredTarget(self, name, declared=name in self._targets)
 
     # -- working -------------------------------------------------------------------------------------------------
 
@@ -347,7 +313,7 @@ class Queue:
         whole(concurrency, field="concurrency", most=10_000)
         if not self._kinds:
             raise ValueError("there is no job declared on this queue, so nothing to work on")
-        known = self._queues()
+        known = self.queues()
         unknown = sorted(set(queues or ()) - known)
         if unknown:
             raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
@@ -360,11 +326,12 @@ class Queue:
         worker = Worker(
             self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
             policy=policy, queues=known if queues is None else frozenset(queues), store_id=self._store_id,
-            dice=self._dice,
+            dice=self._dice, beside=[keeping(list(self._schedules.values()))] if self._schedules else [],
         )  # fmt: skip
         return worker, wake, threads
 
-    def _queues(self) -> frozenset[str]:
+    def queues(self) -> frozenset[str]:
+        """The names of the queues that jobs are declared for."""
         return frozenset(kind.queue for kind in self._kinds.values())
 
     def _opened(self) -> Store:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, TypeVar
 
 from tidegate.core.until import Until
+from tidegate.face.job_function import lane_of
 from tidegate.ops import actions, explain
 from tidegate.ops.explain import Why
 from tidegate.store import gate_rows
@@ -13,7 +14,7 @@ from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
-    from tidegate.face.queue import Queue
+    from tidegate.face.acting import Acting
 
 T = TypeVar("T")
 
@@ -21,8 +22,8 @@ T = TypeVar("T")
 class StoredKey:
     """One key of a target of jobs."""
 
-    def __init__(self, target: StoredTarget, key: object) -> None:
-        self._target, self._key = target, str(key)
+    def __init__(self, target: StoredTarget, key: Hashable) -> None:
+        self._target, self._key = target, lane_of(key)
 
     def explain(self) -> list[Why]:
         """What stands before its jobs; empty when nothing does."""
@@ -48,10 +49,10 @@ class StoredTarget:
     q.target("spotify").key(7).clear()
     """
 
-    def __init__(self, queue: Queue, name: str, *, declared: bool) -> None:
+    def __init__(self, queue: Acting, name: str, *, declared: bool) -> None:
         self._queue, self.name, self._declared = queue, name, declared
 
-    def key(self, key: object) -> StoredKey:
+    def key(self, key: Hashable) -> StoredKey:
         """The part of it that the jobs with this key belong to."""
         return StoredKey(self, key)
 

@@ -1,0 +1,101 @@
+"""What people ask of a queue's jobs and targets, and do to them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from tidegate.core.job import Job, JobEvent
+from tidegate.core.until import Until
+from tidegate.face.enqueued import Enqueued, id_of
+from tidegate.face.stored_target import StoredTarget
+from tidegate.ops import actions, explain
+from tidegate.ops.actions import Failures, Retried
+from tidegate.ops.explain import Why
+from tidegate.runtime.job_kinds import JobKind
+from tidegate.runtime.job_target import TargetRules
+from tidegate.store import people
+from tidegate.store.tx import Store, Tx
+
+T = TypeVar("T")
+Asked = Enqueued[Any] | int
+
+
+class Acting(ABC):
+    """The half of a queue that is not about putting in and working."""
+
+    _kinds: Mapping[str, JobKind]
+    _targets: Mapping[str, TargetRules]
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The database."""
+
+    @abstractmethod
+    def put(self, work: Callable[[Tx], T], connection: Any = None) -> T:
+        """Runs *work* in a transaction; wakes the workers."""
+
+    @abstractmethod
+    def woken(self) -> None:
+        """There may be something new to do."""
+
+    @abstractmethod
+    def queues(self) -> frozenset[str]:
+        """The names of the queues that jobs are declared for."""
+
+    def get(self, job: Asked) -> Job:
+        """The job as it stands; KeyError when there is none."""
+        return self.row(job).read()
+
+    def row(self, job: Asked) -> Job:
+        """As `get`, with its JSON as it is kept."""
+        found = self.store.read(lambda tx: people.get(tx, id_of(job)))
+        if found is None:
+            raise KeyError(f"there is no job {id_of(job)}")
+        return found
+
+    def events(self, job: Asked) -> list[JobEvent]:
+        """What happened to it, oldest first."""
+        return self.store.read(lambda tx: people.events(tx, id_of(job)))
+
+    def retry(self, job: Asked, by: str = "person") -> bool:
+        """Queues a failed job again: attempts restart, history stays. False when it has not failed."""
+        return self.put(lambda tx: people.retry(tx, id_of(job), by))
+
+    def cancel(self, job: Asked, by: str = "person") -> str | None:
+        """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
+        kind = self._kinds.get(self.row(job).kind)
+        if kind is not None and not kind.cancellable:
+            raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
+        return self.put(lambda tx: people.cancel(tx, id_of(job), by))
+
+    def forget(self, job: Asked) -> bool:
+        """Removes a final job with its history, and frees its unique."""
+        return self.put(lambda tx: people.forget(tx, id_of(job)))
+
+    def explain(self, job: Asked) -> list[Why]:
+        """Why it is not running, the first reason first; empty when it runs or has ended."""
+        return self.store.read(lambda tx: explain.job(tx, id_of(job)))
+
+    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Retried:
+        """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
+
+        Without a number it only counts them.
+        """
+        found = actions.retry_many(self.store, Failures(**which), by, expected=expected)
+        self.woken()
+        return found
+
+    def pause(self, queue: str, until: Until, by: str = "person") -> float:
+        """No job of this queue is claimed until then ("2h", a datetime, UNIX time); returns when that is."""
+        return self.put(lambda tx: actions.pause_queue(tx, queue, until, by, self.queues()))
+
+    def resume(self, queue: str, by: str = "person") -> bool:
+        """Ends a pause; False when there was none."""
+        return self.put(lambda tx: actions.resume_queue(tx, queue, by, self.queues()))
+
+    def target(self, name: str) -> StoredTarget:
+        """A target of jobs, for all workers at once: to pause, to clear a key of, to reset its breaker."""
+        return StoredTarget(self, name, declared=name in self._targets)

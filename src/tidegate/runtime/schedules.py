@@ -1,0 +1,119 @@
+"""Jobs by the clock: one worker of all puts them in, each tick once, and of ticks that were missed only the last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tidegate.core.job import NewJob
+from tidegate.errors import StoreError
+from tidegate.store import intake, watching
+
+if TYPE_CHECKING:
+    from tidegate.runtime.worker import Worker
+    from tidegate.store.tx import Tx
+
+_log = logging.getLogger("tidegate.worker")
+
+_LEASE = 10.0  # seconds for which one worker leads
+_LOOK = 3.0  # and how often it says that it still does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One kind of job, by a cron expression."""
+
+    name: str
+    expression: str
+    zone: tzinfo
+    make: Callable[[datetime], NewJob]  # the job of a tick
+
+    def __post_init__(self) -> None:
+        """ValueError for an expression that is none, or that never comes."""
+        try:
+            self.after(datetime.now(self.zone))
+        except StopIteration:
+            raise ValueError(f"schedule: {self.expression!r} never comes") from None
+
+    def after(self, moment: datetime) -> datetime:
+        """The first tick after a moment."""
+        found: datetime = next(_ticks(self.expression, moment))
+        return found
+
+    def last(self, moment: datetime) -> datetime | None:
+        """The last tick at or before a moment; None when there was none."""
+        # Backwards it leaves out the moment itself, and it counts in whole seconds.
+        return next(_ticks(self.expression, moment + timedelta(seconds=1), reverse=True), None)
+
+    def at(self, moment: float) -> datetime:
+        return datetime.fromtimestamp(moment, self.zone)
+
+
+def _ticks(expression: str, moment: datetime, *, reverse: bool = False) -> Any:
+    try:
+        from cronsim import CronSim, CronSimError
+    except ImportError as error:
+        raise RuntimeError("schedules need cronsim: pip install 'tidegate[queue]'") from error
+    try:
+        return CronSim(expression, moment, reverse=reverse)
+    except CronSimError as error:
+        raise ValueError(
+            f"schedule: {expression!r} is no cron expression ({error}); write it as '0 * * * *'"
+        ) from error
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """A time zone by its name; ValueError when there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"zone: there is no time zone {name!r}; write it as 'Europe/Berlin'") from error
+
+
+def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
+    """What a worker runs beside its jobs, for ever."""
+
+    async def run(worker: Worker) -> None:
+        while True:
+            wait = _LOOK
+            try:
+                made = await worker.at_store(lambda tx: tick(tx, schedules, worker.id))
+                if made:
+                    _log.info("schedule_fired names=%s", ",".join(made))
+                    worker.wake.news()
+                    watching.tell(worker.store)
+                now = worker.keeper.store_now()
+                soonest = min((each.after(each.at(now)).timestamp() for each in schedules), default=now + _LOOK)
+                wait = min(_LOOK, max(0.001, soonest - now))
+            except StoreError as error:
+                _log.warning("schedules_not_kept error=%s", type(error).__name__)
+            await worker.clock.asleep(wait)
+
+    return run
+
+
+def tick(tx: Tx, schedules: Sequence[Schedule], worker: str) -> list[str]:
+    """Puts in what is due, if this worker leads; returns the names of those that fired."""
+    if not tx.all("lead", {"name": "schedules", "holder": worker, "lease": _LEASE}):
+        return []
+    now = float(tx.all("clock")[0][0])
+    return [each.name for each in schedules if _fire(tx, each, now)]
+
+
+def _fire(tx: Tx, schedule: Schedule, now: float) -> bool:
+    rows = tx.all("schedule_last", {"name": schedule.name})
+    if not rows:
+        # Seen for the first time: what lies before is not its business.
+        tx.all("schedule_tick", {"name": schedule.name, "at": now})
+        return False
+    due = schedule.last(schedule.at(now))
+    if due is None or due.timestamp() <= rows[0][0]:
+        return False
+    if not tx.all("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
+        return False
+    intake.enqueue(tx, [schedule.make(due)])
+    return True

@@ -1,0 +1,152 @@
+"""Jobs by the clock: each tick once over all workers, and of ticks that were missed only the last."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, Database, database
+from tests.runtime_jobs.gating import play, queue_on, states, working
+from tidegate.core.job import NewJob
+from tidegate.face.queue import Queue
+from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.schedules import Schedule, zone_of
+
+NOON = datetime(2026, 3, 10, 12, 0, 0, tzinfo=UTC).timestamp()
+
+both = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+
+def reporting(q: Queue, ran: list[Any]) -> Any:
+    @q.job(queue="reports", name="report")
+    async def report(what: str) -> None:
+        ran.append((q.clock.now() - NOON, what))
+
+    return report
+
+
+@both
+def test_a_schedule_puts_its_job_in_at_each_tick(db: Database) -> None:
+    clock = VirtualClock(NOON - 90)
+    ran: list[Any] = []
+    with queue_on(db, clock) as q:
+        q.schedule("*/5 * * * *", reporting(q, ran), "all")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(90 + 601)
+
+        play(clock, main)
+
+    assert [what for _, what in ran] == ["all"] * 3
+    assert [at for at, _ in ran] == pytest.approx([0, 300, 600], abs=0.1)
+
+
+@both
+def test_over_all_workers_a_tick_is_one_job(db: Database) -> None:
+    clock = VirtualClock(NOON - 10)
+    ran: list[Any] = []
+    queues = [queue_on(db, clock) for _ in range(4)]
+    for q in queues:
+        q.schedule("* * * * *", reporting(q, ran), "all")
+
+    async def main() -> None:
+        async with working(*queues):
+            await asyncio.sleep(10 + 301)
+
+    play(clock, main)
+    assert len(ran) == 6
+    for q in queues:
+        q.close()
+
+
+@both
+def test_another_worker_takes_over_when_the_one_that_leads_is_gone(db: Database) -> None:
+    clock = VirtualClock(NOON - 10)
+    ran: list[Any] = []
+    first, second = queue_on(db, clock), queue_on(db, clock)
+    for q in (first, second):
+        q.schedule("* * * * *", reporting(q, ran), "all")
+
+    async def main() -> None:
+        async with working(first):
+            await asyncio.sleep(40)
+        async with working(second):
+            await asyncio.sleep(60)
+
+    play(clock, main)
+    assert [at for at, _ in ran] == pytest.approx([0, 60], abs=0.5)
+    first.close()
+    second.close()
+
+
+@both
+def test_ticks_that_nobody_was_there_for_are_made_up_for_by_one(db: Database) -> None:
+    clock = VirtualClock(NOON - 10)
+    ran: list[Any] = []
+    with queue_on(db, clock) as q:
+        q.schedule("*/10 * * * *", reporting(q, ran), lambda tick: tick.strftime("%H:%M"))
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(20)
+            clock.advance("3h55m")
+            async with working(q):
+                await asyncio.sleep(20)
+
+        play(clock, main)
+
+    assert [what for _, what in ran] == ["12:00", "15:50"]
+
+
+@both
+def test_a_new_schedule_has_no_past(db: Database) -> None:
+    clock = VirtualClock(NOON + 1)
+    ran: list[Any] = []
+    with queue_on(db, clock) as q:
+        q.schedule("0 * * * *", reporting(q, ran), "all")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(60)
+
+        play(clock, main)
+        assert states(q) == {}
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 3), ("Europe/Berlin", 2), ("Asia/Kolkata", 21.5)])
+def test_a_schedule_keeps_the_clock_of_its_zone(zone: str, hour: float) -> None:
+    def make(tick: datetime) -> NewJob:
+        raise AssertionError
+
+    schedule = Schedule(name="x", expression="0 3 * * *", zone=zone_of(zone), make=make)
+
+    tick = schedule.after(schedule.at(NOON)).astimezone(UTC)
+
+    assert tick.hour + tick.minute / 60 == hour
+    assert schedule.last(tick) == tick
+
+
+@pytest.mark.parametrize("expression", ["", "every day", "61 * * * *", "* * * *", "0 0 30 2 *"])
+def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path, expression: str) -> None:
+    with database(BOTH[0], tmp_path) as db, queue_on(db, VirtualClock()) as q:
+        report = reporting(q, [])
+        with pytest.raises(ValueError, match="schedule"):
+            q.schedule(expression, report, "all")
+
+
+def test_what_is_said_of_a_schedule_is_checked(tmp_path: Path) -> None:
+    with database(BOTH[0], tmp_path) as db, queue_on(db, VirtualClock()) as q:
+        report = reporting(q, [])
+        with pytest.raises(ValueError, match="no time zone 'Mars/Base'"):
+            q.schedule("0 * * * *", report, "all", zone="Mars/Base")
+        with pytest.raises(TypeError):
+            q.schedule("0 * * * *", report, object())
+        q.schedule("0 * * * *", report, "all")
+        with pytest.raises(ValueError, match="there is a schedule"):
+            q.schedule("0 * * * *", report, "others")
+        q.schedule("0 * * * *", report, "others", name="others")
