@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 
-from bench import breaker, classify, guard
+from bench import breaker, classify, guard, jobs
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -26,9 +26,9 @@ def verdicts() -> list[Row]:
 
 def main() -> int:
     print(
-        f"Tidegate on {platform.python_implementation()} {platform.python_version()}; CPU time, best of many rounds\n"
+        f"Tidegate on {platform.python_implementation()} {platform.python_version()}; CPU time, best of many rounds; jobs by the clock on the wall\n"
     )
-    rows = [*breaker.run(), *guard.run(), *verdicts()]
+    rows = [*breaker.run(), *guard.run(), *verdicts(), *jobs.run()]
     print(table(rows))
     return 1 if any(row.ok is False for row in rows) else 0
 

@@ -43,7 +43,7 @@ def run_blocks(text: str, names: dict[str, Any]) -> int:
             continue
         before = set(names)
         # The blocks keep their lines, so that a traceback points into the page.
-        exec(compile("\n" * text[: found.start(2)].count("\n") + found[2], "page", "exec"), names)
+        exec(compile("\n" * text[: found.start(2)].count("\n") + found[2], "page", "exec", dont_inherit=True), names)
         for name in set(names) - before:
             if name.startswith("test_") and inspect.isfunction(names[name]):
                 fixtures = {"virtual_clock": VirtualClock(), "tide_events": EventLog()}
@@ -53,7 +53,8 @@ def run_blocks(text: str, names: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("page", list(pages()))
-def test_the_code_of_a_page_runs_as_written(page: str) -> None:
+def test_the_code_of_a_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a page may write files
     text = (ROOT / page).read_text()
     assert run_blocks(text, {"__name__": "page", **GIVEN.get(page, {})}) > 0
 
