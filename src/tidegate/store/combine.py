@@ -77,6 +77,11 @@ class Combiner:
             raise
         return piece.answer()
 
+    @property
+    def waiting(self) -> int:
+        """How many stand behind the commit that is under way."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """Waits for the commit that is under way; whoever comes later gets an error."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.errors import StoreError
+from tidegate.errors import StoreBusy, StoreError
 from tidegate.store import local_disk
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
@@ -123,8 +123,13 @@ class SqliteStore:
 
     def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file; empty when all is well."""
-        with self._reader() as reader:
-            found = [str(row[0]) for row in reader.execute("pragma integrity_check")]
+        try:
+            with self._reader() as reader:
+                found = [str(row[0]) for row in reader.execute("pragma integrity_check")]
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            return [str(error)]
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
