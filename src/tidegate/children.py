@@ -23,8 +23,13 @@ __all__ = ["ChildError", "Children", "Limits", "run", "run_now"]
 A = TypeVar("A")
 R = TypeVar("R")
 
-_pool = lru_cache(maxsize=1)(lambda: Children(max(2, os.cpu_count() or 2)))
 _signature = lru_cache(maxsize=256)(signature_of)
+
+
+@lru_cache(maxsize=1)
+def _pool_of(pid: int) -> Children:  # noqa: ARG001 - what it is cached by
+    """The children of this very process: those of a process that forked are not ours to talk to."""
+    return Children(max(2, os.cpu_count() or 2))
 
 
 @overload
@@ -42,7 +47,7 @@ async def run(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children |
     need not import. Arguments and result travel as JSON: plain values, dataclasses, bytes. Cancelling kills the child.
     """
     call = _call(fn, args, limits)
-    return _result(fn, await (among or _pool()).run(call))
+    return _result(fn, await (among or _pool_of(os.getpid())).run(call))
 
 
 @overload
@@ -56,7 +61,7 @@ def run_now(fn: str, args: object, limits: Limits = ..., *, among: Children | No
 def run_now(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
     """As `run`, for a program without a loop."""
     call = _call(fn, args, limits)
-    return _result(fn, (among or _pool()).run_now(call))
+    return _result(fn, (among or _pool_of(os.getpid())).run_now(call))
 
 
 def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> Call:

@@ -41,7 +41,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.memory_mb is not None:
-            whole(self.memory_mb, field="memory_mb", least=64, most=1_000_000)
+            whole(self.memory_mb, field="memory_mb", least=128, most=1_000_000)
         whole(self.answer_mb, field="answer_mb", most=1024)
         for name in ("cpu", "time"):
             if getattr(self, name) is not None:
