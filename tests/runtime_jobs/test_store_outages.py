@@ -10,7 +10,7 @@ import pytest
 
 from tests.runtime_jobs.building import Flaky, at_work, worker
 from tidegate.core.job import JobState
-from tidegate.errors import StoreBusy
+from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Again
 from tidegate.runtime.clock import VirtualClock
@@ -178,3 +178,35 @@ def test_a_heart_that_breaks_ends_the_worker_loudly_and_gives_back_what_it_held(
     with pytest.raises(ZeroDivisionError):
         clock.run(main())
     assert (q.get(put).stage, q.get(put).attempt) == ("ready", 1)
+
+
+def test_an_outcome_that_cannot_be_written_at_all_is_left_to_its_lease_and_not_begun_again_under_it(
+    q: Queue, clock: VirtualClock
+) -> None:
+    ran: list[int] = []
+
+    class Refuses(Flaky):
+        def write(self, work):  # type: ignore[no-untyped-def]
+            if self.away and "_at_turn" in work.__qualname__ and len(ran) == 1 and q.get(1).state is JobState.RUNNING:
+                raise StoreError("this row is cursed")
+            return self._store.write(work)
+
+    @q.job()
+    async def job(n: int, job: Context) -> None:
+        ran.append(job.fence)
+        await asyncio.sleep(1)
+
+    put = job.enqueue(1)
+    refuses = Refuses(q.store)
+    refuses.away = True
+
+    async def main() -> None:
+        async with at_work(worker(q, job, store=refuses)):
+            await asyncio.sleep(20)
+            assert ran == [1]
+            refuses.away = False
+            await asyncio.sleep(60)
+
+    clock.run(main())
+    assert ran == [1, 2]
+    assert (q.get(put).state, q.get(put).deaths) == (JobState.DONE, 1)

@@ -59,6 +59,7 @@ class Wish:
     cursor: Rounds = START
     promote: bool = True
     adopt: bool = False  # an earlier turn may have claimed jobs that we never heard of
+    given_up: frozenset[tuple[int, int]] = frozenset()  # attempts that were begun, and are left to their leases
     listen: bool = False  # hear whom a person wants stopped
     newest: int | None = None  # a cycle takes no job that came after it began
 
@@ -92,7 +93,7 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
 
 def _adopt(tx: Tx, wish: Wish, done: Turn) -> None:
     """Everything that this worker holds, with fresh leases: when those that it never heard of began, nobody knows."""
-    done.mine = claims.mine(tx, wish.worker)
+    done.mine = [job for job in claims.mine(tx, wish.worker) if (job.id, job.fence) not in wish.given_up]
     claims.renew(tx, done.mine, wish.lease)
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in done.mine if job.parents}
 

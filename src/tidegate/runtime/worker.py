@@ -77,6 +77,7 @@ class Worker:
         self._kinds, self._gates, self._store_id = kinds, gates, store_id
         self._more = beside  # what else runs for as long as it works
         self._ended: list[Ended] = []
+        self._given_up: set[tuple[int, int]] = set()
         self._cursor = START
         self._next_due: float | None = None
         self._next_look = -math.inf
@@ -218,6 +219,7 @@ class Worker:
             cursor=self._cursor,
             promote=look,
             adopt=self._next_adopt <= now < self._unheard_until,
+            given_up=frozenset(self._given_up),
             listen=bool(self.attempts) and now >= self._next_listen,
             newest=self.newest,
         )
@@ -251,7 +253,9 @@ class Worker:
         wish = Wish(worker=self.id, queues=self.queues, room=0, lease=self.policy.lease, promote=False)
         for each in ended:
             if not await self._alone(each, wish) and not await self._alone(self._unwritable(each), wish):
-                self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+                key = each.outcome.job.id, each.outcome.job.fence
+                self.attempts.pop(key, None)
+                self._given_up.add(key)  # its lease ends by itself; to begin it again under that would be worse
 
     async def _alone(self, each: Ended, wish: Wish) -> bool:
         try:
