@@ -460,7 +460,7 @@ ANNOTATED: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 @given(st.data())
-@pytest.mark.parametrize(("annotation", "strategy"), ANNOTATED, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("annotation", "strategy"), ANNOTATED)
 def test_every_value_of_a_type_comes_back(
     annotation: Any, strategy: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:

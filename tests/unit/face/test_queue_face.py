@@ -165,7 +165,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "error", "message"), WRONG, ids=str)
+@pytest.mark.parametrize(("said", "error", "message"), WRONG)
 def test_what_is_wrong_about_a_kind_is_said_when_it_is_declared(
     said: dict[str, Any], error: type[Exception], message: str, q: Queue
 ) -> None:
@@ -307,7 +307,7 @@ OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "message"), OPTIONS, ids=str)
+@pytest.mark.parametrize(("options", "error", "message"), OPTIONS)
 def test_bad_options_of_an_enqueue_are_refused_before_anything_is_written(
     options: dict[str, Any], error: type[Exception], message: str, q: Queue
 ) -> None:
