@@ -128,7 +128,7 @@ def test_a_schedule_keeps_the_clock_of_its_zone(zone: str, hour: float) -> None:
     tick = schedule.after(schedule.at(NOON)).astimezone(UTC)
 
     assert tick.hour + tick.minute / 60 == hour
-    assert schedule.last(tick) == tick
+    assert schedule.last(schedule.at(tick.timestamp())) == tick
 
 
 @pytest.mark.parametrize("expression", ["", "every day", "61 * * * *", "* * * *", "0 0 30 2 *"])

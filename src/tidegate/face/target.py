@@ -148,6 +148,9 @@ class Target(Part):
 
     For jobs alone: *capacity* asks how full the target is, and *probe_after* names the codes (or True) after which the
     *probe* is asked at once; when that fails too, the breaker opens.
+
+    With a *store* (the URL of a database of jobs) its transitions and a summary every 5 s are written there, by a
+    thread of its own and never in the way of a call, so that `tidegate targets` shows it.
     """
 
     def __init__(
@@ -168,6 +171,7 @@ class Target(Part):
         probe_after: Collection[str] | bool = False,
         behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
         deadline: Duration | None = None,
+        store: str | None = None,
         wait: Duration = 0,
         reprobe: Duration | None = "1h",
         most_asked: Duration = "1h",
@@ -215,6 +219,10 @@ class Target(Part):
         self.behind = behind
         self.capacity = _capacity(capacity)
         self.probe_after = _probe_after(probe_after, probe)
+        if store is not None:
+            from tidegate.runtime.reporting import reporter_of
+
+            reporter_of(store).add(name, self.summary, bus)
 
     def _breaker_moved(self, name: str, old: str, new: str) -> None:
         self._caller.breaker_moved(name, old, new)
@@ -253,6 +261,17 @@ class Target(Part):
             probe_after=self.probe_after,
             capacity=self.capacity,
         )
+
+    def summary(self) -> dict[str, Any]:
+        """How it is, in a few plain values: what it tells its *store* every few seconds."""
+        ill = self.unhealthy()
+        holds = [each.hold for each in ill if each.hold is not None]
+        return {
+            "breakers": {each.name: {"state": each.state, **each.counts._asdict()} for each in self.breakers.values()},
+            "unhealthy": len(ill),
+            "held": len(holds),
+            "reasons": sorted({str(hold.reason) for hold in holds}),
+        }
 
     def unhealthy(self) -> list[Health]:
         """Every key, and every operation, that is not well. A key that never failed is not even known."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store import local_disk
+from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.sqlite_driver import Driver, connect, library, same_file
+from tidegate.store.sqlite_driver import Driver, connect, same_file
 from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
@@ -65,12 +65,16 @@ class SqliteStore:
     ) -> None:
         local_disk.require(path)
         self.url = f"sqlite:///{path}"
-        self.driver = library(driver)
+        self.driver = one_library.take(path, driver)
         self._path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
         self._book = Book(statements)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._writer = connect(path, self.driver, patience)
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._writer = connect(path, self.driver, patience)
+        except BaseException:
+            one_library.leave(path)
+            raise
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
         self._combiner = Combiner(self._writer)
@@ -145,6 +149,7 @@ class SqliteStore:
         with contextlib.suppress(StoreError):  # another process holds the file: nothing of ours is under way
             self._combiner.close()
         self._writer.close()
+        one_library.leave(self._path)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:

@@ -542,6 +542,11 @@ order by finished_at, id limit :n;
 insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)
 values ({now}, :subject, :name, :lane, :kind, :actor, :fields);
 
+-- name: gate_event_at
+-- The same of another program, which says when it was.
+insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)
+values (:at, :subject, :name, :lane, :kind, :actor, :fields);
+
 -- name: gate_events
 -- The newest first.
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event

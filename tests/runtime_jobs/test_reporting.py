@@ -1,0 +1,178 @@
+"""A program's own targets in the store: seen by others, never in the way of a call."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, Database
+from tidegate import Bus, Target
+from tidegate.core.events import Event, EventKind
+from tidegate.errors import StoreError
+from tidegate.face.queue import Queue
+from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.reporting import Reporter, reporter_of
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import TargetRow
+from tidegate.store.opening import open_store
+
+both = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+
+def fails() -> None:
+    raise ConnectionError("x")
+
+
+def eventually(look: Callable[[], Any], seconds: float = 8) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+def row_of(q: Queue, name: str) -> TargetRow | None:
+    return q.store.read(lambda tx: gate_rows.target(tx, name))
+
+
+def ill(target: Target, times: int = 3) -> None:
+    for _ in range(times):
+        with pytest.raises(ConnectionError):
+            target.call(fails)
+
+
+@both
+def test_transitions_and_a_summary_come_within_seconds(db: Database) -> None:
+    with Queue(db.url, driver=db.driver) as q:
+        target = Target("api", backoff=None, breaker={"consecutive": 3}, store=db.url, bus=Bus())
+        before = time.time()
+        ill(target)
+
+        (event,) = eventually(lambda: q.target("api").events() if row_of(q, "api") else None)
+        assert (event.kind, event.fields["from"], event.fields["to"]) == ("breaker_state_changed", "closed", "open")
+        assert before <= event.at <= time.time()
+
+        def said() -> Any:
+            row = row_of(q, "api")
+            (about,) = json.loads(row.summary).values() if row and row.summary else ({},)
+            return about if about.get("breakers", {}).get("api", {}).get("state") == "open" else None
+
+        about = eventually(said)
+        assert (about["dropped"], about["unhealthy"]) == (0, 1)
+        reporter_of(db.url).close()
+
+
+@both
+def test_what_a_program_reports_does_not_touch_the_breaker_of_jobs(db: Database) -> None:
+    with Queue(db.url, driver=db.driver) as q:
+        jobs = Target("api", breaker=True)
+
+        @q.job(target=jobs)
+        async def call(n: int) -> None: ...
+
+        target = Target("api", backoff=None, breaker={"consecutive": 1}, store=db.url, bus=Bus())
+        ill(target, 1)
+        eventually(lambda: (row := row_of(q, "api")) and row.summary)
+        row = row_of(q, "api")
+        assert row is not None
+        assert (row.breaker.state, row.breaker.generation) == ("closed", 0)
+        reporter_of(db.url).close()
+
+
+def event(n: int) -> Event:
+    fields = {"name": "api", "from": "closed", "to": "open", "n": n}
+    return Event(kind=EventKind.BREAKER_STATE_CHANGED, at=float(n), target="api", fields=fields)
+
+
+def test_a_store_that_is_away_is_no_trouble_to_calls_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "no"
+    folder.write_text("not a folder, so nothing can be opened below it")
+    url = f"sqlite:///{folder}/jobs.db"
+    target = Target("api", backoff=None, breaker={"consecutive": 3, "timeout": 0.001}, store=url, bus=Bus())
+
+    start = time.perf_counter()
+    ill(target)
+    assert time.perf_counter() - start < 0.5
+    reporter = reporter_of(url)
+    eventually(lambda: reporter.dropped)
+    reporter.close()
+
+
+def test_no_more_wait_to_be_told_than_memory_allows(tmp_path: Path) -> None:
+    reporter = Reporter(f"sqlite:///{tmp_path}/jobs.db")
+    reporter._targets["api"] = None  # type: ignore[assignment]  # noqa: SLF001 - no thread yet: nothing is told
+    reporter._process = os.getpid()  # noqa: SLF001
+    for n in range(1500):
+        reporter.hear(event(n))
+
+    assert reporter.dropped == 500
+
+
+def test_events_of_other_targets_and_single_failures_are_not_told(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    bus = Bus()
+    mine = Target("mine", backoff=None, store=url, bus=bus)
+    other = Target("other", backoff=None, breaker={"consecutive": 1}, bus=bus)
+    ill(other, 1)
+    ill(mine, 1)
+    reporter_of(url).close()
+
+    store = open_store(url, now=SYSTEM.now)
+    assert store.read(lambda tx: [row.name for row in gate_rows.targets(tx)]) == ["mine"]
+    assert store.read(lambda tx: gate_rows.events(tx, "target", "mine")) == []
+    store.close()
+
+
+PROGRAM = """
+import sys
+from tidegate import Target
+target = Target("api", backoff=None, breaker={"consecutive": 1}, store=sys.argv[1])
+def fails(): raise ConnectionError("x")
+try:
+    target.call(fails)
+except ConnectionError:
+    pass
+"""
+
+
+@both
+def test_a_program_that_ends_at_once_has_told_it(db: Database) -> None:
+    with Queue(db.url, driver=db.driver) as q:
+        assert q.store.now() > 0
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", PROGRAM, db.url], check=True, timeout=30, env=_environment())
+
+        assert len(q.target("api").events()) == 2
+        row = row_of(q, "api")
+        assert row is not None
+        assert len(json.loads(row.summary or "{}")) == 2  # both processes are shown
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def test_a_file_that_is_open_with_one_library_is_not_opened_with_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("apsw")
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    first = open_store(url, now=SYSTEM.now, driver="sqlite3")
+    with pytest.raises(StoreError, match="open with sqlite3 in this process"):
+        open_store(url, now=SYSTEM.now, driver="apsw")
+    beside = open_store(url, now=SYSTEM.now)
+    assert beside.driver == "sqlite3"  # type: ignore[attr-defined]
+    first.close()
+    beside.close()
+    open_store(url, now=SYSTEM.now, driver="apsw").close()
+
+
+def test_a_store_must_be_a_url(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="url"):
+        Target("api", store="jobs.db")
