@@ -92,8 +92,8 @@ def _remove(tx: Tx, ids: Iterable[int]) -> int:
     # A child that a person has queued again waits for a parent that can no longer be retried.
     end_children(tx, {id_: Stage.FAILED for id_, _, state, children in rows if children and state != "done"})
     gone = [{"id": row[0]} for row in rows]
-    tx.many("forget_events", gone)
-    tx.many("forget_links", gone)
+    for name in ("forget_events", "forget_children", "forget_parents"):
+        tx.many(name, gone)
     tallies.add(tx, Counter({key: -n for key, n in Counter((queue, state) for _, queue, state, _ in rows).items()}))
     return len(rows)
 

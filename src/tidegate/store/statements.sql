@@ -52,13 +52,16 @@ with recursive front (queue, target, n) as (
     from front join tg_job as following on following.id = case
         when replace(:queues, :sep || front.queue || :sep, '') = :queues then (
             select job.id from tg_job as job where job.state = 'ready' and job.queue > front.queue
-            order by job.queue limit 1
-        )
-        else (
-            select job.id from tg_job as job
-            where job.state = 'ready' and (job.queue, job.target) > (front.queue, front.target)
             order by job.queue, job.target limit 1
         )
+        else coalesce((
+            select job.id from tg_job as job
+            where job.state = 'ready' and job.queue = front.queue and job.target > front.target
+            order by job.target limit 1
+        ), (
+            select job.id from tg_job as job where job.state = 'ready' and job.queue > front.queue
+            order by job.queue, job.target limit 1
+        ))
         end
     where front.n < :most
 )
@@ -214,7 +217,7 @@ select min(due_at) from tg_job where state = 'waiting';
 -- name: lost_leases
 -- Attempts whose worker has not been heard of in time.
 select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children from tg_job
-where state = 'running' and lease_until < {now} order by id limit :n {skip_locked};
+where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
 -- name: take_back
 -- The job of a lost attempt: ready again, or ended.
@@ -355,8 +358,11 @@ returning id, queue, state, children;
 -- name: forget_events
 delete from tg_event where job in (select id from {rows id bigint});
 
--- name: forget_links
-delete from tg_link where parent in (select id from {rows id bigint}) or child in (select id from {rows id bigint});
+-- name: forget_children
+delete from tg_link where parent in (select id from {rows id bigint});
+
+-- name: forget_parents
+delete from tg_link where child in (select id from {rows id bigint});
 
 -- name: old_jobs
 -- Final jobs past their retention, a slice at a time.
