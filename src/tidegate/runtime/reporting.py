@@ -73,11 +73,12 @@ class Reporter:
         self._news.set()
 
     def close(self) -> None:
-        """Tells the last, and ends."""
+        """Tells the last, and ends; a target that is added later, or one more event, begins anew."""
         self._stop.set()
         self._news.set()
         if self._thread is not None and self._process == os.getpid():
             self._thread.join(_LAST)
+        self._process = 0
 
     def _start(self) -> None:
         if self._process == os.getpid():
@@ -108,14 +109,22 @@ class Reporter:
         summaries = self._summaries()
         try:
             if self._store is None:
-                self._store = open_store(self.url, now=SYSTEM.now)
-                migrate(self._store, core_migrations())
+                self._store = self._opened()
             self._store.write(lambda tx: self._write(tx, told, summaries))
         except Exception as error:
             self.dropped += len(told)
             _log.warning("report_dropped transitions=%s error=%s", len(told), type(error).__name__)
             if not isinstance(error, StoreError):
-                _log.debug("report_failed", exc_info=error)
+                _log.error("report_failed", exc_info=error)
+
+    def _opened(self) -> Store:
+        store = open_store(self.url, now=SYSTEM.now)
+        try:
+            migrate(store, core_migrations())
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def _summaries(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
