@@ -1,0 +1,116 @@
+"""What becomes of a job, in the plainest words: one object for each, no database, no batches, no locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.store.jobs import LEASE
+
+# kind, at, attempt, fence, code
+Told = tuple[str, float, int, int, str | None]
+
+QUEUED = ("waiting", "ready")
+FINAL = ("done", "failed", "cancelled")
+
+
+@dataclass(slots=True)
+class ModelJob:
+    most_attempts: int
+    created_at: float
+    state: str = "ready"
+    attempt: int = 0
+    fence: int = 0
+    deaths: int = 0
+    due_at: float = 0.0
+    lease_until: float = 0.0
+    claimed_at: float = 0.0
+    stop_asked: bool = False
+    manual_retries: int = 0
+    saved: str | None = None
+    result: str | None = None
+    error: str | None = None
+    last: str | None = None
+    told: list[Told] = field(default_factory=list)
+    stale: set[int] = field(default_factory=set)  # fences whose result came too late
+    endings: dict[int, str] = field(default_factory=dict)  # by fence
+
+    def __post_init__(self) -> None:
+        self.due_at = self.created_at
+        self.told.append(("queued", self.created_at, 0, 0, None))
+
+    def row(self) -> tuple[object, ...]:
+        return (
+            self.state, self.attempt, self.fence, self.deaths, int(self.stop_asked), self.manual_retries, self.saved,
+            self.result, self.error, self.last, self.due_at if self.state == "waiting" else None,
+        )  # fmt: skip
+
+    def history(self, now: float) -> list[Told]:
+        running = [("processing", self.claimed_at, self.attempt, self.fence, None)] if self.state == "running" else []
+        return sorted([*self.told, *running], key=repr)
+
+    # -- what workers do -----------------------------------------------------------------------------------------
+
+    def claimed(self, now: float) -> None:
+        self.state, self.attempt, self.fence = "running", self.attempt + 1, self.fence + 1
+        self.lease_until, self.claimed_at = now + LEASE, now
+
+    def holds(self, fence: int) -> bool:
+        return self.state == "running" and self.fence == fence
+
+    def ended(self, fence: int, now: float, ending: str, state: str, *, wait: float = 0.0, refund: bool = False,
+              code: str | None = None, result: str | None = None, attempt: int) -> None:  # fmt: skip
+        """An attempt is over, if it still counts."""
+        if not self.holds(fence):
+            same = self.endings.get(fence) in (ending, "cancelled")
+            if not same and fence not in self.stale:
+                self.stale.add(fence)
+                self.told.append(("stale_result", now, attempt, fence, code))
+            return
+        if self.stop_asked and state in QUEUED:
+            ending, state = "cancelled", "cancelled"
+        self._end(now, ending, code)
+        self.state, self.stop_asked, self.result = state, False, result
+        self.attempt -= refund
+        self.due_at = now + wait if wait else self.due_at
+        self.last = code or self.last
+        self.error = code if state == "failed" else None
+
+    def lost(self, now: float) -> None:
+        """Its worker was not heard of in time."""
+        self._end(now, "lost", "worker_lost")
+        self.deaths += 1
+        if self.stop_asked:
+            self.state = "cancelled"
+        elif self.deaths >= 3 or self.attempt >= self.most_attempts:
+            self.state, self.error, self.last = "failed", "worker_lost", "worker_lost"
+        else:
+            self.state = "ready"
+        self.stop_asked = False
+        if self.state != "ready":
+            self.told.append((self.state, now, self.attempt, self.fence, "worker_lost"))
+
+    def _end(self, now: float, ending: str, code: str | None) -> None:
+        self.told.append(("processing", self.claimed_at, self.attempt, self.fence, None))
+        self.told.append((ending, now, self.attempt, self.fence, code))
+        self.endings[self.fence] = ending
+
+    # -- what people do ------------------------------------------------------------------------------------------
+
+    def retried(self, now: float) -> bool:
+        if self.state not in ("failed", "cancelled"):
+            return False
+        self.state, self.attempt, self.deaths, self.error, self.due_at = "ready", 0, 0, None, now
+        self.manual_retries += 1
+        self.told.append(("retried", now, 0, self.fence, None))
+        return True
+
+    def cancelled(self, now: float) -> str | None:
+        if self.state in FINAL:
+            return None
+        if self.state == "running":
+            self.stop_asked = True
+            self.told.append(("cancel_asked", now, self.attempt, self.fence, None))
+            return "asked"
+        self.state = "cancelled"
+        self.told.append(("cancelled", now, self.attempt, self.fence, None))
+        return "cancelled"
