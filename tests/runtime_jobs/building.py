@@ -59,6 +59,12 @@ async def work_for(seconds: float, q: Queue, **numbers: Any) -> Tally:
     return await task
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for what the database alone knows."""
+    while not true():  # noqa: ASYNC110 - there is nobody who could set an event
+        await asyncio.sleep(0.001)
+
+
 class Flaky:
     """A store that is away when it is told to be, or whose answer is lost after the commit."""
 

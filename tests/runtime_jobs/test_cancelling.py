@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime_jobs.building import at_work, worker
+from tests.runtime_jobs.building import at_work, until, worker
 from tidegate.core.job import JobState
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
@@ -101,12 +101,10 @@ def test_what_waits_for_a_slot_is_cancelled_without_being_begun(q: Queue, clock:
 
     async def main() -> None:
         async with at_work(worker(q, job, concurrency=1, grace=0)):
-            while q.get(40).state is not JobState.DONE:
-                await asyncio.sleep(0.01)
+            await until(lambda: q.get(40).state is JobState.DONE)
             await asyncio.sleep(2)
             put = job.enqueue_many([100, 101])
-            while q.get(put[1]).state is not JobState.RUNNING:
-                await asyncio.sleep(0.01)
+            await until(lambda: q.get(put[1]).state is JobState.RUNNING)
             assert q.cancel(put[1]) == "asked"
             await asyncio.sleep(5)
             assert q.get(put[1]).state is JobState.CANCELLED

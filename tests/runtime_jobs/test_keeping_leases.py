@@ -260,7 +260,7 @@ def test_saving_waits_for_a_store_that_is_away_for_a_moment(q: Queue, clock: Vir
 
 
 def test_a_job_that_kills_three_workers_is_failed_and_those_beside_it_are_not(q: Queue, clock: VirtualClock) -> None:
-    killers: dict[int, Any] = {}
+    killers: dict[str, asyncio.Event] = {}
     begun: list[int] = []
 
     @q.job()
@@ -343,7 +343,7 @@ def test_a_long_handler_in_a_thread_does_not_keep_the_heart_from_beating(tmp_pat
 
         async def main() -> None:
             stop = asyncio.Event()
-            short = {"lease": 1.0, "renew_every": 0.2, "margin": 0.3, "sweep_every": 0.2}
+            short: dict[str, Any] = {"lease": 1.0, "renew_every": 0.2, "margin": 0.3, "sweep_every": 0.2}
             task = asyncio.create_task(q.arun_worker(stop=stop, **short))
             other = asyncio.create_task(q.arun_worker(stop=stop, **short))
             await put.wait("20s")

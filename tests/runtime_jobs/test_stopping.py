@@ -6,10 +6,11 @@ import asyncio
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.runtime_jobs.building import Flaky, worker
+from tests.runtime_jobs.building import Flaky, until, worker
 from tidegate.core.job import JobState
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
@@ -17,19 +18,7 @@ from tidegate.runtime.context import Context
 from tidegate.runtime.threads import RealThreads
 
 
-def attempts(q: Queue) -> list[int]:
-    return [q.get(id_).attempt for id_ in range(1, 100) if _there(q, id_)]
-
-
-def _there(q: Queue, id_: int) -> bool:
-    try:
-        q.get(id_)
-    except KeyError:
-        return False
-    return True
-
-
-async def stopped_after(seconds: float, q: Queue, **numbers: float) -> float:
+async def stopped_after(seconds: float, q: Queue, **numbers: Any) -> float:
     """Works so long, then stops; returns how long the stop took."""
     stop = asyncio.Event()
     task = asyncio.create_task(q.arun_worker(2, stop=stop, **numbers))
@@ -70,8 +59,7 @@ def test_what_was_claimed_ahead_is_given_back_with_its_attempt(q: Queue, clock: 
         stop = asyncio.Event()
         quick.enqueue_many(range(100))
         task = asyncio.create_task(q.arun_worker(5, stop=stop))
-        while q.get(100).state is not JobState.DONE:
-            await asyncio.sleep(0.01)
+        await until(lambda: q.get(100).state is JobState.DONE)
         slow.set()
         quick.enqueue_many(range(20))
         await asyncio.sleep(0.5)
@@ -101,8 +89,7 @@ def test_what_was_claimed_ahead_does_not_wait_behind_slow_jobs(q: Queue, clock: 
         stop = asyncio.Event()
         job.enqueue_many(range(50))
         task = asyncio.create_task(q.arun_worker(5, stop=stop))
-        while q.get(50).state is not JobState.DONE:
-            await asyncio.sleep(0.01)
+        await until(lambda: q.get(50).state is JobState.DONE)
         slow.set()
         job.enqueue_many(range(20))
         await asyncio.sleep(5)

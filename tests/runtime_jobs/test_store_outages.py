@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.runtime_jobs.building import Flaky, at_work, worker
+from tests.runtime_jobs.building import Flaky, at_work, until, worker
 from tidegate.core.job import JobState
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.queue import Queue
@@ -96,8 +96,7 @@ def test_an_adopted_job_knows_what_its_parents_returned(q: Queue, clock: Virtual
     async def main() -> None:
         async with at_work(each):
             flaky.unheard = lambda n: q.get(below).state is JobState.RUNNING
-            while q.get(below).state is not JobState.RUNNING:
-                await asyncio.sleep(0.001)
+            await until(lambda: q.get(below).state is JobState.RUNNING)
             flaky.unheard = lambda n: False
             await asyncio.sleep(5)
 

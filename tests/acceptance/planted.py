@@ -1,0 +1,76 @@
+"""Bugs to plant: statements without their fence. Nothing of this is shipped; it shows that the checker can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.acceptance.program import Orders, Program
+from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.stopping import Watchdog, on_signals
+from tidegate.runtime.threads import RealThreads
+from tidegate.runtime.wake import Wake
+from tidegate.runtime.worker import Worker
+from tidegate.runtime.worker_policy import WorkerPolicy
+from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.opening import core_statements
+from tidegate.store.tx import Store
+
+
+def _unfenced(statement: Statement) -> Statement:
+    """A settle that asks only whether the job runs, as many queues do."""
+    if statement.name != "settle":
+        return statement
+    given = ":fence" if ":fence" in statement.sql else "given.fence"  # SQLite returns no column of another table
+    return _changed(
+        statement,
+        ("and tg_job.fence = given.fence and state", "and state"),
+        ("returning tg_job.id, tg_job.fence,", f"returning tg_job.id, {given},"),
+    )
+
+
+def _by_id_alone(statement: Statement) -> Statement:
+    """A settle that asks nothing at all."""
+    if statement.name != "settle":
+        return statement
+    return _changed(_unfenced(statement), ("and state = 'running'\nreturning", "\nreturning"))
+
+
+def _changed(statement: Statement, *changes: tuple[str, str]) -> Statement:
+    sql = statement.sql
+    for old, new in changes:
+        assert old in sql, f"the statement has changed: plant the bug anew ({old!r})"
+        sql = sql.replace(old, new)
+    return replace(statement, sql=sql)
+
+
+PLANTS: dict[str, Callable[[Statement], Statement]] = {"unfenced": _unfenced, "by-id-alone": _by_id_alone}
+
+
+def work_with(plant: str, program: Program, orders: Orders) -> None:
+    policy = WorkerPolicy(concurrency=orders.concurrency, **orders.numbers)
+    worker = Worker(
+        _store(orders.url, PLANTS[plant]), {job.kind.name: job.kind for job in program.kinds},
+        JobGates({}, lambda: 0.5), clock=SYSTEM, threads=RealThreads(orders.concurrency), wake=Wake(), policy=policy,
+        queues=frozenset({"chaos"}), store_id="planted",
+    )  # fmt: skip
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        with on_signals(stop, Watchdog(policy.longest_stop)):
+            await worker.run(stop)
+
+    asyncio.run(main())
+
+
+def _store(url: str, change: Callable[[Statement], Statement]) -> Store:
+    if url.startswith("sqlite"):
+        from tidegate.store.sqlite import SqliteStore
+
+        statements = [change(each) for each in core_statements(Dialect.SQLITE)]
+        return SqliteStore(url.removeprefix("sqlite:///"), statements, SYSTEM.now)
+    from tidegate.store.postgres import PostgresStore
+
+    return PostgresStore(url, [change(each) for each in core_statements(Dialect.POSTGRES)])
