@@ -134,7 +134,7 @@ def counting(url: str) -> tuple[Queue, list[float], Callable[[int], object], Cal
     queue, ran = Queue(url), list[float]()
 
     @queue.job(queue="bench")
-    async def note(number: int) -> None:
+    async def note(_number: int) -> None:
         ran.append(time.perf_counter())
 
     return queue, ran, note.enqueue, note.enqueue_many
@@ -167,7 +167,7 @@ def drained(queue: Queue, ran: list[float], put_many: Callable[[range], object])
     async def until_done() -> None:
         stop = asyncio.Event()
         worker = asyncio.create_task(queue.arun_worker(200, queues={"bench"}, stop=stop))
-        while len(ran) < JOBS:
+        while len(ran) < JOBS:  # noqa: ASYNC110 -- an event in the handler would be measured too
             await asyncio.sleep(0.005)
         stop.set()
         await worker
@@ -183,7 +183,7 @@ def latency(queue: Queue) -> float:
     began = 0.0
 
     @queue.job(queue="latency")
-    async def arrive(number: int) -> None:
+    async def arrive(_number: int) -> None:
         waits.append(time.perf_counter() - began)
         started.set()
 
