@@ -27,21 +27,6 @@ def verdicts() -> list[Row]:
 def main() -> int:
     print(f"Tidegate on {platform.python_implementation()} {platform.python_version()}; best of many rounds")
     print("CPU time; jobs by the clock on the wall\n")
-    rows = []
-    for what, value, unit in classify.run():
-        typed = what.removeprefix("classify: ") in classify.TYPED
-        if unit == "ms":
-            rows.append(Row(what, f"{value:.1f} ms", f"<= {LONGEST} ms", value <= LONGEST))
-        else:
-            target = f">= {VERDICTS:,}" if typed else ""
-            rows.append(Row(what, f"{value:,.0f} {unit}", target, value >= VERDICTS if typed else None))
-    return rows
-
-
-def main() -> int:
-    print(
-        f"Tidegate on {platform.python_implementation()} {platform.python_version()}; CPU time, best of many rounds; jobs by the clock on the wall\n"
-    )
     rows = [*breaker.run(), *guard.run(), *verdicts(), *jobs.run()]
     print(table(rows))
     return 1 if any(row.ok is False for row in rows) else 0
