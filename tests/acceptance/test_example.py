@@ -31,7 +31,7 @@ def example(db: Database, *words: str) -> str:
 
 @contextmanager
 def worker(db: Database) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, EXAMPLE, db.url, "work", "2"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, EXAMPLE, db.url, "work", "4"], stdout=subprocess.DEVNULL)
     try:
         yield process
     finally:
