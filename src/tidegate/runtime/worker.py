@@ -115,7 +115,8 @@ class Worker:
         """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
         await self._publish()
         await self.keeper.try_to_beat()  # before the first claim: it also brings the store's clock
-        beside = {asyncio.create_task(each) for each in (self.keeper.run(), self.keeper.watch(), *others)}
+        always = (self.keeper.run(), self.keeper.watch(), self._slots.broken())
+        beside = {asyncio.create_task(each) for each in (*always, *others)}
         pump = asyncio.create_task(main)
         try:
             done, _ = await asyncio.wait({pump, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -180,7 +181,7 @@ class Worker:
                 done = await self._turn()
                 patience = _PATIENCE[0]
             except StoreError as error:
-                if not self.attempts:
+                if not self._ours():
                     raise
                 _log.warning("store_unavailable error=%s", type(error).__name__)
                 await self.clock.asleep(patience)
@@ -446,6 +447,11 @@ class Worker:
                 if not self._still_held(job):
                     raise
                 self.clock.sleep(_PATIENCE[0])
+
+    def _ours(self) -> bool:
+        """Whether a lease of ours may still be good."""
+        now = self.clock.monotonic()
+        return any(now < attempt.deadline for attempt in self.attempts.values())
 
     def _still_held(self, job: Claimed) -> bool:
         attempt = self.attempts.get((job.id, job.fence))
