@@ -113,8 +113,8 @@ def test_no_statement_reads_the_whole_table_of_jobs(filled: Database) -> None:
     """Neither on SQLite, nor with a plan that PostgreSQL keeps for all parameters."""
     wrong = {}
     for name, statement in book(filled).items():
-        if filled.sqlite and name == "notify":
-            continue
+        if name == "notify" or name.endswith("_postgres" if filled.sqlite else "_sqlite"):
+            continue  # of the other database, or of none
         found = plan(filled, statement)
         scans = (
             re.findall(r"^SCAN (\w+)(?! USING)(?!.*INDEX)", found, re.MULTILINE)
