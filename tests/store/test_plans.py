@@ -25,6 +25,8 @@ LANES = 40
 WHOLE = {
     "tallies": "tg_tally", "tally_take": "tg_tally", "targets": "tg_target", "workers": "tg_worker",
     "worker_gone": "tg_worker", "migrations": "tg_migration", "gate_events_prune": "tg_gate_event",
+    # The check and the restoring of a database, and a list that goes back from the newest job.
+    "counted_jobs": "tg_job", "loose_links": "tg_job", "restored_fences": "tg_job", "jobs_newest": "tg_job",
 }  # fmt: skip
 
 # What must find its rows by which index.
