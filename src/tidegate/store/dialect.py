@@ -32,7 +32,7 @@ class Statement:
     one: str = ""  # for a single row of parameters, where that is quicker
 
 
-_FRAGMENTS: Mapping[str, tuple[str, str]] = {
+FRAGMENTS: Mapping[str, tuple[str, str]] = {
     # name: on SQLite, on PostgreSQL
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
     "skip_locked": ("", "for update skip locked"),
@@ -88,9 +88,9 @@ def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> t
         if found[1] == "rows":
             sql, columns = _rows(found[2], dialect, one=one)
             return sql
-        if found[1] not in _FRAGMENTS or found[2].strip():
+        if found[1] not in FRAGMENTS or found[2].strip():
             raise ValueError(f"statement {name!r}: there is no fragment {found[0]!r}")
-        return _FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
+        return FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
 
     return _FRAGMENT.sub(expand, body).strip(), columns
 
