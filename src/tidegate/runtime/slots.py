@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from tidegate.runtime.job_attempts import Attempt
 
-_QUICK = 0.1  # seconds: only jobs shorter than this are worth claiming ahead
+_QUICK = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
 _IN_A_ROW = 8  # so many of them, before it is believed
 
 

@@ -47,6 +47,7 @@ _ADOPT_EVERY = 1.0
 _GATHER = 0.004
 _BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
 _SUSPECT_WAIT = 1.0
+_AFTER = 0.001
 
 
 class Worker:
@@ -105,10 +106,12 @@ class Worker:
     async def drain(self) -> Tally:
         """One cycle: every job that is there and may go, once, and what that frees; then it returns."""
         await self.sweeper.sweep()
+        await self.clock.asleep(_AFTER)  # what an earlier cycle saw is older than this one, on a virtual clock, too
         self.newest = await self.at_store(_begin_cycle)
         self._gates.cycle = float((await self.at_store(lambda tx: tx.all("clock")))[0][0])
-        await self.asker.once()
-        await self._beside(self._cycle())
+        async with self.wake.listening(others=False):
+            await self.asker.once()
+            await self._beside(self._cycle())
         return self.tally
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
