@@ -56,7 +56,7 @@ class Keeper:
         """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
         worker = self._worker
         often = max(0.05, min(_SOON, worker.policy.margin / 2))
-        seldom = max(often, min(4 * often, (worker.policy.lease - worker.policy.margin) / 3))
+        seldom = max(often, min(2 * often, (worker.policy.lease - worker.policy.margin) / 3))
         while True:
             every = often if worker.attempts else seldom
             expected = worker.clock.monotonic() + every
