@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import postgres
-from tidegate.store.opening import open_store
+from tidegate.store.dialect import Dialect
+from tidegate.store.opening import core_statements, open_store
+from tidegate.store.postgres import PostgresStore
 from tidegate.store.tx import Store
 
 APSW, STDLIB, POSTGRES = "sqlite-apsw", "sqlite-stdlib", "postgres"
+PIPELINED = "postgres-pipelined"  # as through a network
 SQLITE = (APSW, STDLIB)
 BOTH = (APSW, POSTGRES)
+EVERY = (*SQLITE, POSTGRES, PIPELINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,16 @@ class Database:
         return Path(self.url.removeprefix("sqlite:///"))
 
     def open(self, now: Callable[[], float], *, virtual: bool = True) -> Store:
+        if self.name == PIPELINED:
+            clock = now if virtual else None
+            return PostgresStore(self.url, core_statements(Dialect.POSTGRES), clock, pipelined=True)
         return open_store(self.url, now=now, driver=self.driver, virtual=virtual)
 
 
 @contextlib.contextmanager
 def database(name: str, folder: Path, *, fresh: bool = False) -> Iterator[Database]:
     """An empty one; *fresh*: without a table, too."""
-    if name == POSTGRES:
+    if name in (POSTGRES, PIPELINED):
         with postgres.schema(fresh=fresh) as url:
             yield Database(name, url)
         return

@@ -34,6 +34,7 @@ __all__ = [
     "Counts",
     "Db",
     "DbTx",
+    "Depth",
     "Done",
     "Drained",
     "Enqueued",
@@ -50,6 +51,7 @@ __all__ = [
     "JobState",
     "LeaseLost",
     "Level",
+    "NotThere",
     "Notice",
     "NoticeKind",
     "Part",
@@ -58,6 +60,7 @@ __all__ = [
     "Rate",
     "Reach",
     "Reason",
+    "Refused",
     "SelfGuard",
     "Subscription",
     "Target",
@@ -81,7 +84,7 @@ if TYPE_CHECKING:
     from tidegate.core.job import Job, JobEvent, JobState
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
-    from tidegate.errors import BreakerOpen, Held, LeaseLost, TidegateError, TooManyRequests
+    from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from tidegate.face.target import Part, Target
     from tidegate.machine.breaker import Breaker
     from tidegate.machine.epoch import Counts
+    from tidegate.machine.filling import Depth
     from tidegate.machine.gate import Hold
     from tidegate.machine.lifecycle import Again, Done, Fail
     from tidegate.machine.own_link import SelfGuard
@@ -113,7 +117,7 @@ else:
         "core.job": ("Job", "JobEvent", "JobState"),
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
-        "errors": ("BreakerOpen", "Held", "LeaseLost", "TidegateError", "TooManyRequests"),
+        "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),
@@ -123,6 +127,7 @@ else:
         "face.target": ("Part", "Target"),
         "machine.breaker": ("Breaker",),
         "machine.epoch": ("Counts",),
+        "machine.filling": ("Depth",),
         "machine.gate": ("Hold",),
         "machine.lifecycle": ("Again", "Done", "Fail"),
         "machine.own_link": ("SelfGuard",),

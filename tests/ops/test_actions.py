@@ -131,7 +131,7 @@ def test_many_are_retried_when_they_are_as_many_as_expected(
 def test_another_number_than_expected_changes_nothing(q: Queue, clock: VirtualClock) -> None:
     failing(q, clock, 4)
 
-    with pytest.raises(Refused, match="4 jobs match, not 3; look again"):
+    with pytest.raises(Refused, match="4 match, not 3; look again"):
         q.retry_many(3, queue="mail")
     assert states(q) == {"failed": 4}
 

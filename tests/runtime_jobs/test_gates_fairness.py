@@ -109,6 +109,28 @@ def test_one_slot_goes_round_over_all_keys(db: Database) -> None:
     assert [set(order[at : at + 5]) for at in range(0, 20, 5)] == [set("abcde")] * 4
 
 
+def test_one_slot_goes_round_over_all_targets_and_queues(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    with queue_on(db, clock) as q:
+        for name in "abc":
+
+            @q.job(queue=f"of-{name}", target=Target(name), name=name)
+            async def call(who: str) -> None:
+                await service.call(who)
+
+            call.enqueue_many([name] * 4)
+
+        async def main() -> None:
+            async with working(q, concurrency=1):
+                await asyncio.sleep(15)
+
+        play(clock, main)
+
+    order = [who for _, who in service.calls]
+    assert [set(order[at : at + 3]) for at in range(0, 12, 3)] == [set("abc")] * 4
+
+
 def test_within_a_key_the_most_urgent_and_then_the_oldest_goes_first(db: Database) -> None:
     clock = VirtualClock()
     service = Service(clock)

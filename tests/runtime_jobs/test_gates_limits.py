@@ -44,6 +44,28 @@ def test_no_more_jobs_of_a_target_are_under_way_than_it_allows_over_workers_and_
         q.close()
 
 
+def test_the_places_of_a_target_are_shared_by_the_queues_that_use_it(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock, takes=1)
+    with queue_on(db, clock) as q:
+        shared = Target("svc", concurrency=3)
+        for name in ("one", "two", "three"):
+
+            @q.job(queue=name, target=shared, key=lambda n: n % 4, name=name)
+            async def call(n: int) -> None:
+                await service.call(n)
+
+            call.enqueue_many(list(range(10)))
+
+        async def main() -> None:
+            async with working(q, concurrency=30):
+                await asyncio.sleep(15)
+
+        play(clock, main)
+
+    assert (service.most, len(service.calls)) == (3, 30)
+
+
 @pytest.mark.parametrize(("rate", "spacing", "at_once"), [(Rate(1, "3s"), 3.0, 1), (Rate(20, "1s", burst=5), 0.05, 5)])
 def test_jobs_of_a_target_come_no_quicker_than_its_rate_and_no_slower(
     db: Database, rate: Rate, spacing: float, at_once: int

@@ -26,6 +26,7 @@ class Probe:
         self._clock = clock
         self.error: BaseException | None = None
         self.hangs = False
+        self.takes = 0.0
         self.asked: list[float] = []
 
     def now(self) -> object:
@@ -35,6 +36,7 @@ class Probe:
         return "fine"
 
     async def later(self) -> object:
+        await asyncio.sleep(self.takes)
         answer = self.now()
         if self.hangs:
             await asyncio.Event().wait()
@@ -161,10 +163,13 @@ def test_what_a_person_forced_open_no_probe_ends(db: Database) -> None:
         play(clock, main)
 
 
-def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_breaker_opens(db: Database) -> None:
+@pytest.mark.parametrize("takes", [0.0, 2.0])
+def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_breaker_opens(
+    db: Database, takes: float
+) -> None:
     clock = VirtualClock()
     service, probe = Service(clock, takes=0, ill=Refusal(503)), Probe(clock)
-    probe.error = ConnectionError("x")
+    probe.error, probe.takes = ConnectionError("x"), takes  # nothing is claimed while the answer is awaited
     with queue_on(db, clock) as q:
         call = calling(q, service, target(probe.later, probe_after={"overloaded"}))
         jobs = call.enqueue_many(list(range(10)))
@@ -175,7 +180,7 @@ def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_brea
                 assert breaker_of(q, "svc") == "open"
                 # The first job failed once; no other was sent, and no attempt burnt.
                 assert [q.get(job).attempt for job in jobs] == [1, *[0] * 9]
-                assert probe.asked[0] == 0
+                assert probe.asked[0] == pytest.approx(takes, abs=0.1)
 
         play(clock, main)
         assert moves(q, "svc") == [("closed", "open")]

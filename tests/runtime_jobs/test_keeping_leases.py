@@ -314,7 +314,7 @@ def test_a_handler_that_blocks_the_loop_is_said(tmp_path: Path, caplog: pytest.L
 
         @q.job()
         async def blocks(n: int) -> None:
-            time.sleep(3.1)  # noqa: ASYNC251 - the mistake that is to be seen
+            time.sleep(3.5)  # noqa: ASYNC251 - the mistake that is to be seen
 
         put = blocks.enqueue(1)
 

@@ -301,3 +301,37 @@ def test_real_threads_hand_over_work_and_results() -> None:
         threads.close()
 
     asyncio.run(main())
+
+
+def test_a_slot_that_breaks_ends_the_worker_loudly_and_gives_its_job_back(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def raises(n: int) -> None:
+        raise ConnectionError
+
+    put = raises.enqueue(1)
+    each = worker(q, raises, sweep_every=1000)
+    rolled: list[float] = []
+
+    def dice() -> float:
+        rolled.append(0.5)
+        if len(rolled) > 1:  # the first roll is the sweeper's, the second asks when to try again
+            raise ZeroDivisionError("a bug")
+        return 0.5
+
+    each.dice = dice
+    with pytest.raises(ZeroDivisionError):
+        clock.run(each.run(asyncio.Event()))
+    assert clock.monotonic() < 60
+    assert (q.get(put).stage, q.get(put).attempt) == ("ready", 1)
+
+
+def test_a_plain_handler_that_raises_stop_iteration_has_failed_like_any_other(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
+
+        @q.job(attempts=1)
+        def stops(n: int) -> None:
+            next(iter(()))
+
+        put = stops.enqueue(1)
+        assert q.drain().failed == 1
+        assert (q.get(put).state, q.get(put).error_code) == (JobState.FAILED, "unexpected")

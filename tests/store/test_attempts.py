@@ -234,7 +234,7 @@ def run(jobs: Jobs, examples: int, steps: int = 30) -> None:
 @pytest.mark.req("CNV-06", "CNV-07", "CNV-11", "CNV-14")
 @pytest.mark.parametrize("db", [APSW, POSTGRES], indirect=True)
 def test_attempts_fences_states_and_histories_are_those_of_the_model(jobs: Jobs) -> None:
-    run(jobs, 200)
+    run(jobs, 200 if jobs.store.dialect == "sqlite" else 100)
 
 
 @pytest.mark.long

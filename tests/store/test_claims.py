@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB, Database
+from tests.databases import EVERY, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
 from tidegate.machine import lifecycle
 from tidegate.store import claims
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 @EVERYWHERE

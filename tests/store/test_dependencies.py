@@ -4,14 +4,14 @@ from itertools import permutations
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB
+from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
 from tidegate.machine import lifecycle
 from tidegate.store import intake
 from tidegate.store.intake import Taken
 from tidegate.store.tx import Tx
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def parent_results(jobs: Jobs, child: int) -> dict[int, str | None]:

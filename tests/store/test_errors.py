@@ -11,7 +11,7 @@ import apsw
 import psycopg
 import pytest
 
-from tests.databases import APSW, BOTH, POSTGRES, SQLITE, STDLIB, Database
+from tests.databases import APSW, BOTH, EVERY, POSTGRES, SQLITE, Database
 from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate.errors import StoreBusy, StoreError, UniqueTaken
@@ -21,7 +21,7 @@ from tidegate.store.postgres import PostgresStore
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.tx import Store, Tx
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def statement(store: Store, name: str, sql: str) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB
+from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
 
-pytestmark = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+pytestmark = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def test_a_job_that_is_put_in_is_ready_and_has_all_that_was_asked(jobs: Jobs) -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB, Database
+from tests.databases import EVERY, POSTGRES, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
 from tidegate.machine import lifecycle
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 @EVERYWHERE

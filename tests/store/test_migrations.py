@@ -15,7 +15,7 @@ import apsw
 import psycopg
 import pytest
 
-from tests.databases import APSW, BOTH, POSTGRES, STDLIB, Database, database
+from tests.databases import BOTH, EVERY, POSTGRES, Database, database
 from tests.postgres import schema
 from tests.store import migrating
 from tests.store.jobs import Clock, Jobs
@@ -24,7 +24,7 @@ from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import CORE, Migration, applied, check, core_migrations, migrate, migrations_in
 from tidegate.store.tx import Row, Store, Tx
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 @pytest.fixture(params=BOTH)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB
+from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
 from tidegate.core.job import Stage
 from tidegate.machine import lifecycle
 from tidegate.store import people
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def in_stage(jobs: Jobs, stage: str) -> int:

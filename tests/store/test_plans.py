@@ -25,6 +25,8 @@ LANES = 40
 WHOLE = {
     "tallies": "tg_tally", "tally_take": "tg_tally", "targets": "tg_target", "workers": "tg_worker",
     "worker_gone": "tg_worker", "migrations": "tg_migration", "gate_events_prune": "tg_gate_event",
+    # The check and the restoring of a database, and a list that goes back from the newest job.
+    "counted_jobs": "tg_job", "loose_links": "tg_job", "restored_fences": "tg_job", "jobs_newest": "tg_job",
 }  # fmt: skip
 
 # What must find its rows by which index.
@@ -113,8 +115,8 @@ def test_no_statement_reads_the_whole_table_of_jobs(filled: Database) -> None:
     """Neither on SQLite, nor with a plan that PostgreSQL keeps for all parameters."""
     wrong = {}
     for name, statement in book(filled).items():
-        if filled.sqlite and name == "notify":
-            continue
+        if name == "notify" or name.endswith("_postgres" if filled.sqlite else "_sqlite"):
+            continue  # of the other database, or of none
         found = plan(filled, statement)
         scans = (
             re.findall(r"^SCAN (\w+)(?! USING)(?!.*INDEX)", found, re.MULTILINE)

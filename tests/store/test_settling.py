@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.databases import APSW, POSTGRES, STDLIB
+from tests.databases import EVERY
 from tests.store.jobs import LEASE, Jobs, new
 from tidegate.core.backoff import Backoff
 from tidegate.core.codes import CORE
@@ -13,7 +13,7 @@ from tidegate.core.job import Claimed, Ending, Outcome, Stage
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 
-EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 POLICY = KindPolicy(backoff=Backoff(10, jitter=0))
 
 

@@ -18,8 +18,8 @@ from tidegate.core import rules as core_rules
 # Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
 PUBLIC = """
     Add Again Answer Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
-    Done Drained Enqueued Event EventKind Fail Fault Health Held Hold Job JobEvent JobFunction JobState LeaseLost
-    Level Notice NoticeKind Part Permit Queue Rate Reach Reason SelfGuard Subscription Target TidegateError
+    Depth Done Drained Enqueued Event EventKind Fail Fault Health Held Hold Job JobEvent JobFunction JobState LeaseLost
+    Level NotThere Notice NoticeKind Part Permit Queue Rate Reach Reason Refused SelfGuard Subscription Target TidegateError
     TooManyRequests children classify fault_of rules sinks subscribe
 """
 PUBLIC_RULES = """

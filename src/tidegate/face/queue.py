@@ -46,7 +46,7 @@ from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
 
 # With everything on one loop no other process writes, and a day of virtual time has many seconds.
-_ALONE = {"poll_every": 10.0, "sweep_every": 10.0}
+_ALONE = {"poll_every": 30.0, "sweep_every": 30.0}
 
 A = TypeVar("A")
 T = TypeVar("T")

@@ -28,6 +28,9 @@ class Again(Exception):
         self.code = code
         super().__init__(f"again in {self.delay:g} s")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.delay, self.keep_attempt, self.code)
+
 
 class Fail(Exception):
     """Raised by a handler: this job can never succeed."""
@@ -37,6 +40,17 @@ class Fail(Exception):
         self.message = message
         self.status = status
         super().__init__(message or code)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _fail, (self.code, self.message, self.status)
+
+
+def _again(delay: float, keep_attempt: bool, code: str | None) -> Again:
+    return Again(delay, keep_attempt=keep_attempt, code=code)
+
+
+def _fail(code: str, message: str, status: int | None) -> Fail:
+    return Fail(code, message, status=status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def retry_many(store: Store, which: Failures, by: str, *, expected: int | None =
     if expected is None:
         return Retried(len(ids))
     if len(ids) != expected:
-        raise Refused(f"{len(ids)} jobs match, not {expected}; look again before you retry them")
+        raise Refused(f"{len(ids)} match, not {expected}; look again before you retry")
     left: list[int] = []
     for at in range(0, len(ids), _SLICE):
         left += _retry_slice(store, ids[at : at + _SLICE], by)

@@ -153,7 +153,7 @@ def _held(hold: HoldRow, now: float) -> Iterator[Why]:
         one = (
             "one job tries it again" if hold.reason in (HoldReason.FATAL, HoldReason.COOLDOWN) else "it is tried again"
         )
-        message, ends = f"{said} {hold.failures} failures in a row; {one} {_in(hold.until - now)}.", Ends.TIME
+        message, ends = f"{said} {_times(hold.failures)} in a row; {one} {_in(hold.until - now)}.", Ends.TIME
         if not hold.failures:
             message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {_in(hold.until - now)}."
     yield Why(
@@ -287,3 +287,7 @@ def _in(left: float) -> str:
 
 def _until_words(until: float | None, now: float) -> str:
     return "" if until is None else f" and stays so for {brief(max(1.0, math.ceil(until - now)))}"
+
+
+def _times(failures: int) -> str:
+    return "1 failure" if failures == 1 else f"{failures} failures"

@@ -165,8 +165,13 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
         case asyncio.CancelledError() | SystemExit():
             detail = f"the handler ended itself with {type(error).__name__}"
             return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
+    try:
+        found = classify(error, pack)
+    except Exception:
+        _log.exception("classifier_failed")  # a rule of the user's own
+        found = None
     # None: the answer was a good one, but the handler could not go on. Its own bug, tried again like any unknown fault.
-    return classify(error, pack) or unexpected.fault("handler", reach=Reach.SELF)
+    return found or unexpected.fault("handler", reach=Reach.SELF)
 
 
 def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
@@ -176,7 +181,7 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
         result, writes = result.result, tuple(result.writes)
     try:
         dumped = kind.encode_result(result)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         _log.exception("result_not_serialisable kind=%s job=%s", kind.name, attempt.job.id)
         message = _clean(f"The result cannot be stored: {error}")
         return Ended(lifecycle.failed(attempt.job, "bad_answer", message), _note(attempt, ok=True))

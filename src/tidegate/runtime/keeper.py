@@ -56,8 +56,9 @@ class Keeper:
         """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
         worker = self._worker
         often = max(0.05, min(_SOON, worker.policy.margin / 2))
+        seldom = max(often, min(2 * often, (worker.policy.lease - worker.policy.margin) / 3))
         while True:
-            every = often if worker.attempts else 2 * often  # no lease of ours ends sooner
+            every = often if worker.attempts else seldom
             expected = worker.clock.monotonic() + every
             await worker.clock.asleep(every)
             late = worker.clock.monotonic() - expected

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from tidegate.runtime.job_attempts import Attempt
 
-_QUICK = 0.1  # seconds: only jobs shorter than this are worth claiming ahead
+_QUICK = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
 _IN_A_ROW = 8  # so many of them, before it is believed
 
 
@@ -22,6 +22,7 @@ class Slots:
         self._tasks: set[asyncio.Task[None]] = set()
         self._quick = 0
         self._closed = False
+        self._failure: asyncio.Future[None] | None = None
 
     @property
     def ahead(self) -> int:
@@ -47,7 +48,7 @@ class Slots:
         if len(self._tasks) < self._most:
             task = asyncio.create_task(self._slot())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._gone)
 
     def unbegun(self, claimed_before: float | None = None) -> list[Attempt]:
         """Takes out what waits for a slot; with a moment, only what was claimed before it, which is then too much."""
@@ -57,6 +58,11 @@ class Slots:
             self._quick = 0
         return out
 
+    async def broken(self) -> None:
+        """For ever; raises when a slot breaks, which would leave its job under a lease that is renewed and renewed."""
+        self._failure = asyncio.get_running_loop().create_future()
+        await self._failure
+
     async def close(self) -> None:
         self._closed = True
         for task in self._tasks:
@@ -64,6 +70,12 @@ class Slots:
         # A handler that swallows its cancellation must not keep the worker from ending.
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=0.1)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
 
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()

@@ -68,6 +68,8 @@ class DaemonPool(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     result = work()
+                except StopIteration as error:  # no coroutine can wait for one: it would never hear of it
+                    future.set_exception(RuntimeError(f"{error!r} was raised in a thread"))
                 except BaseException as error:
                     future.set_exception(error)
                 else:

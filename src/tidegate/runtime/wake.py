@@ -19,12 +19,13 @@ class Wake:
         self._asked = False  # the loop was asked to look, and has not yet
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
+    async def listening(self, *, others: bool = True) -> AsyncIterator[None]:
+        """Hears the news of this process, and of *others*, while the block runs."""
         self._asked = False
         self._loop = loop = asyncio.get_running_loop()
         stop = threading.Event()
         thread = None
-        if self._watch is not None:
+        if self._watch is not None and others:
             thread = threading.Thread(target=self._watch, args=(self.news, stop), name="tidegate-wake", daemon=True)
             thread.start()
         try:

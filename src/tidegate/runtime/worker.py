@@ -47,6 +47,7 @@ _ADOPT_EVERY = 1.0
 _GATHER = 0.004
 _BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
 _SUSPECT_WAIT = 1.0
+_AFTER = 0.001
 
 
 class Worker:
@@ -105,17 +106,20 @@ class Worker:
     async def drain(self) -> Tally:
         """One cycle: every job that is there and may go, once, and what that frees; then it returns."""
         await self.sweeper.sweep()
+        await self.clock.asleep(_AFTER)  # what an earlier cycle saw is older than this one, on a virtual clock, too
         self.newest = await self.at_store(_begin_cycle)
         self._gates.cycle = float((await self.at_store(lambda tx: tx.all("clock")))[0][0])
-        await self.asker.once()
-        await self._beside(self._cycle())
+        async with self.wake.listening(others=False):
+            await self.asker.once()
+            await self._beside(self._cycle())
         return self.tally
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
         """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
         await self._publish()
         await self.keeper.try_to_beat()  # before the first claim: it also brings the store's clock
-        beside = {asyncio.create_task(each) for each in (self.keeper.run(), self.keeper.watch(), *others)}
+        always = (self.keeper.run(), self.keeper.watch(), self._slots.broken())
+        beside = {asyncio.create_task(each) for each in (*always, *others)}
         pump = asyncio.create_task(main)
         try:
             done, _ = await asyncio.wait({pump, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -180,7 +184,7 @@ class Worker:
                 done = await self._turn()
                 patience = _PATIENCE[0]
             except StoreError as error:
-                if not self.attempts:
+                if not self._ours():
                     raise
                 _log.warning("store_unavailable error=%s", type(error).__name__)
                 await self.clock.asleep(patience)
@@ -446,6 +450,11 @@ class Worker:
                 if not self._still_held(job):
                     raise
                 self.clock.sleep(_PATIENCE[0])
+
+    def _ours(self) -> bool:
+        """Whether a lease of ours may still be good."""
+        now = self.clock.monotonic()
+        return any(now < attempt.deadline for attempt in self.attempts.values())
 
     def _still_held(self, job: Claimed) -> bool:
         attempt = self.attempts.get((job.id, job.fence))

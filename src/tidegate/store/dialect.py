@@ -29,9 +29,10 @@ class Statement:
     sql: str
     columns: tuple[str, ...] = ()  # of its {rows}; empty when it has none
     returns: bool = True  # rows
+    one: str = ""  # for a single row of parameters, where that is quicker
 
 
-_FRAGMENTS: Mapping[str, tuple[str, str]] = {
+FRAGMENTS: Mapping[str, tuple[str, str]] = {
     # name: on SQLite, on PostgreSQL
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
     "skip_locked": ("", "for update skip locked"),
@@ -69,22 +70,34 @@ def bodies(text: str) -> dict[str, str]:
 
 
 def compiled(name: str, body: str, dialect: Dialect) -> Statement:
+    bare = _TEXT.sub("''", body)
+    returns = not _CHANGES.search(bare) or bool(_RETURNS.search(bare))
+    sql, columns = _expanded(name, body, dialect)
+    if dialect is Dialect.SQLITE:
+        return Statement(name, sql, columns, returns)
+    one = _with_parameters(_expanded(name, body, dialect, one=True)[0]) if columns else ""
+    return Statement(name, _with_parameters(sql), columns, returns, one)
+
+
+def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The text with its fragments, and the columns of its {rows}."""
     columns: tuple[str, ...] = ()
 
     def expand(found: re.Match[str]) -> str:
         nonlocal columns
         if found[1] == "rows":
-            sql, columns = _rows(found[2], dialect)
+            sql, columns = _rows(found[2], dialect, one=one)
             return sql
-        if found[1] not in _FRAGMENTS or found[2].strip():
+        if found[1] not in FRAGMENTS or found[2].strip():
             raise ValueError(f"statement {name!r}: there is no fragment {found[0]!r}")
-        return _FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
+        return FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
 
-    sql = _FRAGMENT.sub(expand, body).strip()
-    if dialect is Dialect.POSTGRES:
-        sql = _PARAMETER.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], sql.replace("%", "%%"))
-    bare = _TEXT.sub("''", body)
-    return Statement(name, sql, columns, returns=not _CHANGES.search(bare) or bool(_RETURNS.search(bare)))
+    return _FRAGMENT.sub(expand, body).strip(), columns
+
+
+def _with_parameters(sql: str) -> str:
+    """As psycopg writes them."""
+    return _PARAMETER.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], sql.replace("%", "%%"))
 
 
 def script(text: str, dialect: Dialect) -> list[str]:
@@ -94,14 +107,17 @@ def script(text: str, dialect: Dialect) -> list[str]:
     return [compiled("migration", part, dialect).sql for part in parts if part]
 
 
-def _rows(spec: str, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
+def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ...]]:
     pairs = [part.split() for part in spec.split(",")]
     if not pairs or any(len(pair) < 2 for pair in pairs):
         raise ValueError(f"{{rows{spec}}}: give a name and a type for each column")
     names = tuple(pair[0] for pair in pairs)
     if dialect is Dialect.SQLITE:
         return f"(select {', '.join(f':{name} as {name}' for name in names)}) as given", names
-    arrays = ", ".join(f":{pair[0]}::{' '.join(pair[1:])}[]" for pair in pairs)
+    types = [(pair[0], " ".join(pair[1:])) for pair in pairs]
+    if one:
+        return f"(select {', '.join(f':{name}::{kind} as {name}' for name, kind in types)}) as given", names
+    arrays = ", ".join(f":{name}::{kind}[]" for name, kind in types)
     return f"unnest({arrays}) as given({', '.join(names)})", names
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
@@ -52,14 +53,17 @@ class PostgresTx:
 
     def all(self, name: str, params: Params | None = None) -> list[Row]:
         statement = self._book[name]
-        return self._run(statement, {"now": self._now, **(params or {})})
+        return self._run(statement, statement.sql, {"now": self._now, **(params or {})})
 
     def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         if not rows:
             return []
         statement = self._book[name]
+        shared = {"now": self._now, **(params or {})}
+        if len(rows) == 1:  # plain values cost half as much as arrays of one
+            return self._run(statement, statement.one or statement.sql, {**shared, **rows[0]})
         arrays = {column: [row[column] for row in rows] for column in statement.columns}
-        return self._run(statement, {"now": self._now, **(params or {}), **arrays})
+        return self._run(statement, statement.sql, {**shared, **arrays})
 
     def plain(self, sql: str) -> None:
         self._connection.execute(sql.replace("%%", "%"))
@@ -71,8 +75,8 @@ class PostgresTx:
         self._connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATORS,))
         self._connection.execute("set local lock_timeout = '5s'")
 
-    def _run(self, statement: Statement, params: Params) -> list[Row]:
-        cursor = self._connection.execute(statement.sql, params)
+    def _run(self, statement: Statement, sql: str, params: Params) -> list[Row]:
+        cursor = self._connection.execute(sql, params)
         return cursor.fetchall() if statement.returns else []
 
 
@@ -88,9 +92,13 @@ class PostgresStore:
         now: Callable[[], float] | None = None,
         connections: int = 8,
         patience: float = 10.0,
+        pipelined: bool | None = None,
     ) -> None:
         self.url = url
         self._conninfo = _conninfo(url)
+        # Statements whose answers nobody waits for travel together: half as many round trips through a network, and
+        # a little more work on this side, which a socket of the same machine does not pay back.
+        self._pipelined = not _on_this_machine(self._conninfo) if pipelined is None else pipelined
         self._clock = now  # None: the server's
         self._book = Book(statements)
         self._announcer = Announcer(self._notify)
@@ -171,7 +179,7 @@ class PostgresStore:
             try:
                 return self._once(work, begin)
             except _Untouched as error:
-                # The connection was dead before anything was sent. After a restart of the server they all are.
+                # After a restart of the server all connections are dead, and nobody knows until one is used.
                 dead += 1
                 if dead > self._most:
                     raise StoreBusy(str(error.__cause__).strip()) from error.__cause__
@@ -184,26 +192,28 @@ class PostgresStore:
                 raise _translated(error) from error
 
     def _once(self, work: Callable[[Tx], T], begin: str) -> T:
+        committing = False
         try:
             with self._pool.connection() as connection:
                 try:
-                    connection.execute(begin)
-                except psycopg.OperationalError as error:
-                    raise _Untouched from error
-                try:
-                    result = work(PostgresTx(connection, self._book, self._now()))
-                except BaseException:
-                    if not connection.broken:
+                    with connection.pipeline() if self._pipelined else contextlib.nullcontext():
+                        connection.execute(begin)
+                        result = work(PostgresTx(connection, self._book, self._now()))
+                        committing = True
+                        connection.execute("commit")
+                except BaseException as error:
+                    if connection.broken and isinstance(error, psycopg.OperationalError) and not committing:
+                        raise _Untouched from error
+                    if not connection.broken and connection.info.transaction_status is not TransactionStatus.IDLE:
                         connection.execute("rollback")
                     raise
-                connection.execute("commit")
                 return result
         except PoolTimeout as error:
             raise StoreBusy("the database cannot be reached") from error
 
 
 class _Untouched(Exception):
-    """Nothing reached the server."""
+    """The connection is gone, and nothing can have been committed."""
 
 
 def _conninfo(url: str) -> str:
@@ -216,6 +226,11 @@ def _conninfo(url: str) -> str:
         raise ValueError("url: its port is no number")
     options = f"{_OPTIONS} {given.get('options', '')}".strip()
     return make_conninfo(**{**_SETTINGS, **given, "options": options})
+
+
+def _on_this_machine(conninfo: str) -> bool:
+    host = str(conninfo_to_dict(conninfo).get("host") or "/")
+    return host.startswith(("/", "@"))  # a socket in a folder
 
 
 def _where(connection: psycopg.Connection[Any]) -> Row | None:

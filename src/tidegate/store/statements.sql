@@ -536,6 +536,51 @@ select count(*) from (
     limit :n
 ) as before_it;
 
+-- name: jobs_newest
+-- The newest jobs of all; an empty text stands for any.
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
+    coalesce(error_code, last_code), finished_at from tg_job
+where (:queue = '' or queue = :queue) and (:state = '' or state = :state) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and (:code = '' or coalesce(error_code, last_code) = :code)
+order by id desc limit :n;
+
+-- name: jobs_final
+-- Jobs of a queue that have ended in one way, the last one first.
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
+    coalesce(error_code, last_code), finished_at from tg_job
+where finished_at is not null and queue = :queue and state = :state and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and (:code = '' or coalesce(error_code, last_code) = :code)
+order by finished_at desc, id desc limit :n;
+
+-- name: jobs_ready
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
+    coalesce(error_code, last_code), finished_at from tg_job
+where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and (:code = '' or coalesce(error_code, last_code) = :code)
+order by target, lane, priority desc, id limit :n;
+
+-- name: jobs_waiting
+-- The one that is due first, first.
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
+    coalesce(error_code, last_code), finished_at from tg_job
+where state = 'waiting' and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and (:code = '' or coalesce(error_code, last_code) = :code)
+order by due_at, id limit :n;
+
+-- name: jobs_running
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
+    coalesce(error_code, last_code), finished_at from tg_job
+where state = 'running' and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and (:code = '' or coalesce(error_code, last_code) = :code)
+order by claimed_at, id limit :n;
+
+-- name: holds_counted
+-- How many keys of each target are held.
+select target, count(*) from tg_hold where reason <> 'open' group by target;
+
+-- name: queue_rows
+select name, paused_at, paused_until, paused_by from tg_queue order by name;
+
 -- name: failed_jobs
 -- Failed jobs of a queue, the oldest first; an empty text stands for any.
 select id from tg_job
@@ -564,3 +609,49 @@ delete from tg_gate_event where id in (select id from tg_gate_event where at < :
 -- name: notify
 -- Wakes the workers of all hosts (PostgreSQL only).
 select pg_notify('tidegate', '');
+
+-- name: restored_fences
+-- Whoever holds a lease from before the restore must not match any more.
+update tg_job set fence = fence + :step;
+
+-- name: restored_running
+-- What ran when the copy was made runs no more.
+update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+where state = 'running' returning id, queue;
+
+-- name: restored_breakers
+-- How the targets are by now, nobody knows: a few jobs find out.
+update tg_target set breaker = 'half-open', generation = generation + 1, breaker_since = {now}, breaker_until = null,
+    counts = '{}'
+where breaker = 'open';
+
+-- name: restored_probes
+update tg_hold set probe = null where probe is not null;
+
+-- name: restored_leaders
+delete from tg_leader;
+
+-- name: restored_workers
+delete from tg_worker;
+
+-- name: restored_ids_sqlite
+-- Ids that were given out after the copy was made are not given out again (SQLite only).
+update sqlite_sequence set seq = seq + :step where name = 'tg_job';
+
+-- name: restored_ids_postgres
+-- The same (PostgreSQL only).
+select setval(pg_get_serial_sequence('tg_job', 'id'), nextval(pg_get_serial_sequence('tg_job', 'id')) + :step);
+
+-- name: restored_epoch
+insert into tg_store (name, value) values ('epoch', '1')
+on conflict (name) do update set value = cast(cast(tg_store.value as integer) + 1 as text)
+returning value;
+
+-- name: counted_jobs
+-- Every job, counted: for the check of a database, never for a page.
+select queue, state, count(*) from tg_job group by queue, state;
+
+-- name: loose_links
+-- Links to jobs that are not there, and blocked jobs that wait for nobody.
+select count(*) from tg_job as job
+where state = 'blocked' and not exists (select 1 from tg_link as link where link.child = job.id);

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.clock import VirtualClock
     from tidegate.runtime.virtual_loop import Deadlock
     from tidegate.testing.event_log import EventLog
+    from tidegate.testing.jobs import work_for
     from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
     from tidegate.testing.simulation import simulate
 
@@ -31,6 +32,7 @@ _HOMES = {
     "StatusError": "tidegate.testing.scripted",
     "VirtualClock": "tidegate.runtime.clock",
     "simulate": "tidegate.testing.simulation",
+    "work_for": "tidegate.testing.jobs",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "StatusError",
     "VirtualClock",
     "simulate",
+    "work_for",
 ]
 
 

@@ -84,7 +84,11 @@ def test_no_verb_at_all_shows_the_help_and_is_a_mistake(command: Command) -> Non
 
 @pytest.mark.parametrize(
     ("verb", "told"),
-    [("clasify", "did you mean 'classify'?"), ("zzz", "there are: classify, simulate"), ("--nope", "No such option")],
+    [
+        ("clasify", "did you mean 'classify'?"),
+        ("zzz", "there are: worker, jobs, targets, explain, db, classify, simulate"),
+        ("--nope", "No such option"),
+    ],
 )
 def test_an_unknown_verb_gets_a_suggestion(command: Command, verb: str, told: str) -> None:
     run = command(verb)
@@ -132,20 +136,47 @@ def commands() -> list[tuple[str, click.Command]]:
     return [(verb, found) for verb in VERBS if (found := tidegate.get_command(context, verb)) is not None]
 
 
-@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
-def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: click.Command) -> None:
-    section = re.split(r"^## ", PAGE.partition(f"## tidegate {verb}\n")[2], flags=re.MULTILINE)[0]
-    table = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    named = {option for cell in table for option in re.findall(r"`(--[a-z-]+)`", cell)}
-    there = {
+def options_of(command: click.Command) -> set[str]:
+    """Every option of a verb, and of the verbs below it."""
+    if isinstance(command, click.Group):
+        return {name for each in command.commands.values() for name in options_of(each)}
+    return {
         name
-        for option in verb_command.params
+        for option in command.params
         if isinstance(option, click.Option)
         for name in (*option.opts, *option.secondary_opts)
         if name.startswith("--")
     }
 
-    assert named == there - {"--help"}
+
+def section_of(verb: str) -> str:
+    return re.split(r"^## ", PAGE.partition(f"## tidegate {verb}\n")[2], flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
+def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: click.Command) -> None:
+    table = re.findall(r"^\| (`.*?) \|", section_of(verb), re.MULTILINE)
+    named = {option for cell in table for option in re.findall(r"`(--[a-z-]+)`", cell)}
+
+    assert named == options_of(verb_command) - {"--help"}
+
+
+@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
+def test_the_reference_shows_every_verb_below_a_verb_and_no_other(verb: str, verb_command: click.Command) -> None:
+    shown = set(re.findall(rf"^tidegate {verb} ([a-z]+)", section_of(verb), re.MULTILINE))
+
+    if isinstance(verb_command, click.Group):
+        assert shown == set(verb_command.commands)
+
+
+@pytest.mark.parametrize(
+    "command_of_verb",
+    [each for _, verb in commands() for each in (verb.commands.values() if isinstance(verb, click.Group) else [verb])],
+    ids=lambda command: str(command.name),
+)
+def test_every_command_can_speak_json_and_says_what_it_does(command_of_verb: click.Command) -> None:
+    assert "--json" in options_of(command_of_verb)
+    assert (command_of_verb.help or "").strip()
 
 
 def test_the_reference_names_every_exit_code() -> None:

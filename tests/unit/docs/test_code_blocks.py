@@ -46,7 +46,7 @@ def run_blocks(text: str, names: dict[str, Any]) -> int:
         exec(compile("\n" * text[: found.start(2)].count("\n") + found[2], "page", "exec", dont_inherit=True), names)
         for name in set(names) - before:
             if name.startswith("test_") and inspect.isfunction(names[name]):
-                fixtures = {"virtual_clock": VirtualClock(), "tide_events": EventLog()}
+                fixtures = {"virtual_clock": VirtualClock(), "tide_events": EventLog(), "tmp_path": Path.cwd()}
                 names[name](**{each: fixtures[each] for each in inspect.signature(names[name]).parameters})
         ran += 1
     return ran

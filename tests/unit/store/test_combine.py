@@ -85,7 +85,7 @@ class Crowd:
             except BaseException as error:
                 self.results[name] = error
 
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=run, daemon=True)
         thread.start()
         self.threads.append(thread)
         deadline = time.monotonic() + 10
@@ -102,7 +102,7 @@ class Crowd:
                 self.add(name)
             then()
 
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=run, daemon=True)
         thread.start()
         return thread
 

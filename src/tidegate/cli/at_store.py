@@ -1,0 +1,156 @@
+"""What the verbs that look at a database have in common: where it is, how they speak, and which mistakes end how."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from tidegate.cli.exits import Exit
+from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
+from tidegate.runtime.clock import SYSTEM
+from tidegate.store.migrate import CORE, applied, core_migrations
+from tidegate.store.opening import check_url, open_store
+from tidegate.store.tx import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Each mistake ends with one line and its own code; the first that fits.
+_ENDS: tuple[tuple[type[Exception], Exit], ...] = (
+    (NotThere, Exit.NOT_FOUND),
+    (Refused, Exit.REFUSED),
+    (SchemaTooNew, Exit.CONFIGURATION),
+    (StoreBusy, Exit.UNREACHABLE),
+    (StoreError, Exit.CONFIGURATION),
+    (ValueError, Exit.USAGE),
+    (TypeError, Exit.USAGE),
+)
+
+
+class Stopped(click.ClickException):
+    """One line for the user, and the exit code that says which kind of mistake it was."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.exit_code = int(code)  # type: ignore[misc]
+
+
+def command_at_store(command: F) -> F:
+    """Adds --url, --driver and --json, and turns every mistake into one line with its exit code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with plain_mistakes():
+            return command(*args, **kwargs)
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run  # type: ignore[return-value]
+
+
+_OPTIONS = (
+    click.option("--url", envvar="TIDEGATE_URL", required=True, show_envvar=True,
+                 help="The database: sqlite:///jobs.db or postgresql://user@host/database."),
+    click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)  # fmt: skip
+
+
+def by_option(command: F) -> F:
+    """Adds --by: who does it, for the events."""
+    option = click.option("--by", default=_me, show_default="your login", metavar="NAME", help="Who does it.")
+    return option(command)
+
+
+@contextmanager
+def plain_mistakes() -> Iterator[None]:
+    try:
+        yield
+    except (TidegateError, ValueError, TypeError) as error:
+        code = next(code for kind, code in _ENDS if isinstance(error, kind))
+        raise Stopped(str(error), code) from error
+
+
+@contextmanager
+def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[Store]:
+    """The database, opened; one that is not there is not made. *bare*: also when its schema is not up to date."""
+    check_url(url, driver)
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        raise Stopped(f"there is no database {path}", Exit.NOT_FOUND)
+    # What cannot be reached is said once, in our words.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+    store = open_store(url, now=SYSTEM.now, driver=driver)
+    try:
+        if not bare and pending(store):
+            raise Stopped("its schema is not up to date; run `tidegate db migrate`", Exit.CONFIGURATION)
+        yield store
+    finally:
+        store.close()
+
+
+def pending(store: Store) -> list[str]:
+    """The steps of the schema that are missing."""
+    from tidegate.store.migrate import check
+
+    known = core_migrations()
+    check(store, known)
+    there = {each.number for each in applied(store) if each.app == CORE}
+    return [f"{each.number:04} {each.name}" for each in known if each.number not in there]
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of a SQLite URL; None for another database."""
+    scheme, _, rest = url.partition("://")
+    return Path(unquote(rest.removeprefix("/"))) if scheme == "sqlite" else None
+
+
+def shown_url(url: str) -> str:
+    """The URL without a password."""
+    parts = urlsplit(url)
+    return url if parts.password is None else url.replace(f":{parts.password}@", ":...@", 1)
+
+
+def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
+    """One JSON document, or lines for people."""
+    if as_json:
+        click.echo(json.dumps(document, indent=2, default=str))
+        return
+    for line in lines():
+        click.echo(line)
+
+
+def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
+    """Columns as wide as they must be; nothing at all without rows."""
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    ]
+
+
+def many(n: int, what: str) -> str:
+    """So many of them, in words: 1 job, 2 jobs."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def when(moment: float | None) -> str:
+    """A time for people, in UTC."""
+    return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"

@@ -1,0 +1,135 @@
+"""`tidegate db`: the schema, copies and the health of a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.cli.at_store import Stopped, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
+from tidegate.cli.exits import Exit
+from tidegate.cli.groups import Group
+from tidegate.ops import reports
+from tidegate.runtime.clock import SYSTEM
+from tidegate.store import backups
+from tidegate.store.migrate import applied, core_migrations
+from tidegate.store.migrate import migrate as apply
+from tidegate.store.opening import check_url, open_store
+from tidegate.store.sqlite import SqliteStore
+from tidegate.store.tx import Store
+
+
+@click.group(cls=Group)
+def db() -> None:
+    """Brings a database up to date, copies it, puts a copy back, and checks it."""
+
+
+@db.command()
+@command_at_store
+def migrate(url: str, driver: str | None, as_json: bool) -> int:
+    """Makes the database if there is none, and brings its schema up to date."""
+    store = open_store(url, now=SYSTEM.now, driver=driver)
+    try:
+        done = [f"{each.number:04} {each.name}" for each in apply(store, core_migrations())]
+    finally:
+        store.close()
+    say({"applied": done}, as_json, lambda: [f"applied {each}" for each in done] or ["It was up to date."])
+    return Exit.OK
+
+
+@db.command()
+@command_at_store
+def status(url: str, driver: str | None, as_json: bool) -> int:
+    """Says what the database is, whether its schema is up to date, and what is in it. Exit code 1: it is not."""
+    with store_at(url, driver, bare=True) as store:
+        missing = pending(store)
+        about: dict[str, Any] = {
+            "url": shown_url(url),
+            "database": str(store.dialect),
+            **({"library": store.driver} if isinstance(store, SqliteStore) else {}),
+            "applied": [f"{each.app} {each.number:04} {each.name}" for each in applied(store)],
+            "pending": missing,
+            **({} if missing else _contents(store)),
+        }
+    say(about, as_json, lambda: _lines(about))
+    return Exit.NEGATIVE if missing else Exit.OK
+
+
+def _contents(store: Store) -> dict[str, Any]:
+    epoch = store.read(lambda tx: tx.all("store_value", {"name": "epoch"}))
+    queues = store.read(reports.queues)
+    workers = [worker for worker in store.read(reports.workers) if worker.there]
+    return {
+        "epoch": int(epoch[0][0]) if epoch else 0,
+        "queues": {queue.name: queue.jobs for queue in queues},
+        "workers": len(workers),
+    }
+
+
+def _lines(about: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, value in about.items():
+        if isinstance(value, dict):
+            rows = [
+                f"{queue}: {', '.join(f'{n} {s}' for s, n in jobs.items() if n) or 'empty'}"
+                for queue, jobs in value.items()
+            ]
+            lines += [f"{name:<9} {row}" for row in rows or ["none"]]
+        else:
+            lines.append(f"{name:<9} {', '.join(value) or 'none' if isinstance(value, list) else value}")
+    return lines
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--replace", is_flag=True, help="Write over a file that is there.")
+@command_at_store
+def backup(file: Path, replace: bool, url: str, driver: str | None, as_json: bool) -> int:
+    """Copies a SQLite database into FILE, whole and consistent, while others write."""
+    with store_at(url, driver, bare=True) as store:
+        backups.backup(store, file, replace=replace)
+    say({"file": str(file), "bytes": file.stat().st_size}, as_json, lambda: [f"{file}: {file.stat().st_size} bytes"])
+    return Exit.OK
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.option("--yes", is_flag=True, help="What is in the database now may go.")
+@command_at_store
+def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json: bool) -> int:
+    """Puts a copy back in the place of a SQLite database, or finishes a restore of PostgreSQL.
+
+    PostgreSQL is restored with its own tools; run this without FILE afterwards, before a worker starts.
+
+    Leases from before are refused: every fence jumps ahead. What ran when the copy was made is queued again, and open
+    breakers are half-open.
+    """
+    check_url(url, driver)
+    path = sqlite_path(url)
+    if path is None and file is not None:
+        raise Stopped("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
+    if path is not None and file is None:
+        raise click.UsageError("give the FILE of the copy")
+    if not yes:
+        raise Stopped("what is in the database now is lost by this; say --yes", Exit.REFUSED)
+    if path is not None and file is not None:
+        found = backups.restore(path, file, SYSTEM.now, driver)
+    else:
+        with store_at(url, driver) as store:
+            found = store.write(lambda tx: backups.restored(tx, store.dialect))
+    say(
+        {"epoch": found.epoch, "requeued": found.requeued}, as_json,
+        lambda: [f"Restored, epoch {found.epoch}; {many(found.requeued, 'job')} that ran queued again."],
+    )  # fmt: skip
+    return Exit.OK
+
+
+@db.command()
+@command_at_store
+def check(url: str, driver: str | None, as_json: bool) -> int:
+    """Looks for damage, and counts every job. Exit code 1: something is wrong."""
+    with store_at(url, driver) as store:
+        wrong = backups.wrong_with(store)
+    say({"ok": not wrong, "wrong": wrong}, as_json, lambda: wrong or ["All is well."])
+    return Exit.NEGATIVE if wrong else Exit.OK

@@ -1,0 +1,16 @@
+"""A verb with verbs of its own, such as `tidegate jobs list`; an unknown one gets a suggestion."""
+
+from __future__ import annotations
+
+import click
+
+from tidegate.cli.root import suggestion
+
+
+class Group(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no {args[0]!r}; {suggestion(args[0], list(self.commands))}", ctx)
+        return super().resolve_command(ctx, args)

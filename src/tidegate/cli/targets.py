@@ -1,0 +1,161 @@
+"""`tidegate targets`: how the services are, and what people do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tidegate.cli.at_store import by_option, command_at_store, say, store_at, table, when
+from tidegate.cli.exits import Exit
+from tidegate.cli.explain import lines_of
+from tidegate.cli.groups import Group
+from tidegate.cli.numbers import duration
+from tidegate.ops import actions, reports
+from tidegate.ops.reports import TargetDetail, TargetReport
+from tidegate.store import watching
+from tidegate.store.tx import Tx
+
+_FOR = "For how long, such as 30m, 2h or 1d."
+
+
+@click.group(cls=Group)
+def targets() -> None:
+    """Shows how targets are, and pauses, clears, enables, disables or resets them."""
+
+
+@targets.command("list")
+@command_at_store
+def list_(url: str, driver: str | None, as_json: bool) -> int:
+    """Lists every target, with the state of its gate."""
+    with store_at(url, driver) as store:
+        found = store.read(reports.targets)
+    say([each.as_json() for each in found], as_json, lambda: _lines(found))
+    return Exit.OK
+
+
+def _lines(found: list[TargetReport]) -> list[str]:
+    head = ("TARGET", "STATE", "RUNNING", "HELD KEYS", "UNTIL", "BY")
+    rows = [
+        (each.name, each.state, str(each.running), str(each.held_keys), when(each.until or each.paused_until),
+         each.paused_by or "")
+        for each in found
+    ]  # fmt: skip
+    return table(rows, head) or ["There is no target."]
+
+
+@targets.command()
+@click.argument("name")
+@command_at_store
+def show(name: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Shows one target: what holds it, its keys that are not well, its last events."""
+    with store_at(url, driver) as store:
+        found = store.read(lambda tx: reports.target(tx, name))
+    say(found.as_json(), as_json, lambda: _detail(found))
+    return Exit.OK
+
+
+def _detail(found: TargetDetail) -> list[str]:
+    report = found.report
+    lines = [f"{report.name}: {report.state}", f"breaker {report.breaker} since {when(report.since)}"]
+    lines += [f"{name} {value}" for name, value in report.rules.items()]
+    lines += ["", *lines_of(found.whys)] if found.whys else []
+    keys = [(row.lane or "-", row.reason, row.code or "", when(row.until) or "a person acts") for row in found.keys]
+    lines += ["", *table(keys, ("KEY", "HELD BY", "CODE", "UNTIL"))] if keys else []
+    events = [(when(event.at), event.kind, event.lane or "", event.actor) for event in found.events[:20]]
+    lines += ["", *table(events, ("AT", "EVENT", "KEY", "BY"))] if events else []
+    programs = [(who, str(said.get("unhealthy", "")), when(said.get("at"))) for who, said in report.programs.items()]
+    return lines + (["", *table(programs, ("PROGRAM", "UNHEALTHY KEYS", "SAID AT"))] if programs else [])
+
+
+def _act(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], Any], said: Callable[[Any], str]) -> int:
+    with store_at(url, driver) as store:
+        result = store.write(work)
+        watching.tell(store)
+    say({"done": result is not False, "result": result}, as_json, lambda: [said(result)])
+    return Exit.NEGATIVE if result is False else Exit.OK
+
+
+@targets.command()
+@click.argument("name")
+@click.option("--for", "lasts", required=True, metavar="TIME", callback=duration, help=_FOR)
+@by_option
+@command_at_store
+def pause(name: str, lasts: float, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Claims no job of a target for a time."""
+
+    def work(tx: Tx) -> float:
+        return actions.pause_target(tx, name, actions.now_of(tx) + lasts, by)
+
+    return _act(url, driver, as_json, work, lambda until: f"{name} is paused until {when(until)}.")
+
+
+@targets.command()
+@click.argument("name")
+@by_option
+@command_at_store
+def resume(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Ends the pause of a target."""
+    return _act(
+        url, driver, as_json, lambda tx: actions.resume_target(tx, name, by),
+        lambda was: f"{name} goes on." if was else f"{name} was not paused.",
+    )  # fmt: skip
+
+
+@targets.command()
+@click.argument("name")
+@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@by_option
+@command_at_store
+def clear(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Forgets all state of a target's key, as after new credentials: its jobs go at once."""
+    return _act(
+        url, driver, as_json, lambda tx: actions.clear_key(tx, name, key, by),
+        lambda was: f"{_who(name, key)} is cleared." if was else f"There was nothing to clear of {_who(name, key)}.",
+    )  # fmt: skip
+
+
+@targets.command()
+@click.argument("name")
+@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@by_option
+@command_at_store
+def enable(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Ends the rest of a target's key, whoever ordered it."""
+    return _act(
+        url, driver, as_json, lambda tx: actions.enable_key(tx, name, key, by),
+        lambda was: f"{_who(name, key)} is enabled." if was else f"{_who(name, key)} was not disabled.",
+    )  # fmt: skip
+
+
+@targets.command()
+@click.argument("name")
+@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@click.option("--for", "lasts", metavar="TIME", callback=duration, help=f"{_FOR} Without it until `enable`.")
+@by_option
+@command_at_store
+def disable(name: str, key: str, lasts: float | None, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Claims no job of a target's key, for a time or until it is enabled."""
+
+    def work(tx: Tx) -> None:
+        until = None if lasts is None else actions.now_of(tx) + lasts
+        actions.disable_key(tx, name, key, by, until)
+
+    return _act(url, driver, as_json, work, lambda _: f"{_who(name, key)} is disabled.")
+
+
+@targets.command()
+@click.argument("name")
+@by_option
+@command_at_store
+def reset(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Closes the breaker of a target and forgets its counts."""
+    return _act(
+        url, driver, as_json, lambda tx: actions.reset_breaker(tx, name, by),
+        lambda was: f"The breaker of {name} was {was} and is closed.",
+    )  # fmt: skip
+
+
+def _who(name: str, key: str) -> str:
+    return f"key {key} of {name}" if key else name

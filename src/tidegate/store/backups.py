@@ -1,0 +1,128 @@
+"""Copies of a database, and what must change in one that is put back.
+
+Between the copy and now, workers have claimed jobs and ids were given out that the copy knows nothing of. So every
+fence and the next id jump ahead: no lease and no id from then can ever match something new.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.errors import Refused, StoreError
+from tidegate.store import tallies
+from tidegate.store.dialect import Dialect
+from tidegate.store.migrate import core_migrations, migrate
+from tidegate.store.opening import core_statements
+from tidegate.store.sqlite import SqliteStore
+from tidegate.store.tx import Store, Tx
+
+JUMP = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    epoch: int  # how often this database was put back
+    requeued: int  # jobs that ran when the copy was made
+
+
+def backup(store: Store, file: Path, *, replace: bool = False) -> None:
+    """Writes a consistent copy while others write; it appears whole or not at all."""
+    if not isinstance(store, SqliteStore):
+        raise Refused("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
+    if file.exists() and not replace:
+        raise Refused(f"{file} is there already")
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        store.backup(str(draft))
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(file)
+    except OSError as error:
+        raise StoreError(f"{file}: it cannot be written ({error.strerror or type(error).__name__})") from error
+    finally:
+        _remove(draft)
+
+
+def restore(path: Path, file: Path, now: Callable[[], float], driver: str | None = None) -> Restored:
+    """Puts a copy back in the place of a SQLite database, also under the eyes of workers that have it open.
+
+    The copy is checked, brought up to date and prepared beside the database, and then taken over in one transaction.
+    """
+    if not _is_database(file):
+        raise Refused(f"{file} is no SQLite database")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        shutil.copyfile(file, draft)
+        draft.chmod(0o600)
+        store = SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
+        try:
+            found = _prepared(store, file)
+            store.backup(str(path))
+        finally:
+            store.close()
+    except OSError as error:
+        raise StoreError(f"{file}: it cannot be put back ({error.strerror or type(error).__name__})") from error
+    finally:
+        _remove(draft)
+    return found
+
+
+def _prepared(store: SqliteStore, file: Path) -> Restored:
+    wrong = store.check()
+    if wrong:
+        raise Refused(f"{file} is damaged: {wrong[0]}")
+    migrate(store, core_migrations())
+    return store.write(lambda tx: restored(tx, store.dialect))
+
+
+def restored(tx: Tx, dialect: Dialect) -> Restored:
+    """What must change in a database that was put back, before anybody works on it."""
+    tx.all("restored_fences", {"step": JUMP})
+    tx.all("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
+    running = tx.all("restored_running")
+    tx.many("action_events", [
+        {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
+    ])  # fmt: skip
+    tallies.moved(tx, Counter((queue, "running", "ready") for _, queue in running))
+    for name in ("restored_breakers", "restored_probes", "restored_leaders", "restored_workers"):
+        tx.all(name)
+    return Restored(int(tx.all("restored_epoch")[0][0]), len(running))
+
+
+def wrong_with(store: Store) -> list[str]:
+    """What is wrong with a database; empty when all is well. Counts every job: it takes its time."""
+    found = store.check() if isinstance(store, SqliteStore) else []
+    return found or store.read(_wrong)
+
+
+def _wrong(tx: Tx) -> list[str]:
+    counted = {(queue, state): int(n) for queue, state, n in tx.all("counted_jobs")}
+    kept = {key: n for key, n in tallies.read(tx).items() if n and "total" not in key[1]}
+    found = [
+        f"queue {queue}: {kept.get((queue, state), 0)} are said to be {state}, {counted.get((queue, state), 0)} are"
+        for queue, state in sorted({*counted, *kept})
+        if counted.get((queue, state), 0) != kept.get((queue, state), 0)
+    ]
+    loose = int(tx.all("loose_links")[0][0])
+    return [*found, *([f"{loose} jobs wait for jobs that are not there"] if loose else [])]
+
+
+def _is_database(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(16) == b"SQLite format 3\0"
+    except OSError as error:
+        raise Refused(f"{file}: it cannot be read ({error.strerror or type(error).__name__})") from error
+
+
+def _remove(draft: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{draft}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,311 @@
+"""The verbs that look at a database: what they print, and how each mistake ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate import Target
+from tidegate.cli.exits import Exit
+from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Fail
+
+VERBS = [
+    ("jobs", "list"), ("jobs", "queues"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
+    ("jobs", "forget", "1"), ("jobs", "pause", "mail", "--for", "1h"), ("jobs", "resume", "mail"),
+    ("targets", "list"), ("targets", "show", "api"), ("targets", "pause", "api", "--for", "1h"),
+    ("targets", "resume", "api"), ("targets", "clear", "api"), ("targets", "enable", "api"),
+    ("targets", "disable", "api"), ("targets", "reset", "api"), ("explain", "job", "1"), ("explain", "target", "api"),
+    ("db", "status"), ("db", "check"), ("db", "backup", "copy.db"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def q(url: str) -> Iterator[Queue]:
+    """Six jobs, of which one is done and one has failed; the others wait, one of them for another."""
+    with Queue(url) as queue:
+
+        @queue.job(queue="mail", target=Target("api", breaker=True), key=lambda n: n % 2, name="send")
+        async def send(n: int) -> None:
+            if n == 1:
+                raise Fail("gone")
+
+        send.enqueue_many([0, 1])
+        asyncio.run(queue.adrain())
+        send.enqueue_many([2, 3], due="1h")
+        send.enqueue(5, after=[send.enqueue(4)])
+        yield queue
+
+
+def shown(run: Any) -> Any:
+    assert run.code == 0, run
+    return json.loads(run.out)
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_database_that_is_not_there_is_not_made(command: Command, url: str, verb: tuple[str, ...]) -> None:
+    run = command(*verb, "--url", url)
+
+    assert (run.code, run.out, run.err.count("\n")) == (Exit.NOT_FOUND, "", 1)
+    assert "there is no database" in run.err
+    assert list(Path().iterdir()) == []
+
+
+def test_a_database_that_cannot_be_reached_is_one_line(command: Command) -> None:
+    run = command("jobs", "list", "--url", "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+
+    assert (run.code, run.out, run.err) == (Exit.UNREACHABLE, "", "tidegate: the database cannot be reached\n")
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS if verb[:2] not in {("db", "status"), ("db", "backup")}], ids=" ".join
+)
+def test_a_schema_that_is_not_up_to_date_says_what_to_run(command: Command, url: str, verb: tuple[str, ...]) -> None:
+    Path("jobs.db").touch()
+
+    run = command(*verb, "--url", url)
+
+    assert (run.code, run.out) == (Exit.CONFIGURATION, "")
+    assert "run `tidegate db migrate`" in run.err
+
+
+@pytest.mark.parametrize("bad", ["nonsense", "mysql://x", "sqlite:///", "sqlite://jobs.db"])
+def test_a_url_that_is_none_is_a_mistake_of_usage(command: Command, bad: str) -> None:
+    run = command("jobs", "list", "--url", bad)
+
+    assert (run.code, run.err.count("\n")) == (Exit.USAGE, 1)
+
+
+def test_a_password_is_not_printed(command: Command) -> None:
+    run = command("jobs", "list", "--url", "mysql://ada:secret@host/db")
+
+    assert "secret" not in run.err + run.out
+
+
+def test_the_url_may_come_from_the_environment(
+    command: Command, q: Queue, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_URL", url)
+
+    assert command("jobs", "list").code == 0
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("jobs", "show", "99"), ("explain", "job", "99"), ("targets", "show", "nobody"), ("explain", "target", "nobody"),
+     ("targets", "pause", "nobody", "--for", "1h"), ("targets", "reset", "nobody"),
+     ("jobs", "pause", "nobody", "--for", "1h"),
+     ("jobs", "retry", "99"), ("jobs", "cancel", "99"), ("jobs", "forget", "99")],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_is_not_there_is_exit_code_7(command: Command, q: Queue, url: str, verb: tuple[str, ...]) -> None:
+    run = command(*verb, "--url", url)
+
+    assert run.code == Exit.NOT_FOUND
+    assert "there is no" in run.err + run.out
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [(("jobs", "retry", "1"), "job 1 is done"), (("jobs", "cancel", "2"), "job 2 is failed"),
+     (("jobs", "forget", "3"), "job 3 is queued"),
+     (("jobs", "retry", "--queue", "mail", "--expect", "7"), "1 match, not 7"),
+     (("db", "restore", "jobs.db"), "say --yes")],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_possible_is_exit_code_6(
+    command: Command, q: Queue, url: str, verb: tuple[str, ...], says: str
+) -> None:
+    run = command(*verb, "--url", url)
+
+    assert run.code == Exit.REFUSED
+    assert says in run.err + run.out
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("jobs", "retry"), ("jobs", "retry", "1", "--queue", "mail"), ("jobs", "cancel"), ("targets", "pause", "api"),
+     ("targets", "pause", "api", "--for", "soon"), ("jobs", "list", "--state", "tired"),
+     ("jobs", "list", "--limit", "0"),
+     ("db", "restore", "--yes"), ("jobs", "lst"), ("explain", "job", "one")],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_mistake_of_usage_is_one_line(command: Command, q: Queue, url: str, verb: tuple[str, ...]) -> None:
+    run = command(*verb, "--url", url)
+
+    assert (run.code, run.err.count("\n"), run.out) == (Exit.USAGE, 1, "")
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [((), [6, 5, 4, 3, 2, 1]), (("--state", "failed"), [2]), (("--state", "done"), [1]),
+     (("--state", "waiting"), [3, 4]),
+     (("--state", "ready"), [5]), (("--state", "blocked"), [6]), (("--state", "queued"), [5, 3, 4, 6]),
+     (("--state", "running"), []), (("--limit", "2"), [6, 5]), (("--code", "gone"), [2]), (("--queue", "other"), []),
+     (("--kind", "send", "--target", "api", "--queue", "mail", "--state", "failed", "--code", "gone"), [2])],
+    ids=str,
+)  # fmt: skip
+def test_jobs_are_listed_by_what_is_asked(
+    command: Command, q: Queue, url: str, options: tuple[str, ...], ids: list[int]
+) -> None:
+    found = shown(command("jobs", "list", "--url", url, "--json", *options))
+
+    assert [job["id"] for job in found] == ids
+
+
+def test_a_list_for_people_has_a_head_and_a_line_per_job(command: Command, q: Queue, url: str) -> None:
+    head, line = command("jobs", "list", "--state", "failed", "--url", url).out.splitlines()
+
+    assert head.split() == ["ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT"]
+    assert line.split()[:8] == ["2", "failed", "mail", "send", "api", "1", "1/10", "gone"]
+    assert command("jobs", "list", "--queue", "x", "--url", url).out == "There is no such job.\n"
+
+
+def test_one_job_is_shown_with_its_history_and_why_it_waits(command: Command, q: Queue, url: str) -> None:
+    failed = shown(command("jobs", "show", "2", "--url", url, "--json"))
+    assert (failed["state"], failed["error_code"], failed["args"]) == ("failed", "gone", 1)
+    assert [event["kind"] for event in failed["events"]] == ["queued", "processing", "failed"]
+
+    waiting = command("jobs", "show", "6", "--url", url).out
+    assert "It waits for job 5 to be done." in waiting
+
+
+def test_queues_are_listed_with_their_numbers(command: Command, q: Queue, url: str) -> None:
+    (queue,) = shown(command("jobs", "queues", "--url", url, "--json"))
+
+    assert queue["name"] == "mail"
+    assert queue["jobs"] == {"blocked": 1, "waiting": 2, "ready": 1, "running": 0, "done": 1, "failed": 1}
+    assert command("jobs", "queues", "--url", url).out.splitlines()[1].split()[:3] == ["mail", "1", "2"]
+
+
+def test_a_failed_job_is_queued_again(command: Command, q: Queue, url: str) -> None:
+    run = command("jobs", "retry", "2", "--by", "ada", "--url", url)
+
+    assert (run.code, run.out) == (0, "job 2: queued again\n")
+    assert q.events(2)[-1].actor == "ada"
+
+
+def test_of_several_each_is_done_for_itself(command: Command, q: Queue, url: str) -> None:
+    run = command("jobs", "cancel", "3", "99", "4", "--url", url, "--json")
+
+    assert run.code == Exit.NOT_FOUND
+    assert [each["done"] for each in json.loads(run.out)] == [True, False, True]
+
+
+def test_many_are_counted_first_and_retried_with_their_number(command: Command, q: Queue, url: str) -> None:
+    run = command("jobs", "retry", "--queue", "mail", "--url", url)
+    assert (run.code, run.out) == (0, "1 failed job found; to retry, say --expect 1.\n")
+    assert q.get(2).state == "failed"
+
+    assert shown(command("jobs", "retry", "--queue", "mail", "--expect", "1", "--url", url, "--json")) == {
+        "matched": 1,
+        "retried": 1,
+        "left": [],
+        "dry_run": False,
+    }
+    assert q.get(2).state == "queued"
+
+
+def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
+    assert command("jobs", "forget", "1", "--url", url).out == "job 1: forgotten\n"
+    with pytest.raises(KeyError):
+        q.get(1)
+
+
+def test_a_queue_is_paused_and_resumed(command: Command, q: Queue, url: str) -> None:
+    assert "is paused until" in command("jobs", "pause", "mail", "--for", "2h", "--url", url).out
+    assert q.explain(5)[0].reason == "paused"
+    assert command("jobs", "resume", "mail", "--url", url).code == 0
+    assert command("jobs", "resume", "mail", "--url", url).code == Exit.NEGATIVE
+
+
+# -- targets and explain -----------------------------------------------------------------------------------------------
+
+
+def test_targets_are_listed_with_the_state_of_their_gate(command: Command, q: Queue, url: str) -> None:
+    (target,) = shown(command("targets", "list", "--url", url, "--json"))
+    assert (target["name"], target["state"], target["breaker"]) == ("api", "well", "closed")
+
+    q.target("api").key(1).disable()
+    assert shown(command("targets", "list", "--url", url, "--json"))[0]["state"] == "held"
+    q.target("api").pause("1h", by="ada")
+    assert command("targets", "list", "--url", url).out.splitlines()[1].split()[:2] == ["api", "paused"]
+    q.target("api").force("open", "1h")
+    assert shown(command("targets", "list", "--url", url, "--json"))[0]["state"] == "open"
+
+
+def test_one_target_is_shown_with_its_keys_and_its_events(command: Command, q: Queue, url: str) -> None:
+    q.target("api").key(1).disable(by="ada")
+
+    detail = shown(command("targets", "show", "api", "--url", url, "--json"))
+    assert [(key["key"], key["reason"]) for key in detail["keys"]] == [("1", "cooldown")]
+    assert [(event["kind"], event["actor"]) for event in detail["events"]] == [("target_disabled", "ada")]
+    assert "target_disabled" in command("targets", "show", "api", "--url", url).out
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "says"),
+    [
+        (("pause", "--for", "1h"), ("resume",), "api goes on."),
+        (("disable", "--key", "7", "--for", "1h"), ("enable", "--key", "7"), "key 7 of api is enabled."),
+        (("disable", "--key", "7"), ("clear", "--key", "7"), "key 7 of api is cleared."),
+    ],
+)
+def test_what_was_done_is_undone_once(
+    command: Command, q: Queue, url: str, first: tuple[str, ...], then: tuple[str, ...], says: str
+) -> None:
+    assert command("targets", first[0], "api", *first[1:], "--url", url).code == 0
+    run = command("targets", then[0], "api", *then[1:], "--url", url)
+    assert (run.code, run.out.strip()) == (0, says)
+    assert command("targets", then[0], "api", *then[1:], "--url", url).code == Exit.NEGATIVE
+
+
+def test_a_breaker_is_reset(command: Command, q: Queue, url: str) -> None:
+    q.target("api").force("open", "1h")
+
+    run = command("targets", "reset", "api", "--url", url, "--by", "ada")
+
+    assert run.out == "The breaker of api was open and is closed.\n"
+    assert q.target("api").events()[0].actor == "ada"
+
+
+def test_a_job_is_explained_in_words(command: Command, q: Queue, url: str) -> None:
+    q.pause("mail", "1h", by="ada")
+
+    lines = command("explain", "job", "5", "--url", url).out.splitlines()
+
+    assert lines[0] == "job 5 (send, queue mail) is queued, and not running:"
+    assert lines[1] == "1. paused (queue mail)"
+    assert lines[2].strip() == "The queue mail was paused by ada; it goes on in 1h, or when it is resumed."
+    assert lines[3].endswith("ends by a person")
+    assert lines[4] == "2. no_worker (queue mail)"
+
+
+def test_a_job_that_has_ended_needs_no_explanation(command: Command, q: Queue, url: str) -> None:
+    assert command("explain", "job", "1", "--url", url).out == "job 1 (send, queue mail) is done.\n"
+    assert shown(command("explain", "job", "1", "--url", url, "--json")) == {"job": 1, "state": "done", "reasons": []}
+
+
+def test_a_target_and_a_key_are_explained(command: Command, q: Queue, url: str) -> None:
+    assert command("explain", "target", "api", "--url", url).out == "Nothing stands before api.\n"
+    q.target("api").key(7).disable("1h", by="ada")
+    found = shown(command("explain", "target", "api", "--key", "7", "--url", url, "--json"))
+    assert [why["reason"] for why in found["reasons"]] == ["cooldown"]

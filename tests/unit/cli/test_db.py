@@ -1,0 +1,256 @@
+"""`tidegate db`: the schema, copies that are put back under running workers, and checks that find what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import POSTGRES, Database
+from tests.unit.cli.conftest import Command
+from tidegate import Target
+from tidegate.cli.exits import Exit
+from tidegate.core.job import JobState
+from tidegate.errors import LeaseLost
+from tidegate.face.queue import Queue
+from tidegate.runtime.context import Context
+from tidegate.store import claims, tallies
+from tidegate.store.backups import JUMP
+from tidegate.store.claims import Lane
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def q(url: str) -> Iterator[Queue]:
+    with Queue(url) as queue:
+        yield queue
+
+
+def sending(q: Queue, **options: Any) -> Any:
+    @q.job(queue="mail", name="send", target=Target("api", breaker=True), **options)
+    async def send(n: int) -> None: ...
+
+    return send
+
+
+def test_migrate_makes_a_database_and_then_has_nothing_to_do(command: Command, url: str) -> None:
+    assert command("db", "migrate", "--url", url).out == "applied 0001 jobs\n"
+    assert command("db", "migrate", "--url", url).out == "It was up to date.\n"
+    assert json.loads(command("db", "migrate", "--url", url, "--json").out) == {"applied": []}
+
+
+def test_status_says_what_is_there_and_what_is_missing(command: Command, url: str) -> None:
+    Path("jobs.db").touch()
+    before = command("db", "status", "--url", url, "--json")
+    assert before.code == Exit.NEGATIVE
+    assert json.loads(before.out)["pending"] == ["0001 jobs"]
+
+    command("db", "migrate", "--url", url)
+    with Queue(url) as q:
+        sending(q).enqueue(1)
+    after = command("db", "status", "--url", url, "--json")
+    assert after.code == Exit.OK
+    about = json.loads(after.out)
+    assert (about["pending"], about["epoch"], about["queues"]["mail"]) == ([], 0, {"ready": 1})
+    assert "mail: 1 ready" in command("db", "status", "--url", url).out
+
+
+def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, url: str, q: Queue) -> None:
+    row = {"app": "tidegate", "number": 2, "name": "later", "checksum": "x"}
+    q.store.write(lambda tx: tx.all("migrated", row))
+
+    run = command("db", "status", "--url", url)
+
+    assert (run.code, run.err.count("\n")) == (Exit.CONFIGURATION, 1)
+    assert "which this version does not know" in run.err
+
+
+def test_a_copy_is_made_while_others_write_and_appears_whole(command: Command, url: str, q: Queue) -> None:
+    sending(q).enqueue_many([1, 2, 3])
+
+    run = command("db", "backup", "copy.db", "--url", url)
+
+    assert run.code == 0
+    assert stat.S_IMODE(Path("copy.db").stat().st_mode) == 0o600
+    with Queue("sqlite:///copy.db") as copy:
+        assert copy.get(3).state is JobState.QUEUED
+    assert sorted(path.name for path in Path().iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_copy_does_not_write_over_a_file(command: Command, url: str, q: Queue) -> None:
+    assert q.store.now() > 0
+    Path("copy.db").write_text("precious")
+
+    run = command("db", "backup", "copy.db", "--url", url)
+    assert (run.code, Path("copy.db").read_text()) == (Exit.REFUSED, "precious")
+    assert command("db", "backup", "copy.db", "--replace", "--url", url).code == 0
+
+
+def claim(q: Queue, worker: str = "old") -> Any:
+    """One job under a lease, as a worker has it."""
+    (job,) = q.store.write(lambda tx: claims.claim(tx, Lane("mail", "api", ""), 1, worker, 30))
+    return job
+
+
+def test_after_a_restore_leases_from_before_are_refused(command: Command, url: str, q: Queue) -> None:
+    send = sending(q)
+    job = send.enqueue(1)
+    command("db", "backup", "copy.db", "--url", url)
+    held = claim(q)  # after the copy was made: the copy has the job ready, with the fence before this one
+
+    run = command("db", "restore", "copy.db", "--yes", "--url", url, "--json")
+
+    assert json.loads(run.out) == {"epoch": 1, "requeued": 0}
+    assert q.get(job).state is JobState.QUEUED
+    again = claim(q, "new")
+    assert again.id == held.id
+    assert again.fence == held.fence + JUMP
+    assert not q.store.write(lambda tx: claims.renew(tx, [held], 30))
+    assert not q.store.write(lambda tx: claims.save(tx, held.id, held.fence, "{}"))
+
+
+def test_after_a_restore_no_id_is_given_out_again(command: Command, url: str, q: Queue) -> None:
+    send = sending(q)
+    send.enqueue(1)
+    command("db", "backup", "copy.db", "--url", url)
+    lost = send.enqueue(2)
+
+    command("db", "restore", "copy.db", "--yes", "--url", url)
+
+    assert send.enqueue(3).id > lost.id + JUMP / 2
+
+
+def test_what_ran_when_the_copy_was_made_is_queued_again_and_breakers_are_half_open(
+    command: Command, url: str, q: Queue
+) -> None:
+    send = sending(q)
+    job = send.enqueue(1)
+    claim(q)
+    q.target("api").force("open", "1h")
+    command("db", "backup", "copy.db", "--url", url)
+
+    run = command("db", "restore", "copy.db", "--yes", "--url", url)
+
+    assert run.out == "Restored, epoch 1; 1 job that ran queued again.\n"
+    assert (q.get(job).state, q.get(job).attempt) == ("queued", 1)
+    assert [event.kind for event in q.events(job)][-1] == "restored"
+    assert json.loads(command("targets", "list", "--json", "--url", url).out)[0]["breaker"] == "half-open"
+    assert command("db", "check", "--url", url).code == 0
+    command("db", "restore", "copy.db", "--yes", "--url", url)
+    assert json.loads(command("db", "status", "--url", url, "--json").out)["epoch"] == 1  # the copy's own, and one more
+
+
+def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Command, url: str) -> None:
+    ran: list[tuple[int, int]] = []
+    with Queue(url) as q:
+        began, done = asyncio.Event(), asyncio.Event()
+
+        @q.job(queue="mail", name="send")
+        async def send(n: int, job: Context) -> None:
+            ran.append((n, job.fence))
+            began.set()
+            if job.fence > JUMP:
+                done.set()
+            else:
+                await asyncio.sleep(0.6)
+                with pytest.raises(LeaseLost):
+                    await job.save(done=True)
+
+        job = send.enqueue(1)
+        command("db", "backup", "copy.db", "--url", url)
+
+        async def main() -> None:
+            stop = asyncio.Event()
+            working = asyncio.create_task(q.arun_worker(stop=stop))
+            await began.wait()
+            restored = await asyncio.to_thread(command, "db", "restore", "copy.db", "--yes", "--url", url)
+            assert restored.code == 0, restored
+            await done.wait()
+            stop.set()
+            await working
+
+        asyncio.run(asyncio.wait_for(main(), 30))
+        assert ran == [(1, 1), (1, JUMP + 1)]
+        assert q.get(job).state is JobState.DONE
+        assert command("db", "check", "--url", url).code == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "says"), [("none", "cannot be read"), ("text", "is no SQLite database"), ("cut", "damaged")]
+)
+def test_what_is_no_copy_is_not_put_back(command: Command, url: str, q: Queue, make: str, says: str) -> None:
+    job = sending(q).enqueue(1)
+    sending_many = [q.get(job)]
+    if make == "text":
+        Path("copy.db").write_text("not a database at all")
+    if make == "cut":
+        command("db", "backup", "whole.db", "--url", url)
+        content = bytearray(Path("whole.db").read_bytes())
+        content[8192:20480] = b"\x5a" * 12288
+        Path("copy.db").write_bytes(content)
+
+    run = command("db", "restore", "copy.db", "--yes", "--url", url)
+
+    assert run.code in (Exit.REFUSED, Exit.CONFIGURATION)
+    assert says in run.err or make == "cut"
+    assert [q.get(job)] == sending_many
+
+
+def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
+    sending(q).enqueue_many([1, 2])
+    assert command("db", "check", "--url", url).out == "All is well.\n"
+    q.store.write(lambda tx: tallies.moved(tx, {("mail", "ready", "done"): 1}))
+
+    run = command("db", "check", "--url", url, "--json")
+
+    assert run.code == Exit.NEGATIVE
+    assert json.loads(run.out)["wrong"] == [
+        "queue mail: 1 are said to be done, 0 are",
+        "queue mail: 1 are said to be ready, 2 are",
+    ]
+
+
+def test_check_finds_damage(command: Command, url: str) -> None:
+    with Queue(url) as q:
+        sending(q).enqueue_many(list(range(200)))
+    content = bytearray(Path("jobs.db").read_bytes())
+    content[-8192:] = b"\x5a" * 8192
+    Path("jobs.db").write_bytes(content)
+
+    assert command("db", "check", "--url", url).code != 0
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_postgres_is_copied_by_its_own_tools_and_a_restore_is_finished_here(command: Command, db: Database) -> None:
+    with Queue(db.url) as q:
+        send = sending(q)
+        job = send.enqueue(1)
+        held = claim(q)
+
+        assert command("db", "backup", "copy.db", "--url", db.url).code == Exit.REFUSED
+        assert command("db", "restore", "copy.db", "--yes", "--url", db.url).code == Exit.REFUSED
+        run = command("db", "restore", "--yes", "--url", db.url, "--json")
+
+        assert json.loads(run.out) == {"epoch": 1, "requeued": 1}
+        assert q.get(job).state is JobState.QUEUED
+        assert claim(q, "new").fence == held.fence + JUMP + 1
+        assert send.enqueue(2).id > JUMP
+        assert command("db", "check", "--url", db.url).out == "All is well.\n"
+        assert json.loads(command("db", "status", "--url", db.url, "--json").out)["database"] == "postgres"
+
+
+def test_the_password_of_a_url_is_not_shown() -> None:
+    from tidegate.cli.at_store import shown_url
+
+    assert shown_url("postgresql://ada:secret@host/db") == "postgresql://ada:...@host/db"
+    assert shown_url("sqlite:///jobs.db") == "sqlite:///jobs.db"

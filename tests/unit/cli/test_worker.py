@@ -1,0 +1,139 @@
+"""`tidegate worker` as a process: it finds the queue, works, and ends as it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate.cli.exits import Exit
+from tidegate.core.job import JobState
+from tidegate.face.queue import Queue
+
+PROGRAM = """
+import asyncio
+from tidegate.face.queue import Queue
+
+q = Queue("sqlite:///jobs.db")
+
+@q.job(queue="mail", name="send")
+async def send(n: int) -> None:
+    await asyncio.sleep(n / 10)
+
+@q.job(queue="other", name="other")
+def other(n: int) -> None: ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "empty.py").write_text("q = 1\n")
+    (tmp_path / "two.py").write_text(
+        "from tidegate.face.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
+    )
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "needy.py").write_text("import nobody_has_this\n")
+    yield_modules = {"program", "empty", "two", "broken", "needy"}
+    for name in yield_modules:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def q(folder: Path) -> Iterator[Queue]:
+    with Queue(f"sqlite:///{folder}/jobs.db") as queue:
+        yield queue
+
+
+def start(folder: Path, *args: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    code = "from tidegate.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "worker", *args], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def enqueued(q: Queue, n: int, queue: str = "mail", name: str = "send") -> int:
+    @q.job(queue=queue, name=name)
+    async def handler(n: int) -> None: ...
+
+    return handler.enqueue(n).id
+
+
+def until(what: object) -> None:
+    end = time.monotonic() + 20
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_works_until_it_is_told_to_stop_and_finishes_what_it_has_begun(
+    q: Queue, folder: Path, number: signal.Signals
+) -> None:
+    quick, slow = enqueued(q, 0), 0
+    worker = start(folder, "program:q", "--json")
+    until(lambda: q.get(quick).state is JobState.DONE)
+    slow = next(iter(q.store.write(lambda tx: [_put(tx)])))
+    until(lambda: q.get(slow).state is JobState.RUNNING)
+    worker.send_signal(number)
+    out, err = worker.communicate(timeout=20)
+
+    assert (worker.returncode, q.get(slow).state) == (0, JobState.DONE)
+    assert json.loads(out)["done"] == 2
+    assert "working on mail, other, 20 at a time" in err
+
+
+def _put(tx: object) -> int:
+    from tidegate.core.job import NewJob
+    from tidegate.store import intake
+
+    return intake.enqueue(tx, [NewJob(queue="mail", kind="send", args="10")])[0].id  # type: ignore[arg-type]
+
+
+def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -> None:
+    mine, theirs = enqueued(q, 0), enqueued(q, 0, "other", "other")
+    worker = start(folder, "program", "--queues", "mail", "--concurrency", "2")
+    until(lambda: q.get(mine).state is JobState.DONE)
+    worker.terminate()
+    out, err = worker.communicate(timeout=20)
+
+    assert (worker.returncode, out) == (0, "1 done\n")
+    assert "working on mail, 2 at a time" in err
+    assert q.get(theirs).state is JobState.QUEUED
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("nobody_has_this", "there is no module 'nobody_has_this'"),
+        ("needy", "needy: it needs the module 'nobody_has_this', which is not there"),
+        ("broken", "broken: it cannot be imported (ZeroDivisionError: division by zero)"),
+        ("program:x", "program has no Queue called 'x'; it has: q"),
+        ("empty", "empty has no Queue"),
+        ("two", "two has more than one Queue; it has: a, b"),
+    ],
+)
+def test_a_queue_that_cannot_be_found_is_one_line(command: Command, folder: Path, source: str, says: str) -> None:
+    run = command("worker", source)
+
+    assert (run.code, run.out, run.err) == (Exit.CONFIGURATION, "", f"tidegate: {says}\n")
+
+
+def test_what_is_no_module_is_a_mistake_of_usage(command: Command, folder: Path) -> None:
+    assert command("worker", "").code == Exit.USAGE
+    assert command("worker", "program:q", "--concurrency", "0").code == Exit.USAGE
+    run = command("worker", "program:q", "--queues", "nope")
+    assert (run.code, run.err.count("\n")) == (Exit.USAGE, 2)  # what it works on, and the mistake

@@ -1,0 +1,113 @@
+"""How many may be sent to a target that says how full it is, against a model of such a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.machine import filling
+from tidegate.machine.filling import ASK_TIME, Depth, Filling, Limits
+
+CAP = 4
+LIMITS = Limits(cap=CAP, own=900.0, every=30.0, each=False)
+
+
+@dataclass
+class Model:
+    """The target as it really is: what is on its way, what is visible, and what has ended."""
+
+    now: float = 1000.0
+    known: Filling = field(default_factory=Filling)
+    on_its_way: list[int] = field(default_factory=list)  # accepted, and not visible yet
+    visible: list[int] = field(default_factory=list)
+    under_way: list[int] = field(default_factory=list)  # claimed, and not answered yet
+    next_job: int = 1
+    most: int = 0
+
+    def full(self) -> int:
+        return len(self.on_its_way) + len(self.visible) + len(self.under_way)
+
+    def claim(self) -> None:
+        room = filling.room(self.known, LIMITS, self.now)
+        if room.ask:
+            self.ask()
+            room = filling.room(self.known, LIMITS, self.now)
+        jobs = list(range(self.next_job, self.next_job + max(0, room.n)))
+        self.next_job += len(jobs)
+        self.known = filling.claimed(self.known, LIMITS, jobs, self.now)
+        self.under_way += jobs
+        self.most = max(self.most, self.full())
+
+    def ask(self) -> None:
+        who = f"w/{self.now}"
+        self.known = filling.asked(self.known, who, self.now)
+        self.known = filling.observed(self.known, LIMITS, who, Depth(len(self.visible)), self.now)
+
+    def accept(self) -> None:
+        if self.under_way:
+            job = self.under_way.pop(0)
+            self.on_its_way.append(job)
+            self.known = filling.settled(self.known, LIMITS, [(job, True)], self.now)
+
+    def refuse(self) -> None:
+        if self.under_way:
+            job = self.under_way.pop()
+            self.known = filling.settled(self.known, LIMITS, [(job, False)], self.now)
+
+    def appear(self) -> None:
+        if self.on_its_way:
+            self.visible.append(self.on_its_way.pop(0))
+
+    def end(self) -> None:
+        if self.visible:
+            self.visible.pop(0)
+
+    def wait(self) -> None:
+        self.now += 10
+
+
+STEPS = st.lists(st.sampled_from(["claim", "accept", "refuse", "appear", "end", "wait", "ask"]), max_size=60)
+
+
+@settings(max_examples=400, deadline=None)
+@given(STEPS)
+def test_however_things_come_and_go_the_cap_is_never_exceeded(steps: list[str]) -> None:
+    model = Model()
+    for step in steps:
+        getattr(model, step)()
+        assert model.full() <= CAP
+        kept = filling.own_sends(model.known, LIMITS, model.now)
+        assert len(kept) >= len(model.on_its_way)  # nothing that is really on its way is forgotten
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS)
+def test_what_is_kept_comes_back_as_it_was(steps: list[str]) -> None:
+    model = Model()
+    for step in steps:
+        getattr(model, step)()
+        assert Filling.loaded(model.known.dumped()) == model.known
+
+
+def test_while_somebody_asks_nobody_else_does() -> None:
+    asked = filling.asked(Filling(), "a", 100.0)
+
+    assert filling.room(asked, LIMITS, 101.0) == filling.Room(until=100.0 + ASK_TIME)
+    assert filling.room(asked, LIMITS, 100.0 + ASK_TIME).ask
+
+
+def test_an_answer_that_comes_after_another_question_changes_nothing() -> None:
+    first = filling.asked(Filling(), "a", 100.0)
+    second = filling.asked(first, "b", 120.0)
+
+    assert filling.observed(second, LIMITS, "a", Depth(0), 121.0) == second
+    assert filling.unanswered(second, LIMITS, "a", 121.0) == second
+
+
+def test_a_job_that_is_claimed_again_is_one_send() -> None:
+    known = filling.claimed(Filling(), LIMITS, [7], 100.0)
+    known = filling.claimed(known, LIMITS, [7, 8], 200.0)
+
+    assert [send.job for send in filling.own_sends(known, LIMITS, 201.0)] == [7, 8]

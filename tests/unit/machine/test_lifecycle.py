@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.core.backoff import Backoff
+from tidegate.core.codes import CORE
+from tidegate.core.fault import Fault, Reach
+from tidegate.core.job import Claimed, Ending, Outcome, Stage
+from tidegate.machine import lifecycle
+from tidegate.machine.lifecycle import Again, Done, Fail, KindPolicy
+
+JOB = Claimed(
+    id=7, queue="q", kind="k", target="t", lane="", priority=0, attempt=1, most_attempts=10, deaths=0, fence=3,
+    lease_until=30.0, claimed_at=0.0, args="null", saved=None, parents=0, children=0, created_at=0.0, expires_at=None,
+    last_code=None,
+)  # fmt: skip
+POLICY = KindPolicy(attempts=3, per_code={"conflict": 2, "not_listed_here": 99}, backoff=Backoff(5, cap=3600, jitter=0))
+
+QUEUED = (Stage.WAITING, Stage.READY)
+
+
+def fault(code: str, **fields: Any) -> Fault:
+    return CORE[code].fault("test", **fields)
+
+
+def after(code: str, attempt: int = 1, policy: KindPolicy = POLICY, roll: float = 0.5, **fields: Any) -> Outcome:
+    return lifecycle.after_fault(replace(JOB, attempt=attempt), fault(code, **fields), policy, roll)
+
+
+@pytest.mark.req("CNV-06", "LID-12")
+@pytest.mark.parametrize(("attempt", "wait"), [(1, 5.0), (2, 10.0), (3, 20.0), (4, 40.0)])
+def test_a_retriable_fault_waits_by_the_ladder_from_its_first_step_on(attempt: int, wait: float) -> None:
+    ended = after("timeout", attempt, replace(POLICY, attempts=10), status=504)
+
+    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (Ending.AGAIN, Stage.WAITING, wait, False)
+    assert (ended.code, ended.status, ended.message) == ("timeout", 504, CORE["timeout"].message)
+
+
+@pytest.mark.req("CNV-06", "LID-13")
+@pytest.mark.parametrize(
+    ("code", "attempt", "policy_attempts", "most", "again"),
+    [
+        ("timeout", 1, 3, 10, True), ("timeout", 2, 3, 10, True), ("timeout", 3, 3, 10, False),
+        ("timeout", 1, 3, 2, True), ("timeout", 2, 3, 2, False), ("timeout", 2, 1, 10, False),
+        ("conflict", 1, 10, 10, True), ("conflict", 2, 10, 10, False), ("timeout", 9, 10, 10, True),
+        ("timeout", 1, 1, 1, False),
+    ],
+)  # fmt: skip
+def test_the_fewest_of_the_three_limits_counts(
+    code: str, attempt: int, policy_attempts: int, most: int, again: bool
+) -> None:
+    job = replace(JOB, attempt=attempt, most_attempts=most)
+
+    ended = lifecycle.after_fault(job, fault(code), replace(POLICY, attempts=policy_attempts), 0.5)
+
+    assert ended.ending is (Ending.AGAIN if again else Ending.FAILED)
+    assert (ended.stage is Stage.FAILED) == (not again)
+    assert ended.code == code
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait"), [(None, 5.0), (1.0, 5.0), (60.0, 60.0), (3600.0, 3600.0), (86_400.0, 3600.0)]
+)
+def test_retry_after_lengthens_a_wait_up_to_an_hour_and_never_shortens_it(asked: float | None, wait: float) -> None:
+    assert after("rate_limited", retry_after=asked).wait == wait
+
+
+@pytest.mark.req("CNV-04")
+@pytest.mark.parametrize("code", [name for name, code in CORE.items() if code.fatal])
+@pytest.mark.parametrize("target", ["t", ""])
+def test_a_fatal_fault_ends_the_job_unless_it_shuts_a_gate_before_it(code: str, target: str) -> None:
+    ended = lifecycle.after_fault(replace(JOB, target=target), fault(code), POLICY, 0.5)
+
+    if target and CORE[code].reach in (Reach.CREDENTIAL, Reach.TARGET):
+        assert (ended.ending, ended.stage, ended.refund) == (Ending.GIVEN_BACK, Stage.READY, True)
+    else:
+        assert (ended.ending, ended.stage, ended.refund) == (Ending.FAILED, Stage.FAILED, False)
+    assert ended.code == code
+
+
+@pytest.mark.parametrize("code", [name for name, code in CORE.items() if not code.fatal])
+def test_a_retriable_fault_of_any_code_is_tried_again_after_a_while(code: str) -> None:
+    ended = after(code)
+
+    assert (ended.stage, ended.refund) == (Stage.WAITING, False)
+    assert ended.wait is not None
+    assert ended.wait > 0
+
+
+def test_done_has_its_result_and_nothing_else() -> None:
+    ended = lifecycle.done(JOB, '{"n":1}')
+
+    assert (ended.ending, ended.stage, ended.result) == (Ending.DONE, Stage.DONE, '{"n":1}')
+    assert (ended.wait, ended.refund, ended.code, ended.message) == (None, False, None, None)
+
+
+def test_a_failure_always_has_a_message() -> None:
+    assert lifecycle.failed(JOB, "gone", "").message == "gone"
+    assert lifecycle.failed(JOB, "gone", "It is gone.", 410).message == "It is gone."
+    assert lifecycle.not_begun(JOB, "expired", "").message == "expired"
+
+
+def test_a_job_that_was_not_begun_fails_without_an_attempt() -> None:
+    ended = lifecycle.not_begun(JOB, "expired", "Old.")
+
+    assert (ended.ending, ended.stage, ended.refund) == (Ending.FAILED, Stage.FAILED, True)
+
+
+@pytest.mark.parametrize("unsent", [True, False])
+@pytest.mark.parametrize(("wait", "stage"), [(None, Stage.READY), (0.0, Stage.READY), (5.0, Stage.WAITING)])
+def test_what_is_given_back_keeps_its_attempt_only_if_something_was_sent(
+    unsent: bool, wait: float | None, stage: Stage
+) -> None:
+    ended = lifecycle.given_back(JOB, unsent=unsent, wait=wait)
+
+    assert (ended.ending, ended.stage, ended.refund) == (Ending.GIVEN_BACK, stage, unsent)
+    assert ended.wait == (wait or None)
+
+
+@pytest.mark.parametrize("unsent", [True, False])
+def test_the_last_attempt_is_given_back_only_if_nothing_was_sent(unsent: bool) -> None:
+    last = replace(JOB, attempt=3, most_attempts=3)
+
+    ended = lifecycle.given_back(last, unsent=unsent)
+
+    assert ended.stage is (Stage.READY if unsent else Stage.FAILED)
+    assert ended.code == (None if unsent else "worker_lost")
+
+
+@pytest.mark.parametrize(("delay", "stage", "wait"), [(0, Stage.READY, None), ("5m", Stage.WAITING, 300.0)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_handler_can_ask_for_another_attempt(delay: Any, stage: Stage, wait: float | None, keep: bool) -> None:
+    ended = lifecycle.again(JOB, Again(delay, keep_attempt=keep, code="overloaded"), POLICY)
+
+    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (Ending.AGAIN, stage, wait, keep)
+    assert ended.code == "overloaded"
+
+
+@pytest.mark.parametrize("code", [None, "conflict"])
+def test_asking_for_another_attempt_ends_with_the_last_one_unless_nothing_was_sent(code: str | None) -> None:
+    last = replace(JOB, attempt=3)
+
+    assert lifecycle.again(last, Again("5m", code=code), POLICY).stage is Stage.FAILED
+    assert lifecycle.again(last, Again("5m", code=code), POLICY).code == (code or "unexpected")
+    assert lifecycle.again(last, Again("5m", code=code, keep_attempt=True), POLICY).stage is Stage.WAITING
+
+
+def test_a_stop_by_a_person_cancels() -> None:
+    ended = lifecycle.stopped(JOB)
+
+    assert (ended.ending, ended.stage, ended.refund) == (Ending.CANCELLED, Stage.CANCELLED, False)
+
+
+@given(
+    attempt=st.integers(1, 30), most=st.integers(1, 30), attempts=st.integers(1, 30), roll=st.floats(0, 0.999),
+    code=st.sampled_from(sorted(CORE)), asked=st.none() | st.floats(0, 1e6), target=st.sampled_from(["", "t"]),
+)  # fmt: skip
+def test_no_fault_leads_to_more_attempts_than_allowed_nor_to_a_job_that_spins(
+    attempt: int, most: int, attempts: int, roll: float, code: str, asked: float | None, target: str
+) -> None:
+    job = replace(JOB, attempt=attempt, most_attempts=most, target=target)
+    policy = KindPolicy(attempts=attempts)
+
+    ended = lifecycle.after_fault(job, fault(code, retry_after=asked), policy, roll)
+
+    if ended.stage in QUEUED and not ended.refund:
+        assert attempt < min(most, attempts)
+        assert ended.wait is not None
+        assert 0 < ended.wait <= 3600 * 1.25
+    if ended.refund:
+        assert target  # a gate holds it
+    assert ended.stage in (*QUEUED, Stage.FAILED)
+
+
+@pytest.mark.parametrize("delay", [-1, float("nan"), "soon", None])
+def test_a_delay_that_is_none_is_refused(delay: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="delay"):
+        Again(delay)
+
+
+def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_process() -> None:
+    assert str(Again("90s")) == "again in 90 s"
+    assert str(Fail("gone")) == "gone"
+    assert str(Fail("gone", "It is gone.")) == "It is gone."
+    assert Done().writes == ()
+    again = pickle.loads(pickle.dumps(Again("5m", keep_attempt=True, code="overloaded")))
+    assert (again.delay, again.keep_attempt, again.code) == (300.0, True, "overloaded")
+    failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410)))
+    assert (failed.code, failed.message, failed.status, str(failed)) == ("gone", "It is gone.", 410, "It is gone.")

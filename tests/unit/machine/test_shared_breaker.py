@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.machine.forms import Clock, play
+from tidegate import Breaker
+from tidegate.machine import shared_breaker
+from tidegate.machine.ramp import UNLIMITED
+from tidegate.machine.shared_breaker import BreakerRow, advanced, closed, noted, opened, probed, room
+from tidegate.machine.trip import BreakerPolicy
+
+CLOSED, HALF_OPEN, OPEN = "closed", "half-open", "open"
+
+
+def policy(**numbers: Any) -> BreakerPolicy:
+    given: dict[str, Any] = {
+        "name": "gateway", "max_requests": 3, "interval": 60, "timeout": 120, "min_requests": 10, "failure_ratio": 0.6,
+        "consecutive": None, "window": None, "trip": None, "on_state_change": None, "counts_as_failure": None,
+        "permit_timeout": 60, **numbers,
+    }  # fmt: skip
+    return BreakerPolicy(**given)
+
+
+def played(row: BreakerRow, rules: BreakerPolicy, script: str, now: float = 0.0) -> BreakerRow:
+    """One result per letter, S(uccess) or F(ailure), each of the generation that is current."""
+    for letter in script:
+        row = noted(row, rules, [(letter == "S", row.generation)], now)
+    return row
+
+
+@pytest.mark.req("BRK-01")
+@pytest.mark.parametrize(
+    ("script", "state"),
+    [
+        ("F" * 9, CLOSED), ("F" * 10, OPEN), ("SSSS" + "F" * 6, OPEN), ("SSSSS" + "F" * 5, CLOSED),
+        ("F" * 6 + "SSSS", CLOSED), ("F" * 6 + "SSSS" + "F", OPEN), ("S" * 100, CLOSED), ("", CLOSED),
+    ],
+)  # fmt: skip
+def test_it_trips_by_the_ratio_and_is_asked_on_a_failure(script: str, state: str) -> None:
+    assert played(BreakerRow(), policy(), script).state == state
+
+
+@pytest.mark.req("BRK-01")
+@pytest.mark.parametrize(
+    ("script", "state"), [("FFFF", CLOSED), ("FFFFF", OPEN), ("FFFFSFFFF", CLOSED), ("SFFFFF", OPEN)]
+)
+def test_it_trips_after_so_many_failures_in_a_row(script: str, state: str) -> None:
+    assert played(BreakerRow(), policy(consecutive=5), script).state == state
+
+
+def test_failures_in_a_row_are_counted_across_intervals() -> None:
+    row, rules = BreakerRow(), policy(consecutive=5)
+
+    for n in range(4):
+        row = played(row, rules, "F", now=n * 1000.0)
+    assert row.state == CLOSED
+    assert played(row, rules, "F", now=9000.0).state == OPEN
+
+
+def test_counts_are_cleared_each_interval() -> None:
+    rules = policy()
+    row = played(BreakerRow(), rules, "F" * 9, now=0.0)
+
+    assert played(row, rules, "F", now=59.9).state == OPEN
+    assert played(row, rules, "F", now=60.0).state == CLOSED
+
+
+def test_a_rule_of_ones_own_takes_the_place_of_the_ratio() -> None:
+    rules = policy(trip=lambda counts: counts.failures >= 2 and counts.requests >= 4)
+
+    assert played(BreakerRow(), rules, "FFF").state == CLOSED
+    assert played(BreakerRow(), rules, "FFFF").state == OPEN
+
+
+@pytest.mark.req("BRK-02")
+def test_open_lets_nothing_through_until_its_time_is_over() -> None:
+    rules = policy(consecutive=1)
+    row = played(BreakerRow(), rules, "F", now=10.0)
+
+    assert (row.state, row.since, row.until, row.generation) == (OPEN, 10.0, 130.0, 1)
+    assert room(row, rules, 0) == 0
+    assert advanced(row, 129.9) is row
+    half = advanced(row, 130.0)
+    assert (half.state, half.since, half.until, half.generation) == (HALF_OPEN, 130.0, None, 2)
+
+
+def test_without_a_timeout_only_a_probe_ends_it() -> None:
+    rules = policy(consecutive=1, timeout=None)
+    row = played(BreakerRow(), rules, "F")
+
+    assert row.until is None
+    assert advanced(row, 1e12).state == OPEN
+    assert probed(row, 5.0).state == HALF_OPEN
+
+
+def test_a_probe_opens_no_breaker_that_a_person_shut_and_closes_none() -> None:
+    forced = opened(BreakerRow(), 1.0, 100.0, by="ada")
+
+    assert probed(forced, 5.0) is forced
+    assert advanced(forced, 100.0).state == HALF_OPEN
+    for state in (CLOSED, HALF_OPEN):
+        row = BreakerRow(state=state)
+        assert probed(row, 5.0) is row
+
+
+@pytest.mark.req("BRK-03")
+@pytest.mark.parametrize(
+    ("good", "under_way", "left"), [(0, 0, 3), (0, 2, 1), (0, 3, 0), (1, 1, 1), (2, 0, 1), (2, 1, 0), (0, 9, 0)]
+)
+def test_half_open_lets_through_what_is_left_of_its_permits(good: int, under_way: int, left: int) -> None:
+    assert room(BreakerRow(state=HALF_OPEN, good=good), policy(), under_way) == left
+
+
+def test_closed_lets_everything_through() -> None:
+    assert room(BreakerRow(), policy(), 1_000_000) == UNLIMITED
+
+
+@pytest.mark.req("BRK-03")
+@pytest.mark.parametrize(
+    ("script", "state"), [("S", HALF_OPEN), ("SS", HALF_OPEN), ("SSS", CLOSED), ("F", OPEN), ("SSF", OPEN)]
+)
+def test_half_open_closes_after_its_successes_and_opens_at_a_failure(script: str, state: str) -> None:
+    row = played(BreakerRow(state=HALF_OPEN, generation=5), policy(), script, now=7.0)
+
+    assert row.state == state
+    assert row.generation == (5 if state == HALF_OPEN else 6)
+    assert row.closed_at == (7.0 if state == CLOSED else None)
+    assert row.until == (127.0 if state == OPEN else None)
+
+
+@pytest.mark.req("BRK-04")
+@pytest.mark.parametrize("state", [CLOSED, HALF_OPEN, OPEN])
+@pytest.mark.parametrize("ok", [True, False])
+@pytest.mark.parametrize("generation", [0, 4, 6, 99])
+def test_a_result_of_another_generation_changes_nothing(state: str, ok: bool, generation: int) -> None:
+    row = BreakerRow(state=state, generation=5, run=2, good=1, buckets=((0.0, 3, 2),))
+
+    assert noted(row, policy(consecutive=1), [(ok, generation)] * 20, 1.0) is row
+
+
+def test_of_a_batch_only_those_before_the_trip_count() -> None:
+    rules = policy(consecutive=2)
+
+    row = noted(BreakerRow(), rules, [(False, 0)] * 10, 1.0)
+
+    assert (row.state, row.generation, row.run) == (OPEN, 1, 2)
+
+
+def test_a_closed_breaker_starts_with_clean_counts() -> None:
+    row = closed(BreakerRow(state=HALF_OPEN, generation=3, run=7, good=2, buckets=((0.0, 9, 9),)), 50.0)
+
+    assert row == BreakerRow(state=CLOSED, generation=4, since=50.0, closed_at=50.0)
+
+
+@given(
+    st.builds(
+        BreakerRow,
+        state=st.sampled_from([CLOSED, HALF_OPEN, OPEN]),
+        generation=st.integers(0, 10**9),
+        since=st.floats(0, 1e10),
+        until=st.none() | st.floats(0, 1e10),
+        closed_at=st.none() | st.floats(0, 1e10),
+        buckets=st.lists(st.tuples(st.floats(0, 1e10), st.integers(0, 99), st.integers(0, 99)), max_size=10).map(tuple),
+        run=st.integers(0, 99),
+        good=st.integers(0, 99),
+        by=st.none() | st.text(max_size=9),
+    )
+)
+def test_a_row_comes_back_from_the_store_as_it_was(row: BreakerRow) -> None:
+    kept = row.dumped()
+
+    assert BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, kept) == row
+
+
+def test_a_row_of_a_store_that_knows_no_counts_is_empty() -> None:
+    assert BreakerRow.loaded(CLOSED, 0, 0.0, None, None, "{}") == BreakerRow()
+
+
+Step = tuple[bool, float]
+
+
+@settings(max_examples=300)
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 1.0, 30.0, 130.0])), max_size=60),
+    consecutive=st.none() | st.integers(1, 4),
+    least=st.integers(1, 6),
+    ratio=st.sampled_from([0.3, 0.5, 0.6, 1.0]),
+    permits=st.integers(1, 3),
+)
+def test_one_call_at_a_time_it_does_what_the_breaker_in_memory_does(
+    steps: list[Step], consecutive: int | None, least: int, ratio: float, permits: int
+) -> None:
+    numbers: dict[str, Any] = {
+        "interval": 0, "consecutive": consecutive, "min_requests": least, "failure_ratio": ratio,
+        "max_requests": permits,
+    }  # fmt: skip
+    clock = Clock()
+    breaker, row, rules = Breaker("gateway", clock=clock, **numbers), BreakerRow(), policy(**numbers)
+
+    for ok, pause in steps:
+        clock.now += pause
+        answer = play(breaker, "S" if ok else "F")
+        row = advanced(row, clock.now)
+        assert (room(row, rules, 0) > 0) == (answer in "SF")
+        if answer in "SF":
+            row = noted(row, rules, [(ok, row.generation)], clock.now)
+        assert row.state == breaker.state
+        if row.state == CLOSED:
+            mine, memory = shared_breaker.counts(row), breaker.counts
+            assert (mine.requests, mine.failures) == (memory.requests, memory.failures)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 40)), min_size=1, max_size=60))
+def test_a_sliding_window_counts_what_is_younger_and_forgets_what_is_older(steps: list[Step]) -> None:
+    rules = policy(window=100, min_requests=1000)
+    row, now, made = BreakerRow(), 0.0, list[tuple[float, bool]]()
+
+    for ok, pause in steps:
+        now += pause
+        row = noted(row, rules, [(ok, 0)], now)
+        made.append((now, ok))
+        counts = shared_breaker.counts(row)
+        surely = [each for each in made if now - each[0] < 90]
+        perhaps = [each for each in made if now - each[0] < 100]
+        assert len(surely) <= counts.requests <= len(perhaps)
+        assert sum(not each for _, each in surely) <= counts.failures <= sum(not each for _, each in perhaps)
+        assert len(row.buckets) <= 11
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3), st.integers(0, 4)), max_size=80))
+def test_half_open_never_has_more_under_way_and_good_than_its_permits(steps: list[tuple[bool, int, int]]) -> None:
+    """Calls overlap, and their results come in any order, some of them of generations long gone."""
+    rules = policy(consecutive=2, timeout=5)
+    row, now, out = BreakerRow(), 0.0, list[int]()
+
+    for ok, pick, pause in steps:
+        now += pause
+        row = advanced(row, now)
+        under_way = sum(generation == row.generation for generation in out)
+        if room(row, rules, under_way) > 0:
+            out.append(row.generation)
+        if row.state == HALF_OPEN:
+            assert sum(each == row.generation for each in out) + row.good <= 3
+        if out and pick >= 0:
+            row = noted(row, rules, [(ok, out.pop(pick % len(out)))], now)
+
+
+def test_a_generation_never_comes_again() -> None:
+    rules, row, seen, now = policy(consecutive=1, timeout=1, max_requests=1), BreakerRow(), {0}, 0.0
+
+    for letter in "FSFFS" * 20:
+        now += 2
+        row = advanced(row, now)
+        row = played(row, rules, letter, now)
+        assert row.generation >= max(seen)
+        seen.add(row.generation)
+    assert replace(row, generation=0) != row

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tidegate.store import dialect
+from tidegate.store.dialect import Dialect, Statement, compiled, script, statements
+from tidegate.store.migrate import core_migrations
+from tidegate.store.opening import core_statements
+from tidegate.store.tx import Book
+
+SQLITE, POSTGRES = Dialect.SQLITE, Dialect.POSTGRES
+
+
+def one(body: str, on: Dialect = POSTGRES) -> Statement:
+    return compiled("s", body, on)
+
+
+def test_a_file_is_a_row_of_named_statements() -> None:
+    text = "-- All of them.\n\n-- name: first\n-- What it does.\nselect 1;\n\n-- name: second.part\nselect\n    2;\n"
+
+    found = list(statements(text, SQLITE, prefix="app."))
+
+    assert [(each.name, each.sql) for each in found] == [
+        ("app.first", "select 1"),
+        ("app.second.part", "select\n    2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("select 1;", "a statement without a name"),
+        ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "'a' stands twice"),
+        ("-- name: a\nselect {nothing};", "there is no fragment '{nothing}'"),
+        ("-- name: a\nselect {now 7};", "there is no fragment '{now 7}'"),
+        ("-- name: a\nselect * from {rows};", "give a name and a type"),
+        ("-- name: a\nselect * from {rows id};", "give a name and a type"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        list(statements(text, POSTGRES))
+
+
+def test_parameters_are_written_as_the_library_wants_them() -> None:
+    body = "select :a, x::text, :b_2 from t where c = :a and d like '%' and e = ':no' and f = 'it''s :no'"
+
+    assert one(body, SQLITE).sql == body
+    assert one(body).sql == (
+        "select %(a)s, x::text, %(b_2)s from t where c = %(a)s and d like '%%' and e = ':no' and f = 'it''s :no'"
+    )
+
+
+def test_a_table_of_parameters_is_arrays_or_one_row() -> None:
+    body = "select * from {rows id bigint, at double precision}"
+    found = one(body)
+
+    assert found.columns == ("id", "at")
+    assert found.sql == "select * from unnest(%(id)s::bigint[], %(at)s::double precision[]) as given(id, at)"
+    assert found.one == "select * from (select %(id)s::bigint as id, %(at)s::double precision as at) as given"
+    assert one(body, SQLITE) == Statement("s", "select * from (select :id as id, :at as at) as given", ("id", "at"))
+
+
+@pytest.mark.parametrize(
+    ("body", "returns"),
+    [
+        ("select 1", True), ("with x as (select 1) select * from x", True), ("insert into t values (1)", False),
+        ("insert into t values (1) returning id", True), ("update t set a = 1", False), ("delete from t", False),
+        ("with x as (select 1) update t set a = 1 from x returning a", True), ("select 'delete' from t", True),
+        ("select a from t {for_update}", True), ("INSERT INTO t VALUES (1) RETURNING a", True),
+        ("insert into t values ('returning')", False),
+    ],
+)  # fmt: skip
+def test_it_is_known_which_statements_return_rows(body: str, returns: bool) -> None:
+    assert one(body).returns == one(body, SQLITE).returns == returns
+
+
+def test_a_migration_is_split_at_the_ends_of_its_lines() -> None:
+    text = (
+        "-- Why.\ncreate table a (x text default 'a;b');\n\n  -- more\ncreate index i\n    on a (x); \nselect '100%';\n"
+    )
+
+    assert script(text, SQLITE) == [
+        "create table a (x text default 'a;b')",
+        "create index i\n    on a (x)",
+        "select '100%'",
+    ]
+    assert script(text, POSTGRES)[2] == "select '100%%'"
+
+
+def test_there_are_only_a_handful_of_fragments_and_each_is_used() -> None:
+    text = "".join(each.text for each in core_migrations()) + _core_text()
+    names = set(dialect.FRAGMENTS)
+
+    assert len(names | {"rows"}) <= 8
+    assert {name for name in names if "{" + name + "}" not in text} == set()
+
+
+def _core_text() -> str:
+    from importlib.resources import files
+
+    return (files("tidegate.store") / "statements.sql").read_text(encoding="utf-8")
+
+
+def test_both_databases_have_the_same_statements_with_the_same_columns() -> None:
+    here, there = core_statements(SQLITE), core_statements(POSTGRES)
+
+    assert [(each.name, each.columns, each.returns) for each in here] == [
+        (each.name, each.columns, each.returns) for each in there
+    ]
+
+
+@pytest.mark.parametrize("on", list(Dialect))
+def test_whatever_is_written_under_a_lease_names_id_fence_and_state(on: Dialect) -> None:
+    book = {each.name: each.sql for each in core_statements(on)}
+
+    for name in ("settle", "renew", "save", "still_mine", "take_back"):
+        condition = re.split(r"\b(?:where|join)\b", book[name], maxsplit=1)[1]
+        assert re.search(r"\bid = ", condition), name
+        assert re.search(r"\bfence = ", condition), name
+        assert "state = 'running'" in condition, name
+
+
+def test_states_are_literal_so_that_partial_indexes_are_used() -> None:
+    for each in core_statements(POSTGRES):
+        if each.name == "old_jobs":
+            continue  # its index has the state as a column
+        assert not re.search(r"(?<!\.)\bstate = %\(", each.sql) or "''" in each.sql, each.name
+
+
+def test_each_statement_says_what_it_is_for_or_its_name_does() -> None:
+    names = re.findall(r"^-- name: (\S+)$", _core_text(), re.MULTILINE)
+
+    assert len(names) == len(set(names)) > 50
+
+
+def test_a_book_knows_its_statements_by_name() -> None:
+    book = Book([Statement("a", "select 1")])
+    book.add([Statement("b", "select 2")])
+
+    assert book["b"].sql == "select 2"
+    with pytest.raises(KeyError, match="there is no statement 'c'"):
+        book["c"]
+    with pytest.raises(ValueError, match="'a' stands twice"):
+        book.add([Statement("a", "select 3")])
