@@ -9,8 +9,6 @@ import pytest
 from tests.acceptance.chaos import Plan, Run, rampage
 from tests.databases import Database
 
-pytestmark = pytest.mark.long  # many processes: minutes on a busy machine
-
 
 def killed(db: Database, folder: Path, times: int, seed: int, patience: float = 60) -> Run:
     run = rampage(Plan(url=db.url, kills=times, seed=seed, patience=patience), folder)

@@ -16,8 +16,6 @@ from tests.acceptance.crew import crew
 from tests.acceptance.program import Effect, Orders, Program
 from tests.databases import Database
 
-pytestmark = pytest.mark.long  # many processes: minutes on a busy machine
-
 JOBS = 4
 
 

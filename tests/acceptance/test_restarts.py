@@ -9,8 +9,6 @@ import pytest
 from tests.acceptance.chaos import Plan, Run, rampage
 from tests.acceptance.pg_server import own_server
 
-pytestmark = pytest.mark.long  # many processes: minutes on a busy machine
-
 
 def crashed(folder: Path, times: int, seed: int) -> Run:
     with own_server() as server:

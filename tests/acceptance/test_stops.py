@@ -16,8 +16,6 @@ from tests.acceptance.chaos import Plan, Run, rampage
 from tests.acceptance.checker import rows
 from tests.databases import Database
 
-pytestmark = pytest.mark.long  # many processes: minutes on a busy machine
-
 
 def asked_to_stop(db: Database, folder: Path, times: int, seed: int) -> Run:
     run = rampage(Plan(url=db.url, stops=times, seed=seed), folder)

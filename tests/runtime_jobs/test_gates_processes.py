@@ -20,8 +20,6 @@ from tests.runtime_jobs.gating import breaker_of
 from tidegate.face.queue import Queue
 from tidegate.store import tallies
 
-pytestmark = pytest.mark.long  # many processes: minutes on a busy machine
-
 PROCESSES = 4
 JOBS = 80
 

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -128,14 +129,24 @@ def test_totals_are_exact_over_many_changes(window: float | None) -> None:
     exact_totals(10_000, window)
 
 
+# A call counts as a request from when it is let in. So with every other thread inside, *f* failures are *f* of at most
+# f + THREADS requests, and 0.6 of them is reached at 1.5 * THREADS at the latest; a run of ten needs ten.
+BY_RATIO, IN_A_ROW = 1.5 * THREADS, 10
+
+
 @pytest.mark.req("BRK-01")
-def test_it_trips_once_under_threads_and_then_nobody_gets_through() -> None:
-    breaker = Breaker("threads", clock=Clock())
+@pytest.mark.parametrize(
+    ("rule", "latest"),
+    [({}, BY_RATIO), ({"min_requests": 10**9, "consecutive": 10}, IN_A_ROW)],
+    ids=["ratio", "consecutive"],
+)
+def test_it_trips_once_under_threads_and_then_nobody_gets_through(rule: dict[str, Any], latest: float) -> None:
+    breaker = Breaker("threads", clock=Clock(), **rule)
     seen = tally(breaker, 100, lambda number, call: "F")
     assert breaker.state == "open"
     assert breaker.transitions == {("closed", "open"): 1}
-    # Ten failures trip it; those who were inside already may still finish.
-    assert 10 <= seen["F"] <= 10 + THREADS
+    # Those who were inside when it tripped may still finish.
+    assert 10 <= seen["F"] <= latest + THREADS
     assert seen["F"] + seen["O"] == THREADS * 100 == breaker.totals["failure"] + breaker.totals["rejected"]
     assert play(breaker, "S") == "O"
 
