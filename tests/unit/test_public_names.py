@@ -19,8 +19,8 @@ from tidegate.core import rules as core_rules
 PUBLIC = """
     Add Again Answer Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
     Depth Done Drained Enqueued Event EventKind Fail Fault Health Held Hold Job JobEvent JobFunction JobState LeaseLost
-    Level NotThere Notice NoticeKind Part Permit Queue Rate Reach Reason Refused SelfGuard Subscription Target TidegateError
-    TooManyRequests children classify fault_of rules sinks subscribe
+    Level NotThere Notice NoticeKind Part Permit Queue Rate Reach Reason Refused SelfGuard Subscription Target
+    TidegateError TooManyRequests children classify fault_of rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
