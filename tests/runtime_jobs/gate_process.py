@@ -37,4 +37,4 @@ def declare(q: Queue) -> object:
 if __name__ == "__main__":
     queue = Queue(sys.argv[1], driver=sys.argv[2] or None)
     declare(queue)
-    queue.run_worker(concurrency=8)
+    queue.run_worker(concurrency=2)  # fewer than the permits of half-open: no process can take them all
