@@ -1,0 +1,166 @@
+"""What an application is: its settings, tables, jobs, routes and pages, as values that the server puts together.
+
+    app = App(name="weather", settings=Settings, package="weather", jobs=declare, routes=routes)
+
+The server finds it by its entry point in the group `tidegate.apps`. Nothing of an application runs before it is
+installed: first its tables, then `capacity`, `jobs` and `schedules`; `routes` and `pages` when the server is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from tidegate.core.codes import CORE, Code, CodeBook
+from tidegate.errors import NotThere
+from tidegate.face.db import Db, Source
+from tidegate.face.job_function import JobFunction
+from tidegate.face.queue import Queue
+from tidegate.runtime.capacity import Capacity
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, Request, Response
+
+GROUP = "tidegate.apps"
+_NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
+_PATH = re.compile(r"(/[a-z0-9{}_.-]+)+")
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """A job that is put in at each tick of a cron expression, once over all workers; see `Queue.schedule`."""
+
+    cron: str
+    job: JobFunction[Any, Any]
+    args: Any | Callable[[datetime], Any]
+    name: str | None = None
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[S]):
+    """A page in the navigation. *show* answers a GET; a page without a title is reachable, and not listed."""
+
+    path: str
+    show: Callable[[Request, Installed[S]], Response]
+    title: str = ""
+    icon: str = "app"
+
+    def __post_init__(self) -> None:
+        if not _PATH.fullmatch(self.path):
+            raise ValueError(f"path: {self.path!r} is no path of a page; give one such as '/weather'")
+
+
+class Simulator(Protocol):
+    """Stands in for the services of an application on a loopback port, as `tidegate.testing.Simulator` does."""
+
+    def start(self) -> str:
+        """The address that it listens on."""
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A simulator, and the settings that make the application call it instead of the real services."""
+
+    simulator: Simulator
+    settings: Callable[[str], Mapping[str, Any]]  # of the address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App(Generic[S]):
+    """One application. Every field but the name may be left out.
+
+    *settings* is a pydantic model; its fields are the section of that name in the settings. *package* is where
+    `statements.sql` and `migrations/` are found, unless they are given. *commands* names a click command as
+    "module:attribute", so that it is imported only when it is called.
+    """
+
+    name: str
+    title: str = ""
+    about: str = ""  # one line, for people
+    settings: type[S] | None = None
+    codes: Sequence[Code] = ()
+    package: str | None = None
+    migrations: Source | None = None
+    statements: Source | None = None
+    capacity: Callable[[Installed[S]], Mapping[str, Capacity]] | None = None
+    jobs: Callable[[Installed[S]], object] | None = None
+    schedules: Callable[[Installed[S]], Iterable[Every]] | None = None
+    routes: Callable[[Installed[S]], APIRouter] | None = None
+    pages: Sequence[Page[S]] = ()
+    commands: str | None = None
+    simulator: Callable[[], Simulated] | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"name: {self.name!r} is not allowed; give 2 to 20 small letters and digits")
+        if self.commands is not None and ":" not in self.commands:
+            raise ValueError(f"commands: {self.commands!r} is not allowed; give 'module:attribute'")
+        CORE.extend(*self.codes)
+
+    @property
+    def shown(self) -> str:
+        """Its name for people."""
+        return self.title or self.name.capitalize()
+
+
+@dataclass(slots=True, kw_only=True)
+class Installed(Generic[S]):
+    """An application at work: what its functions are given."""
+
+    app: App[S]
+    settings: S
+    queue: Queue
+    db: Db
+    codes: CodeBook
+    capacity: Mapping[str, Capacity] = field(default_factory=dict)  # by target, for `Target(capacity=...)`
+
+
+def install(app: App[S], queue: Queue, settings: S | None = None) -> Installed[S]:
+    """Declares the tables, jobs and schedules of *app* on *queue*; without *settings*, it has its defaults."""
+    values = settings if settings is not None else app.settings() if app.settings is not None else None
+    there = Installed[S](
+        app=app,
+        settings=values,  # type: ignore[arg-type]  # None is what an application without settings has
+        queue=queue,
+        db=queue.db(app.name, _package(app), statements=app.statements, migrations=app.migrations),
+        codes=CORE.extend(*app.codes),
+    )
+    if app.capacity is not None:
+        there.capacity = app.capacity(there)
+    if app.jobs is not None:
+        app.jobs(there)
+    for each in app.schedules(there) if app.schedules is not None else ():
+        queue.schedule(each.cron, each.job, each.args, name=each.name, zone=each.zone)
+    return there
+
+
+def _package(app: App[Any]) -> str | None:
+    return None if app.statements is not None and app.migrations is not None else app.package
+
+
+# -- finding them ----------------------------------------------------------------------------------------------------
+
+
+def known() -> dict[str, EntryPoint]:
+    """The applications that are there, by name; none is imported."""
+    return {each.name: each for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+
+
+def load(name: str) -> App[Any]:
+    """One application; NotThere when there is none of that name, ValueError when it is none."""
+    found = known()
+    if name not in found:
+        raise NotThere(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
+    app = found[name].load()
+    if not isinstance(app, App) or app.name != name:
+        raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")
+    return app
