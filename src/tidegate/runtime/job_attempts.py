@@ -55,6 +55,11 @@ class Attempt:
         """A job that was lost and taken again is another attempt, and the old one may still be at work."""
         return self.job.id, self.job.fence
 
+    def asked_to_stop(self) -> None:
+        """By a person."""
+        if self.stop is None and not self.ended:
+            self.tell("person")
+
     def tell(self, why: str) -> None:
         """Tells the handler to stop: an `async def` is cancelled, a child killed, a `def` must ask `job.cancelled`."""
         gone = why in ("fenced", "lost")
