@@ -86,7 +86,7 @@ def test_a_forgotten_job_leaves_an_event_of_its_queue(q: Queue, clock: VirtualCl
 
     do(q, actions.forget, job, "ada")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(NotThere):
         q.get(job)
     (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "mail"))
     assert (event.kind, event.actor, event.fields) == ("job_forgotten", "ada", {"job": job, "kind": "send"})

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tidegate.core.job import Job, JobEvent
 from tidegate.core.until import Until
+from tidegate.errors import NotThere
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
 from tidegate.ops import actions, explain
@@ -46,14 +47,14 @@ class Acting(ABC):
         """The names of the queues that jobs are declared for."""
 
     def get(self, job: Asked) -> Job:
-        """The job as it stands; KeyError when there is none."""
+        """The job as it stands; NotThere when there is none."""
         return self.row(job).read()
 
     def row(self, job: Asked) -> Job:
         """As `get`, with its JSON as it is kept."""
         found = self.store.read(lambda tx: people.get(tx, id_of(job)))
         if found is None:
-            raise KeyError(f"there is no job {id_of(job)}")
+            raise NotThere(f"there is no job {id_of(job)}")
         return found
 
     def events(self, job: Asked) -> list[JobEvent]:

@@ -62,9 +62,10 @@ class Sweeper:
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
+        said = worker.policy.retention
         slices = [
             people.prune(tx, queue, stage, now - kept, _SLICE)
             for queue in sorted(worker.queues)
-            for stage, kept in {**RETENTION, **worker.policy.retention.get(queue, {})}.items()
+            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
         ]
         return _SLICE in slices
