@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate.server")
 
+ALL = "*"  # every application, every queue
 _LAST_ANSWERS = 5  # seconds that requests under way have after a stop
 
 
@@ -44,19 +45,25 @@ class Assembled:
         return bool(self.queue.queues())
 
 
-def enabled(names: Sequence[str] | None) -> list[App[Any]]:
-    """The applications of these names, or all that are there."""
-    return [load(name) for name in (known() if names is None else names)]
+def there_are() -> tuple[list[App[Any]], dict[str, str]]:
+    """The applications that are installed, and why those that cannot be used cannot."""
+    found, broken = list[App[Any]](), dict[str, str]()
+    for name in known():
+        try:
+            found.append(load(name))
+        except Exception as error:  # an application that nobody wants to run must not keep the others from it
+            broken[name] = f"{type(error).__name__}: {error}"
+    return found, broken
 
 
 @contextlib.contextmanager
 def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = False) -> Iterator[Assembled]:
-    """Declares all jobs on one queue. With *simulators*, each application that has one calls that instead."""
+    """Declares the jobs of those that are to run on one queue. With *simulators*, they call those instead."""
     values = loaded.values
     with contextlib.ExitStack() as stack:
         queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
         there = Assembled(loaded=loaded, queue=queue)
-        for app in apps:
+        for app in (each for each in apps if each.name in loaded.apps):
             settings = loaded.app(app.name)
             if simulators and app.simulator is not None:
                 simulated = app.simulator()
@@ -135,7 +142,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
 def _engine(there: Assembled) -> Engine:
     worker = there.loaded.values.worker
-    queues = frozenset(worker.queues) if worker.queues else None
+    queues = None if ALL in worker.queues else frozenset(worker.queues)
     return Engine(
         lambda stop: there.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
     )

@@ -34,12 +34,12 @@ def serve(
 
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
     with plain_mistakes():
-        apps = assembly.enabled(None)
-        loaded = load(file=file, flags={key: value for key, value in flags.items() if value is not None}, apps=apps)
+        apps, broken = assembly.there_are()
+        given = {key: value for key, value in flags.items() if value is not None}
+        loaded = load(file=file, flags=given, apps=apps, broken=broken)
         values = loaded.values
         write_log(values.log.level, values.log.format)
-        chosen = [app for app in apps if values.apps is None or app.name in values.apps]
-        with assembly.assembled(loaded, chosen, simulators=simulators) as there:
+        with assembly.assembled(loaded, apps, simulators=simulators or values.simulators) as there:
             there.queue.store.now()  # a database that cannot be used is said at once
             at = assembly.listening(values.server.host, values.server.port)
 

@@ -21,7 +21,7 @@ _EVENT = re.compile(r"[a-z][a-z0-9_]*(?= |$)")
 
 
 class _Redacting(logging.Formatter):
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         # Another handler's formatter may have left its own text of the traceback, with the secrets in it.
