@@ -71,7 +71,9 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
                 stack.callback(simulated.simulator.stop)
                 there.simulators[app.name] = url
                 settings = _changed(settings, simulated.settings(url))
-            there.apps.append(install(app, queue, settings))
+            installed = install(app, queue, settings)
+            stack.push(installed.closing)
+            there.apps.append(installed)
         yield there
 
 

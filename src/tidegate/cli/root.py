@@ -40,8 +40,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-") and args[0] not in _apps():
-            known = {**VERBS, **dict.fromkeys(_apps())}
-            raise click.UsageError(f"there is no verb {args[0]!r}; {suggestion(args[0], known)}", ctx)
+            raise click.UsageError(f"there is no verb {args[0]!r}; {suggestion(args[0], self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
