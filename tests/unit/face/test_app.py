@@ -76,7 +76,7 @@ def test_installing_gives_tables_jobs_schedules_codes_and_settings(tmp_path: Pat
     assert queue.get(there.jobs.enqueue("Oslo").id).queue == "weather"
     assert queue.queues() == {"weather"}
     assert there.codes["NO_CITY"].message == "There is no such city."
-    with pytest.raises(ValueError, match="there is a schedule 'weather.fetch 0"):
+    with pytest.raises(ValueError, match=r"there is a schedule 'weather\.fetch 0"):
         queue.schedule("0 * * * *", there.jobs, "Rome")
 
 
