@@ -11,9 +11,10 @@ from tidegate.core.until import Until
 from tidegate.errors import NotThere
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
-from tidegate.ops import actions, explain
-from tidegate.ops.actions import Failures, Retried
+from tidegate.ops import actions, bulk, explain
+from tidegate.ops.bulk import Outcome
 from tidegate.ops.explain import Why
+from tidegate.ops.listing import Filter
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.store import people
@@ -80,12 +81,15 @@ class Acting(ABC):
         """Why it is not running, the first reason first; empty when it runs or has ended."""
         return self.store.read(lambda tx: explain.job(tx, id_of(job)))
 
-    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Retried:
+    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Outcome:
         """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
 
         Without a number it only counts them.
         """
-        found = actions.retry_many(self.store, Failures(**which), by, expected=expected)
+        wanted = Filter(**which)  # type: ignore[arg-type]
+        if expected is None:
+            return Outcome(self.store.read(lambda tx: bulk.preview(tx, "retry", wanted)).n)
+        found = bulk.run(self.store, "retry", wanted, by, expected=expected)
         self.woken()
         return found
 
