@@ -15,12 +15,15 @@ from tidegate.cli.exits import Exit
 
 # verb -> (module with a command of that name, what the list of verbs says)
 VERBS = {
+    "init": ("tidegate.cli.init", "Write a settings file to start from."),
     "serve": ("tidegate.cli.serve", "Serve the page and the API, and work on jobs."),
     "worker": ("tidegate.cli.worker", "Work on the jobs of a program."),
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, clear, enable, disable or reset them."),
     "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
     "db": ("tidegate.cli.db", "Migrate, copy, restore and check a database."),
+    "config": ("tidegate.cli.config", "Show every setting that counts, and where it comes from."),
+    "doctor": ("tidegate.cli.doctor", "Check settings, database, workers and targets; change nothing."),
     "classify": ("tidegate.cli.classify", "Say what an answer or an error message means."),
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -74,9 +75,10 @@ def _unknown(tree: Section, section: Section, name: str, *, is_table: bool) -> s
         return f"there is no such {what}{near}"
     if is_table and not section.path:
         return "there is no such section, and no application of that name is installed; install it, or take it out"
-    elsewhere = [key.name for key in tree.keys() if key.path[-1] == name]  # noqa: SIM118 - no mapping
-    if elsewhere:
-        return f"there is no such {what}; did you mean {elsewhere[0]}?"
+    elsewhere = {key.path[-1]: key.name for key in reversed([*tree.keys()])}
+    close = get_close_matches(name, elsewhere, n=1, cutoff=0.7)
+    if close and not is_table:
+        return f"there is no such {what}; did you mean {elsewhere[close[0]]}?"
     return f"there is no such {what}; " + (f"there are: {', '.join(section.parts)}" if section.parts else "take it out")
 
 
