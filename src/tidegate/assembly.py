@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.face.app import App, Installed, install, known, load
+from tidegate.face.app import App, Installed, Simulator, install, known, load
 from tidegate.face.queue import Queue
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.stopping import Watchdog, on_signals
@@ -37,7 +37,7 @@ class Assembled:
     loaded: Loaded
     queue: Queue
     apps: list[Installed[Any]] = field(default_factory=list)
-    simulators: dict[str, str] = field(default_factory=dict)  # the address of each, by application
+    simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
 
     @property
     def works(self) -> bool:
@@ -69,7 +69,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
                 simulated = app.simulator()
                 url = simulated.simulator.start()
                 stack.callback(simulated.simulator.stop)
-                there.simulators[app.name] = url
+                there.simulators[app.name] = simulated.simulator
                 settings = _changed(settings, simulated.settings(url))
             installed = install(app, queue, settings)
             stack.push(installed.closing)

@@ -48,8 +48,8 @@ def serve(
                 click.echo(f"Tidegate {__version__} is at {address}")
                 click.echo(f"  database      {shown_url(values.url)}")
                 click.echo(f"  applications  {names}")
-                for name, where in there.simulators.items():
-                    click.echo(f"  simulated     {name} at {where}")
+                for name, simulator in there.simulators.items():
+                    click.echo(f"  simulated     {name}, controlled at {simulator.control_url}")
                 click.echo("  stop with Ctrl-C")
 
             assembly.serve(there, at, work=not no_work, ready=ready)

@@ -66,6 +66,10 @@ class Simulator(Protocol):
 
     def stop(self) -> None: ...
 
+    @property
+    def control_url(self) -> str:
+        """Where a person makes its weather, while it runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
