@@ -137,6 +137,12 @@ class GateTurn:
         rules = self._gates.rules.get(front.target)
         return rules is not None and rules.behind == "fail-fast" and self._open(front)
 
+    def rejected(self, target: str, n: int) -> None:
+        """So many jobs were ended because the breaker is open."""
+        if target in self._rows:
+            before = self._rows[target].breaker
+            self._move(target, before, shared_breaker.rejected(before, n))
+
     def left(self, target: str) -> int:
         """How many jobs of a target may still be claimed in this turn."""
         if target not in self._left:

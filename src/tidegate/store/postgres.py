@@ -75,6 +75,16 @@ class PostgresTx:
         self._connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATORS,))
         self._connection.execute("set local lock_timeout = '5s'")
 
+    def others_write(self, table: str) -> bool:
+        # Whoever inserts has this lock from before the id is given out until after the commit can be seen.
+        found = self._connection.execute(
+            "select exists (select 1 from pg_locks where locktype = 'relation' and relation = to_regclass(%s)"
+            " and database = (select oid from pg_database where datname = current_database())"
+            " and mode = 'RowExclusiveLock' and granted and pid <> pg_backend_pid())",
+            (table,),
+        ).fetchone()
+        return found is not None and bool(found[0])
+
     def _run(self, statement: Statement, sql: str, params: Params) -> list[Row]:
         cursor = self._connection.execute(sql, params)
         return cursor.fetchall() if statement.returns else []
