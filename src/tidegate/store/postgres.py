@@ -31,7 +31,6 @@ _SETTINGS: dict[str, Any] = {
 _OPTIONS = "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
-# What no waiting will change.
 _HOPELESS = (
     "does not exist",
     "authentication failed",
@@ -105,7 +104,7 @@ class PostgresStore:
         pipelined: bool | None = None,
     ) -> None:
         self.url = url
-        self._conninfo = _conninfo(url)
+        self._conninfo = conninfo_of(url)
         # Statements whose answers nobody waits for travel together: half as many round trips through a network, and
         # a little more work on this side, which a socket of the same machine does not pay back.
         self._pipelined = not _on_this_machine(self._conninfo) if pipelined is None else pipelined
@@ -124,7 +123,7 @@ class PostgresStore:
         try:
             psycopg.connect(self._conninfo).close()
         except psycopg.OperationalError as error:
-            if any(words in str(error) for words in _HOPELESS):
+            if hopeless(error):
                 raise StoreError(str(error).strip()) from error
         try:
             self._pool.open(wait=True, timeout=patience)
@@ -226,7 +225,12 @@ class _Untouched(Exception):
     """The connection is gone, and nothing can have been committed."""
 
 
-def _conninfo(url: str) -> str:
+def hopeless(error: psycopg.OperationalError) -> bool:
+    """Whether no waiting will change it."""
+    return any(words in str(error) for words in _HOPELESS)
+
+
+def conninfo_of(url: str) -> str:
     """*url* with our settings where it has none; ValueError when it is no URL of PostgreSQL."""
     try:
         given = conninfo_to_dict(url)
