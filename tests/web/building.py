@@ -35,7 +35,7 @@ class Shop:
             self.broken.enqueue(f"bad-{n}")
         self.queue.drain("mail")
         for n in range(3):
-            self.send.enqueue(f"later-{n}@example.org", due=n and self.queue.clock.now() + 3600 or None)
+            self.send.enqueue(f"later-{n}@example.org", due=self.queue.clock.now() + 3600 * n if n else None)
         self.pinned.enqueue("a.txt")
 
     def site(self, **more: Any) -> Site:

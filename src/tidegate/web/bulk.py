@@ -92,6 +92,10 @@ class Bulks:
         thread.start()
         return made
 
+    def begin(self) -> None:
+        """Others may be started; also after a stop."""
+        self._stopping.clear()
+
     def stop(self, patience: float = 5.0) -> None:
         """Ends what is under way after the slice that it is at."""
         self._stopping.set()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,12 +26,14 @@ from tidegate.web.api import openapi
 from tidegate.web.api import router as api_router
 from tidegate.web.bulk import Bulks
 from tidegate.web.for_apps import MOST_BODY
-from tidegate.web.guards import Guards, path_of
+from tidegate.web.guards import Guards, path_of, places
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import problem_of_validation
 from tidegate.web.site import Site
 
 __all__ = ["Site", "build"]
+
+_log = logging.getLogger("tidegate.web")
 
 STATIC = Path(__file__).parent / "static"
 _FOR_PROGRAMS = ("/api", "/health", "/metrics")
@@ -43,7 +47,10 @@ def build(site: Site) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        app.state.closing.clear()
+        bulks.begin()
         yield
+        app.state.closing.set()
         await run_in_threadpool(bulks.stop)
 
     app = FastAPI(
@@ -54,6 +61,7 @@ def build(site: Site) -> FastAPI:
     app.state.bulks = bulks
     app.state.streams = {}  # by token: when each began
     app.state.waiting = set()  # one token for each long poll
+    app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
     app.include_router(api_router())
     app.include_router(openapi.router())
     app.include_router(health.router())
@@ -120,16 +128,18 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     if path_of(scope).startswith(_FOR_PROGRAMS):
         return problems.answer(problem, scope, site.codes)
     about = problems.document(problem, scope, site.codes)
-    said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail", "status", "request_id")}
-    base = html.escape(site.base)
+    headers = problems.headers_of(problem)
+    try:
+        from tidegate.web.pages.failing import failure
+
+        return failure(scope, about, headers)
+    except Exception as error:  # whatever is wrong with the page, its reader gets an answer
+        _log.error("failure_page_failed id=%s error=%s at=%s", about["request_id"], type(error).__name__, places(error))
+    said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail")}
     text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{said["title"]}</title>'
-        f'<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="{base}/static/tidegate.css">'
-        f"</head><body><main><h1>{said['title']}</h1><p>{said['detail']}</p>"
-        f'<p>Status {said["status"]}, request {said["request_id"]}.</p><p><a href="{base}/">Overview</a></p>'
-        "</main></body></html>"
+        f'<!doctype html><html lang="en"><title>{said["title"]}</title><h1>{said["title"]}</h1><p>{said["detail"]}</p>'
     )
-    return HTMLResponse(text, problem.status_code, problems.headers_of(problem))
+    return HTMLResponse(text, problem.status_code, headers)
 
 
 # -- routes ----------------------------------------------------------------------------------------------------------

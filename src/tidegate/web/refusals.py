@@ -54,7 +54,8 @@ def problem_of_validation(request: Request, error: RequestValidationError) -> Pr
     if any(each["type"] == "json_invalid" for each in found):
         return Problem("malformed", "body: it is no JSON.")
     model = _body_model(request)
-    errors = [_field(each, model) for each in found[:_MOST]]
+    # What may be left out is a union with None, and is told twice what is wrong.
+    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MOST]
     return invalid(errors)
 
 

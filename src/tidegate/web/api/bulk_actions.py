@@ -15,7 +15,7 @@ from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says, shown
 from tidegate.web.api.job_shapes import JobFilter
 from tidegate.web.api.once import Acting, Asking, long_once
-from tidegate.web.api.shapes import Asked, Listed, Moment, Shown
+from tidegate.web.api.shapes import WHOLE, Asked, Listed, Moment, Shown
 from tidegate.web.bulk import Bulks, Running, carried_out
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import wrong
@@ -45,7 +45,7 @@ class BulkAction(Asked):
 
     action: Literal["retry", "cancel", "forget"]
     filter: JobFilter
-    expected: Annotated[int, Field(ge=0, le=bulk.MOST_AT_ONCE)] | SkipJsonSchema[None] = None
+    expected: Annotated[int, Field(ge=0, le=bulk.MOST_AT_ONCE), WHOLE] | SkipJsonSchema[None] = None
     dry_run: bool = False
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from tidegate.ops.verdicts import Heard
 from tidegate.web.api import strict
 from tidegate.web.api.answers import says
 from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import Asked, Shown
+from tidegate.web.api.shapes import WHOLE, Asked, Shown
 
 router = strict.api("classify")
 
@@ -36,7 +36,7 @@ class Question(Asked):
 
     model_config = ConfigDict(json_schema_extra=_schema)
 
-    status: Annotated[int, Field(ge=100, le=599)] | SkipJsonSchema[None] = None
+    status: Annotated[int, Field(ge=100, le=599), WHOLE] | SkipJsonSchema[None] = None
     headers: Annotated[dict[str, Header], Field(max_length=100)] | SkipJsonSchema[None] = None
     body: Annotated[str, Field(max_length=100_000)] | SkipJsonSchema[None] = None
     url: Annotated[str, Field(max_length=2000)] | SkipJsonSchema[None] = None

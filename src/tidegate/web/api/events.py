@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -22,7 +22,6 @@ from tidegate.web.api.strict import wants_stream
 from tidegate.web.guards import HEAD
 from tidegate.web.masking import shown_value
 from tidegate.web.problems import Problem
-from tidegate.web.refusals import wrong
 from tidegate.web.site import Site, site_of
 
 router = strict.api("events")
@@ -53,12 +52,14 @@ async def list_events(
     after: Annotated[int | None, Query(ge=0, le=_LARGEST, description="Only what has a larger id.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     subject: Annotated[Literal["", "queue", "target"], Query()] = "",
-    name: Annotated[str, Query(max_length=200, description="Of this queue or target; give subject, too.")] = "",
+    name: Annotated[
+        str, Query(max_length=200, description="Of this target, or of this queue if subject says so.")
+    ] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
     site = site_of(request)
     if name and not subject:
-        raise wrong("subject", "give 'queue' or 'target' beside the name")
+        subject = "target"
     if not wants_stream(request):
         return await run_in_threadpool(_listed, request, site, after or 0, limit, subject, name)
     streams: dict[object, float] = request.app.state.streams
@@ -68,7 +69,8 @@ async def list_events(
         start = await run_in_threadpool(site.read, happenings.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    told = _told(site, streams, start, subject, name)
+    look = partial(happenings.since, most=_SLICE, subject=subject, name=name)
+    told = _told(request, start, look)
     return EventSourceResponse(told, ping=HEARTBEAT, send_timeout=SEND_WITHIN, sep="\n")
 
 
@@ -106,20 +108,18 @@ def _last_seen(request: Request, after: int | None) -> int | None:
     return int(given)
 
 
-async def _told(
-    site: Site, streams: dict[object, float], last: int, subject: str, name: str
-) -> AsyncIterator[ServerSentEvent]:
+async def _told(request: Request, last: int, look: Callable[..., list[GateEvent]]) -> AsyncIterator[ServerSentEvent]:
     """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
-    clock, token = site.queue.clock, object()
+    site, token = site_of(request), object()
+    clock, streams, closing = site.queue.clock, request.app.state.streams, request.app.state.closing
     began = streams[token] = clock.monotonic()
     pause = LOOK_EVERY
     try:
         # A browser that loses us comes back within seconds; the first line tells it that it is connected.
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
-        while clock.monotonic() - began < LONGEST:
+        while clock.monotonic() - began < LONGEST and not closing.is_set():
             try:
-                look = partial(happenings.since, after=last, most=_SLICE, subject=subject, name=name)
-                found = await run_in_threadpool(site.read, look)
+                found = await run_in_threadpool(site.read, partial(look, after=last))
                 pause = LOOK_EVERY
             except StoreError:
                 found, pause = [], min(math.ceil(site.outage.seen()), HEARTBEAT)

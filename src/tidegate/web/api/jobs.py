@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Annotated
 
@@ -85,6 +86,7 @@ async def one_job(
 async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
     """Returns when the state of a job is another, when it has ended, or after *wait* seconds."""
     waiting: set[object] = request.app.state.waiting
+    closing: threading.Event = request.app.state.closing
     clock, token = site.queue.clock, object()
     if len(waiting) >= MOST_WAITING:  # it gets its answer at once, and asks again
         return
@@ -95,7 +97,7 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
             state, stage, fence = await run_in_threadpool(_place, site, id_)
             first = first or (stage, fence)
             left = end - clock.monotonic()
-            if state or (stage, fence) != first or left <= 0 or await request.is_disconnected():
+            if state or (stage, fence) != first or left <= 0 or closing.is_set() or await request.is_disconnected():
                 return
             await clock.asleep(min(pause, left))
             pause = min(pause * _GROWTH, _SLOWEST_LOOK)

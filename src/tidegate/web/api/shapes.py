@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -27,6 +28,14 @@ Key = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Token = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_]+$")]
 JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # what every JSON reader can hold
 Seconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
+
+
+def _whole(given: Any) -> Any:
+    """JSON does not tell 3.0 from 3."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+WHOLE = BeforeValidator(_whole)  # the last annotation of a whole number
 
 
 def iso(moment: float) -> str:

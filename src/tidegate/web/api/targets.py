@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from tidegate.machine.states import OPEN
 from tidegate.ops import actions, listing, reports
@@ -23,6 +24,15 @@ from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
 router = strict.api("targets")
+
+
+class NoAction(StringConvertor):
+    """A name that may have slashes, and does not end in what can be done to it: that is an address of its own."""
+
+    regex = r"(?:(?!/(?:pause|resume|reset|force|clear|enable|disable)$).)+"
+
+
+register_url_convertor("target", NoAction())
 
 Token = Literal[
     "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "ok", "new", ""
@@ -144,7 +154,7 @@ def list_targets(
     return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
 
 
-@router.get("/targets/{name:path}", responses=says(TargetShown, 404))
+@router.get("/targets/{name:target}", responses=says(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
     found = site_of(request).read(lambda tx: reports.target(tx, name))
