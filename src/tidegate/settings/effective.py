@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from pathlib import Path as FilePath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,6 +57,24 @@ def addresses(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> d
         if text.startswith(("http://", "https://")) and urlsplit(text).hostname:
             found[key.name] = text
     return found
+
+
+def secret_files(given: Found, file: FilePath | None) -> dict[FilePath, str]:
+    """The files that hold secrets, and what each of them is."""
+    found: dict[FilePath, str] = {}
+    for each in given.values():
+        elsewhere = each.named.split(", ") if each.named else []
+        for name in elsewhere:
+            if name.startswith("file:"):
+                path = each.folder / FilePath(name.removeprefix("file:").strip()).expanduser()
+                found[path] = f"the secret {each.key.name}"
+        if file is not None and each.origin == str(file) and not elsewhere and _hides(each.key, each.value):
+            found[file] = "a secret in the settings"
+    return found
+
+
+def _hides(key: Key, value: Any) -> bool:
+    return bool(value) if key.secret else key.reference and redacted(str(value), _MOST) != str(value)
 
 
 def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> list[tuple[Key, Any]]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidegate.errors import NotThere
 from tidegate.face.app import App
-from tidegate.settings.effective import Effective, addresses, effective
+from tidegate.settings.effective import Effective, addresses, effective, secret_files
 from tidegate.settings.models import ALL, Settings
 from tidegate.settings.place import SettingsFile, find
 from tidegate.settings.problems import Problem, SettingsError, meant
@@ -44,6 +44,10 @@ class Loaded:
     def effective(self) -> list[Effective]:
         """Every value that counts, with its origin; secrets are masked."""
         return effective(self._tree, self.values, self._of_apps, self._given)
+
+    def secret_files(self) -> dict[FilePath, str]:
+        """The files that hold secrets, and what each of them is."""
+        return secret_files(self._given, self.file)
 
     def addresses(self) -> dict[str, str]:
         """The addresses of services among the values of the applications that run, by key."""

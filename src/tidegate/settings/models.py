@@ -37,8 +37,8 @@ def _own_machine(host: str) -> str:
         loopback = False
     if not loopback:
         raise ValueError(
-            f"{host!r} would let others in, and there are no users and passwords yet; users come first. "
-            "Give 127.0.0.1, ::1 or localhost"
+            f"{host!r} would let others in, and users come first: there are no users and passwords yet; "
+            "give 127.0.0.1, ::1 or localhost"
         )
     return host
 

@@ -15,7 +15,7 @@ from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import Applied
 from tidegate.store.opening import core_statements, file_of
 from tidegate.store.sqlite import SqliteTx
-from tidegate.store.sqlite_driver import connect_to_look, version, wal_is_safe
+from tidegate.store.sqlite_driver import Driver, connect_to_look, in_wal, version, wal_is_safe
 from tidegate.store.tx import Book, Tx
 
 
@@ -46,7 +46,7 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
     local_disk.require(path)
     library = one_library.take(path, driver)
     try:
-        connection = connect_to_look(path, library)
+        connection = _opened(path, library)
         try:
             connection.execute("begin")
             tables = connection.execute("select 1 from sqlite_master where name = 'tg_migration'")
@@ -54,13 +54,21 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
             yield Look(
                 dialect=Dialect.SQLITE, tx=tx, engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
                 applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
-                refuses=_refuses(Path(path)), journal=str(connection.execute("pragma journal_mode")[0][0]),
+                refuses=_refuses(Path(path)),
+                journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
                 wal_is_safe=wal_is_safe(library),
             )  # fmt: skip
         finally:
             connection.close()
     finally:
         one_library.leave(path)
+
+
+def _opened(path: str, library: str) -> Driver:
+    try:
+        return connect_to_look(path, library)
+    except OSError as error:
+        raise StoreError(f"it may not be read ({(error.strerror or type(error).__name__).lower()})") from error
 
 
 def _refuses(path: Path) -> str:

@@ -57,8 +57,11 @@ def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
 
 
 def connect_to_look(path: str, driver: str, patience: float = 2.0) -> Driver:
-    """A connection that changes nothing: not a row, not the journal mode, not even what another left in its journal."""
-    connection: Driver = ApswDriver(path, read_only=True) if driver == "apsw" else StdlibDriver(path, read_only=True)
+    """A connection that changes nothing: not a row, not the journal mode, and no file beside the database."""
+    # Who opens a WAL database leaves a -wal beside it. Without one nobody has it open, and no lock is needed to read.
+    alone = in_wal(path) and not Path(f"{path}-wal").exists()
+    where = f"file:{quote(str(Path(path).absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
+    connection: Driver = ApswDriver(where, read_only=True) if driver == "apsw" else StdlibDriver(where, read_only=True)
     try:
         connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
         connection.execute("pragma query_only = on")
@@ -66,6 +69,12 @@ def connect_to_look(path: str, driver: str, patience: float = 2.0) -> Driver:
         connection.close()
         raise
     return connection
+
+
+def in_wal(path: str) -> bool:
+    """Whether the file says that its journal is a WAL."""
+    with Path(path).open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
 
 
 def version(driver: str) -> tuple[int, ...]:
@@ -101,7 +110,11 @@ class ApswDriver:
         import apsw
 
         self._apsw = apsw
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        flags = (
+            apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            if read_only
+            else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        )
         try:
             self.raw: Any = apsw.Connection(path, flags, statementcachesize=256)
         except apsw.Error as error:
@@ -147,10 +160,9 @@ class StdlibDriver:
     """The standard library's sqlite3, as old as the machine's."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
-        where = f"file:{quote(str(Path(path).absolute()))}?mode=ro" if read_only else path
         try:
             self.raw = sqlite3.connect(
-                where, isolation_level=None, check_same_thread=False, cached_statements=256, uri=read_only
+                path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=read_only
             )
         except sqlite3.Error as error:
             raise _translated(error) from error
