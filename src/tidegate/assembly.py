@@ -108,6 +108,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
     from tidegate.web.frame import build
 
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
     host, port = at.getsockname()[:2]
     config = uvicorn.Config(
         build(_site(there)), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
@@ -126,9 +127,11 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             while not server.started and not answering.done():  # noqa: ASYNC110 - it has only a flag
                 await asyncio.sleep(0.01)
             ready(f"http://{_shown(host, port)}")
+            _log.info("server_started address=%s", _shown(host, port))
             asked = asyncio.create_task(stop.wait())
             await asyncio.wait({answering, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
+            _log.info("server_stopping")
             if engine is not None:
                 engine.ask()
             server.should_exit = True

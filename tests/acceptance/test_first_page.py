@@ -19,6 +19,7 @@ import httpx2
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-page.md"
 COMMAND = Path(sys.executable).with_name("tidegate")
 PORT = "9999"
+SOONER = {'"5s"': '"1s"', '"20s"': '"4s"', "sleep(2)": "sleep(0.2)"}  # a reader has more patience than a test
 
 
 @contextmanager
@@ -55,19 +56,22 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
     port = str(service.server_port)
     service.server_close()
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "hello.py").write_text(code.replace(PORT, port))
+    for said, sooner in {PORT: port, **SOONER}.items():
+        assert said in code
+        code = code.replace(said, sooner)
+    (tmp_path / "hello.py").write_text(code)
 
     with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
         address = re.search(r"http\S+", line_with(server, "is at"))
         assert address is not None
         with httpx2.Client(base_url=address[0], timeout=10) as client:
-            assert "There is no target yet" in client.get("/targets").text
+            assert "No target yet" in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
                 assert "failed: The service could not be reached." in line_with(hello, "failed")
                 assert "is held (backoff)" in line_with(hello, "not asked")
-                until(lambda: "weather" in client.get("/targets").text)
-                shown = client.get("/targets").text
-                assert "Backing off" in shown or "Paused by breaker" in shown
+                until(lambda: "Backing off" in client.get("/targets/weather").text)
+                assert "weather" in client.get("/targets").text
+                until(lambda: "Paused by breaker" in client.get("/targets/weather").text)
 
                 service = HTTPServer(("127.0.0.1", int(port)), SimpleHTTPRequestHandler)
                 Thread(target=service.serve_forever, daemon=True).start()

@@ -121,9 +121,14 @@ def _programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing]:
         yield Standing("silent", TARGETS["silent"].line(age=lasting(now - last)), last)
     for each in there:
         token, failures = _of_program(each)
-        word = TARGETS[token]
-        line = word.line("program" if "program" in word.lines else "", failed=_failed(failures))
-        yield Standing(token, line, each.get("at"))
+        codes, until = each.get("codes") or [], each.get("until")
+        lines = TARGETS[token].lines
+        situation = "program_until" if until is not None and "program_until" in lines else "program"
+        line = TARGETS[token].line(
+            situation if situation in lines else "", failed=_failed(failures), when=ahead(until, now),
+            code=in_brackets(codes[0] if len(codes) == 1 else None),
+        )  # fmt: skip
+        yield Standing(token, line, each.get("since") or each.get("at"), until)
 
 
 def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:

@@ -44,6 +44,7 @@ TARGETS: Mapping[str, Word] = {
         "forced_until": "opened by {by}; a few calls try it {when}.",
         "probed": "{failed}; no call for {age}, it is asked every {every} whether it is well again.",
         "program": "{failed}; a program makes no calls for now.",
+        "program_until": "{failed}{code}; a program makes no calls, a few try it {when}.",
     }),
     "probing": Word("Testing recovery", "half", "warn", {
         "": "{good} of {most} trial calls were good.",
@@ -55,14 +56,17 @@ TARGETS: Mapping[str, Word] = {
         "ordered": "{who} disabled by {by}; tried again {when}.",
         "endless": "{who} disabled by {by}; a person must enable it.",
         "program": "a program lets it rest.",
+        "program_until": "a program lets it rest{code}; it tries again {when}.",
     }),
     "limited": Word("Rate-limited", "timer", "warn", {
         "": "{who} asked to wait; tried again {when}.",
         "program": "it asked a program to wait.",
+        "program_until": "it asked a program to wait; tried again {when}.",
     }),
     "degraded": Word("Backing off", "quarter", "warn", {
         "": "{who} failed {times}{code}; tried again {when}.",
         "program": "calls of a program fail; they are tried again.",
+        "program_until": "calls of a program fail{code}; tried again {when}.",
     }),
     "silent": Word("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
     "ok": Word("Working", "check", "good", {
