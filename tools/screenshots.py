@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, FloatRect
 
 from tests.web.browsing import browser, visit
 from tests.web.seeding import END, seeded
 from tests.web.serving import running
 from tidegate import Queue
+from tidegate.ops import listing
+from tidegate.ops.listing import Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.site import Site
 
@@ -39,16 +41,18 @@ PAGES = {
     "not-found": "/targets/nobody",
 }
 JOBS = {
-    "job-done": "done",
-    "job-failed": "failed",
-    "job-running": "running",
-    "job-ready": "ready",
-    "job-blocked": "blocked",
+    "job-done": Filter(state="done", kind="convert pdf"),
+    "job-failed": Filter(state="failed", code="unexpected"),
+    "job-running": Filter(state="running"),
+    "job-held": Filter(state="ready", target="lidarr"),
+    "job-waiting": Filter(state="queued", target="last.fm", code="upstream_failure"),
+    "job-blocked": Filter(state="blocked"),
 }
 EMPTY = {"empty-overview": "/", "empty-targets": "/targets", "empty-queue": "/queue", "empty-workers": "/workers",
          "empty-notices": "/notices"}  # fmt: skip
 WIDTHS = (360, 1280)
 SCHEMES = ("light", "dark")
+MOST_HEIGHT = 1800  # of a picture
 
 
 def config() -> list[dict[str, object]]:
@@ -79,31 +83,32 @@ def taken(opened: Browser, base: str, pages: dict[str, str], into: Path) -> int:
             with visit(opened, base, scheme=scheme, width=width) as tab:
                 for name, path in pages.items():
                     page = tab.go(path)
-                    page.screenshot(path=into / f"{name}-{scheme}-{width}.png", full_page=True)
+                    height = min(MOST_HEIGHT, int(page.evaluate("document.documentElement.scrollHeight")))
+                    picture: FloatRect = {"x": 0, "y": 0, "width": width, "height": height}
+                    path_of = into / f"{name}-{scheme}-{width}.png"
+                    page.screenshot(path=path_of, full_page=True, clip=picture)
                     n += 1
                 for complaint in tab.complaints:
                     print(complaint, file=sys.stderr)
     return n
 
 
-def a_job(q: Queue, stage: str) -> str:
-    rows = q.store.read(lambda tx: tx.all("jobs_listed", {
-        "queue": "", "state": stage, "kind": "", "target": "", "code": "", "latest": END, "earliest": 0.0,
-        "before": 2**62, "n": 1,
-    }))  # fmt: skip
-    return f"/jobs/{rows[0][0]}"
+def a_job(q: Queue, wanted: Filter) -> str:
+    """The path of the newest job that matches."""
+    found = q.store.read(lambda tx: listing.jobs(tx, wanted, most=1))
+    return f"/jobs/{found.items[0].id}"
 
 
 def main() -> int:
     logging.disable(logging.CRITICAL)
     into = Path("build/screenshots")
     into.mkdir(parents=True, exist_ok=True)
-    wanted = set(sys.argv[1:])
+    named = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder, sites(Path(folder)) as (full, empty), browser() as opened:
-        jobs = {name: a_job(full.queue, stage) for name, stage in JOBS.items()}
+        jobs = {name: a_job(full.queue, wanted) for name, wanted in JOBS.items()}
         n = 0
         for site, pages in ((full, PAGES | jobs), (empty, EMPTY)):
-            chosen = {name: path for name, path in pages.items() if not wanted or name in wanted}
+            chosen = {name: path for name, path in pages.items() if not named or name in named}
             with running(site) as base:
                 n += taken(opened, base, chosen, into)
     print(f"{n} pictures are in {into}")

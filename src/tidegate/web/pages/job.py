@@ -23,6 +23,7 @@ from tidegate.web.site import Site
 
 _MOST_TEXT = 4000
 _SCREEN = 100  # attempts in the picture
+_TOLD_ELSEWHERE = ("processing", "queued")
 
 Id = Annotated[int, Path(ge=1, le=2**62)]
 Field = Annotated[str, Form(max_length=2000)]
@@ -49,7 +50,7 @@ class Seen:
     report: JobReport
     line: JobLine
     attempts: list[Attempt]  # the newest first
-    actions: list[JobEvent]  # what people did
+    others: list[JobEvent]  # the newest first
     parents: list[tuple[int, str]]
     twin: int | None
 
@@ -107,10 +108,9 @@ def _seen(tx: Tx, id_: int) -> Seen:
     report = reports.job(tx, id_)
     job = report.job
     found = attempts(report.events)
-    began = {event.at for event in report.events if event.kind == "processing"}
-    of_people = [event for event in report.events if event.duration is None and event.at not in began]
+    others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
-    return Seen(report, _line(job), found[::-1], of_people[::-1], parents, _twin(tx, job))
+    return Seen(report, _line(job), found[::-1], others[::-1], parents, _twin(tx, job))
 
 
 def _line(job: Job) -> JobLine:
@@ -145,8 +145,8 @@ def attempts(events: list[JobEvent]) -> list[Attempt]:
 
 def _picture(seen: Seen, now: float) -> str:
     """The life of a job, from when it was put in: when it was tried, and how each attempt ended."""
-    if not seen.attempts:
-        return ""
+    if len(seen.attempts) < 2:
+        return ""  # one bar tells nothing
     job = seen.report.job
     end = job.finished_at or now
     shown = [

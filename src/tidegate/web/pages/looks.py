@@ -8,7 +8,7 @@ from tidegate.ops.words import JOBS, TARGETS, Word
 
 OTHERS: Mapping[str, Word] = {
     # workers
-    "there": Word("At work", "play", "good", {"": "it was heard of within the last 35 s."}),
+    "there": Word("At work", "play", "good", {"": "it takes jobs, and says every few seconds that it is there."}),
     "late": Word("Late", "clock", "warn", {"": "it has missed a heartbeat, and may come back."}),
     "gone": Word("Lost", "unplug", "bad", {"": "it was not heard of for 35 s; what it held is taken over."}),
     "stopping": Word("Stopping", "stop", "calm", {"": "it takes nothing new, and ends what it has."}),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from tidegate.ops import actions
 from tidegate.ops.overview import Overview, overview
 from tidegate.ops.words import TARGETS
-from tidegate.web.pages import looks
+from tidegate.store import gate_rows
+from tidegate.store.tx import Tx
+from tidegate.web.pages import looks, policy
 from tidegate.web.pages.drawing import Part
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.times import many
 from tidegate.web.site import Site
+
+_MOST_GAUGES = 6
 
 
 def router(site: Site) -> APIRouter:
@@ -20,7 +26,8 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/")
     def show(request: Request) -> Response:
-        return page(request, "overview.html", **_values(site, site.read(overview)))
+        seen, gauges = site.read(lambda tx: (overview(tx), _gauges(tx)))
+        return page(request, "overview.html", gauges=gauges, **_values(site, seen))
 
     return found
 
@@ -34,6 +41,17 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
         "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
         "need_look": looks.of_need, "store_url": _shown(site.queue.url),
     }  # fmt: skip
+
+
+def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
+    """The targets that say how full they are, the fullest first."""
+    found = []
+    for row in gate_rows.targets(tx):
+        if row.capacity is not None and row.rules is not None:
+            gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), actions.now_of(tx))
+            if gauge is not None:
+                found.append((row.name, gauge))
+    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]
 
 
 def _shown(url: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.core.duration import brief
 from tidegate.machine import filling as fillings
 from tidegate.machine.filling import Filling, Limits
+from tidegate.web.pages.times import span
 
 _BEHIND = {
     "hold": "its jobs wait",
@@ -25,10 +25,10 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
     if numbers := rules.get("breaker"):
         found += _breaker(numbers)
     if "probe_every" in rules:
-        found.append(("Probe", f"asked every {brief(float(rules['probe_every']))} while its breaker is open"))
+        found.append(("Probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
     if rate := rules.get("rate"):
         found.append(
-            ("Rate", f"at most {rate['count']:g} calls in {brief(float(rate['per']))}, {rate['burst']:g} at once")
+            ("Rate", f"at most {rate['count']:g} calls in {span(float(rate['per']))}, {rate['burst']:g} at once")
         )
     if limit := rules.get("concurrency"):
         found.append(("At the same time", f"at most {limit} jobs"))
@@ -40,16 +40,16 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     if (ratio := numbers.get("failure_ratio")) is not None:
-        span = f" within {brief(float(numbers['window']))}" if numbers.get("window") else ""
-        if not span and numbers.get("interval"):
-            span = f" within {brief(float(numbers['interval']))}"
+        within = f" within {span(float(numbers['window']))}" if numbers.get("window") else ""
+        if not within and numbers.get("interval"):
+            within = f" within {span(float(numbers['interval']))}"
         found.append(
-            ("Breaker opens", f"when {ratio:.0%} of at least {numbers.get('min_requests', 1)} calls fail{span}")
+            ("Breaker opens", f"when {ratio:.0%} of at least {numbers.get('min_requests', 1)} calls fail{within}")
         )
     if (run := numbers.get("consecutive")) is not None:
         found.append(("Or opens", f"after {run} failures in a row"))
     open_for = numbers.get("open_for")
-    found.append(("Stays open for", "as long as its probe fails" if open_for is None else brief(float(open_for))))
+    found.append(("Stays open for", "as long as its probe fails" if open_for is None else span(float(open_for))))
     found.append(("Trial calls", f"{numbers['max_requests']} good ones close it again"))
     return found
 
@@ -67,4 +67,5 @@ def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> 
     if found.depth is None:
         return None
     own = len(fillings.own_sends(found, Limits(**limits), now))
-    return {"depth": found.depth, "own": own, "cap": int(limits["cap"]), "at": found.at}
+    cap, taken = int(limits["cap"]), found.depth + own
+    return {"depth": found.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": found.at}

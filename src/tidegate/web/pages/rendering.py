@@ -125,7 +125,7 @@ def _asset(base: str, name: str) -> str:
 def _icon(base: str, name: str, label: str = "") -> Markup:
     """A picture of the sprite; hidden from readers aloud unless it has a label."""
     spoken = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
-    known = name if name in _icons() else "app"
+    known = name if name in icons() else "app"
     return Markup('<svg class="icon" {}><use href="{}#{}"></use></svg>').format(
         spoken, _asset(base, "icons.svg"), known
     )
@@ -145,7 +145,7 @@ def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
     if at is None:
         return Markup("")
     exact = times.absolute(at)
-    beside = Markup(' <span class="quiet">{}</span>').format(exact) if both else Markup("")
+    beside = Markup(' <span class="quiet">at {}</span>').format(times.to_the_second(at, now)) if both else Markup("")
     return Markup('<time datetime="{}" title="{}">{}</time>{}').format(
         times.machine(at), exact, times.relative(at, now), beside
     )
@@ -155,7 +155,7 @@ def _clock(now: float, at: float, *, seconds: bool = False) -> Markup:
     """The time of day, which stays as it is while the page is open."""
     exact = times.absolute(at)
     return Markup('<time datetime="{}" title="{}" data-still>{}</time>').format(
-        times.machine(at), exact, exact.split(" ")[1] if seconds else times.clock(at, now)
+        times.machine(at), exact, times.to_the_second(at, now) if seconds else times.clock(at, now)
     )
 
 
@@ -169,7 +169,8 @@ def _digest(name: str) -> str:
 
 
 @cache
-def _icons() -> frozenset[str]:
+def icons() -> frozenset[str]:
+    """The names of the sprite's pictures."""
     text = (STATIC / "icons.svg").read_text(encoding="utf-8")
     return frozenset(part.partition('"')[0] for part in text.split('<symbol id="')[1:])
 

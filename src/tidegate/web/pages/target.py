@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -19,6 +19,7 @@ from tidegate.web.site import Site
 
 # What holds a key, as the state that it is shown as.
 _HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
+_ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retry_after", "backoff"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def _seen(tx: Tx, name: str) -> Seen:
     row = gate_rows.target(tx, name)
     if row is None:  # it cannot be: the report is of the same transaction
         raise AssertionError(name)
+    keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
+    detail = replace(detail, keys=keys)
     buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
     filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
     return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling)

@@ -102,6 +102,10 @@ _JOB: dict[str, tuple[str, str, str]] = {
 }
 
 
+# Tone and icon of every line, for a test to look at.
+ROWS = [row[:2] for table in (_BREAKER, _KINDS, _JOB) for row in table.values()]
+
+
 def of_job(kind: str) -> Line:
     tone, icon, text = _JOB.get(kind, ("calm", "info", kind.replace("_", " ")))
     return Line(tone, icon, text)

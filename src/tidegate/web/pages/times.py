@@ -47,6 +47,12 @@ def clock(at: float, now: float, zone: tzinfo | None = None) -> str:
     return f"{then:%a %H:%M}" if abs(at - now) < _WEEK else f"{then:%Y-%m-%d %H:%M}"
 
 
+def to_the_second(at: float, now: float, zone: tzinfo | None = None) -> str:
+    """'14:02:11', with the date where it is another day."""
+    then = _local(at, zone)
+    return f"{then:%H:%M:%S}" if then.date() == _local(now, zone).date() else f"{then:%Y-%m-%d %H:%M:%S}"
+
+
 def absolute(at: float, zone: tzinfo | None = None) -> str:
     """To the second, with its zone: '2026-11-15 14:02:11 UTC'."""
     return f"{_local(at, zone):%Y-%m-%d %H:%M:%S %Z}"
