@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tidegate.core.job import Job, JobEvent
 from tidegate.core.until import Until
-from tidegate.errors import NotThere
+from tidegate.errors import NotThere, Refused
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
 from tidegate.ops import actions, bulk, explain
@@ -67,15 +67,27 @@ class Acting(ABC):
         return self.put(lambda tx: people.retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
-        """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
-        kind = self._kinds.get(self.row(job).kind)
-        if kind is not None and not kind.cancellable:
-            raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
-        return self.put(lambda tx: people.cancel(tx, id_of(job), by))
+        """'cancelled', or 'asked' when it runs and its handler was told, or None when it has ended.
 
-    def forget(self, job: Asked) -> bool:
-        """Removes a final job with its history, and frees its unique."""
-        return self.put(lambda tx: people.forget(tx, id_of(job)))
+        Refused when jobs of its kind cannot be cancelled.
+        """
+        found = self.row(job)
+        done = self.put(lambda tx: people.cancel(tx, found.id, by))
+        if done is None and not found.state.final and not found.cancellable:
+            raise Refused(actions.why_not_cancelled(found))
+        return done
+
+    def forget(self, job: Asked, by: str = "person") -> bool:
+        """Removes a final job with its history, and frees its unique; False when it has not ended."""
+
+        def work(tx: Tx) -> bool:
+            try:
+                actions.forget(tx, id_of(job), by)
+            except (NotThere, Refused):
+                return False
+            return True
+
+        return self.put(work)
 
     def explain(self, job: Asked) -> list[Why]:
         """Why it is not running, the first reason first; empty when it runs or has ended."""

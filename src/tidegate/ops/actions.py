@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from tidegate.core.events import EventKind
-from tidegate.core.job import Stage
+from tidegate.core.job import Job
 from tidegate.core.until import Until, ahead
 from tidegate.errors import NotThere, Refused
 from tidegate.machine import cooldown as resting
@@ -165,35 +165,40 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
 
 def retry(tx: Tx, job: int, by: str) -> None:
     """Queues a failed or cancelled job again: attempts restart, history stays."""
-    stage = _require_job(tx, job)
+    found = _require_job(tx, job)
     if not people.retry(tx, job, by):
-        raise Refused(f"job {job} is {stage.state}; only a failed or cancelled job can be retried")
+        raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 
 def cancel(tx: Tx, job: int, by: str) -> str:
     """'cancelled', or 'asked' when it runs and its handler was told."""
-    stage = _require_job(tx, job)
-    found = people.cancel(tx, job, by)
-    if found is None:
-        raise Refused(f"job {job} is {stage.state}; there is nothing to cancel")
-    return found
+    found = _require_job(tx, job)
+    done = people.cancel(tx, job, by)
+    if done is None:
+        raise Refused(why_not_cancelled(found))
+    return done
+
+
+def why_not_cancelled(job: Job) -> str:
+    if job.state.final:
+        return f"job {job.id} is {job.state}; there is nothing to cancel"
+    return f"job {job.id} is of the kind {job.kind!r}, whose jobs cannot be cancelled"
 
 
 def forget(tx: Tx, job: int, by: str) -> None:
     """Removes a final job with its history, and frees its unique."""
-    stage = _require_job(tx, job)
-    before = people.get(tx, job)
-    if before is None or not people.forget(tx, job):
-        raise Refused(f"job {job} is {stage.state}; only a job that has ended can be forgotten")
+    found = _require_job(tx, job)
+    if not people.forget(tx, job):
+        raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
     # Its own history is gone with it, so its queue's tells of it.
-    gate_rows.happened(tx, "queue", before.queue, "job_forgotten", by, fields={"job": job, "kind": before.kind})
+    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", by, fields={"job": job, "kind": found.kind})
 
 
-def _require_job(tx: Tx, job: int) -> Stage:
+def _require_job(tx: Tx, job: int) -> Job:
     found = people.get(tx, job)
     if found is None:
         raise NotThere(f"there is no job {job}")
-    return Stage(found.stage)
+    return found
 
 
 def _meant(given: str, known: Collection[str]) -> str:

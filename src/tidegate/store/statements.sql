@@ -4,11 +4,11 @@
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
 insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
-                    unique_key, unique_while, parents, parents_open)
+                    unique_key, unique_while, parents, parents_open, cancellable)
 select queue, kind, target, lane,
        case when parents_open > 0 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end,
-       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open
-from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer}
+       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open, cancellable
+from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer, cancellable integer}
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
 do nothing
@@ -316,7 +316,8 @@ where link.child = :child order by parent.id;
 -- name: job
 select id, queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, attempt, most_attempts,
     deaths, fence, lease_by, lease_until, claimed_at, stop_asked, saved, result, error_code, error_message, last_code,
-    last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries
+    last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries,
+    cancellable
 from tg_job where id = :id;
 
 -- name: events
@@ -333,7 +334,7 @@ select id, state from tg_job where id in (select parent from tg_link where child
 
 -- name: job_state
 -- A job that is about to be changed by a person, kept still.
-select queue, state, children from tg_job where id = :id {for_update};
+select queue, state, children, cancellable from tg_job where id = :id {for_update};
 
 -- name: retry
 -- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
@@ -515,6 +516,12 @@ select value from tg_store where name = :name;
 
 -- name: store_put
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do nothing;
+
+-- name: has_migrations_sqlite
+select 1 from sqlite_master where name = 'tg_migration';
+
+-- name: has_migrations_postgres
+select 1 where to_regclass('tg_migration') is not null;
 
 -- name: migrations
 select app, number, name, checksum, applied_at from tg_migration order by app, number;

@@ -13,6 +13,7 @@ import pytest
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
+from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 
@@ -226,7 +227,7 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
 
 def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
     assert command("jobs", "forget", "1", "--url", url).out == "job 1: forgotten\n"
-    with pytest.raises(KeyError):
+    with pytest.raises(NotThere):
         q.get(1)
 
 

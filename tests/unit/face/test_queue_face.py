@@ -15,8 +15,9 @@ import pytest
 
 import tidegate
 from tidegate import Again, Backoff, Context, Done, Drained, Enqueued, Fail, JobState, Queue, Target, rules
-from tidegate.errors import NotThere, SchemaTooNew, StoreError
+from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreError
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
 from tidegate.store.migrate import core_migrations
 
 if TYPE_CHECKING:
@@ -464,14 +465,18 @@ def test_people_act_on_jobs(q: Queue) -> None:
 
     assert q.cancel(waiting) == "cancelled"
     assert waiting.state() is JobState.CANCELLED
-    with pytest.raises(ValueError, match=r"'default\.stubborn' cannot be cancelled"):
+    with pytest.raises(Refused, match=r"'default\.stubborn', whose jobs cannot be cancelled"):
         q.cancel(kept)
     assert q.retry(failed)
     assert failed.state() is JobState.QUEUED
     assert not q.retry(failed)
-    assert q.forget(waiting)
+    assert not q.forget(kept)
+    assert q.forget(waiting, by="ada")
     with pytest.raises(NotThere):
         q.get(waiting)
+    assert not q.forget(waiting)
+    (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "default", 10))
+    assert (event.kind, event.actor, event.fields["job"]) == ("job_forgotten", "ada", waiting.id)
 
 
 # -- working ---------------------------------------------------------------------------------------------------------
