@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from difflib import get_close_matches
 
-from tidegate.core.events import EventKind
+from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.job import Job
 from tidegate.core.until import Until, ahead
 from tidegate.errors import NotThere, Refused
@@ -19,8 +19,9 @@ from tidegate.machine.cooldown import FRESH
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.store import gate_rows, people, tallies
+from tidegate.store import gate_rows, notice_rows, people, tallies
 from tidegate.store.gate_rows import HoldRow, TargetRow
+from tidegate.store.notice_rows import Place
 from tidegate.store.tx import Tx
 
 
@@ -128,6 +129,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
     now = now_of(tx)
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
     gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
+    notice_rows.dealt_with(tx, target, key)
     gate_rows.happened(tx, "target", target, EventKind.TARGET_CLEARED, by, lane=key)
     return row is not None and not row.empty
 
@@ -156,6 +158,7 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     if row.reason != HoldReason.FATAL:
         row = replace(row, reason=gate_rows.OPEN, until=0.0)
     gate_rows.put_hold(tx, row)
+    notice_rows.ended(tx, Place(subject=notice_rows.TARGET, name=target, lane=key), (NoticeKind.DISABLED,))
     gate_rows.happened(tx, "target", target, EventKind.TARGET_ENABLED, by, lane=key, fields={"by": by})
     return True
 

@@ -11,17 +11,14 @@ begun again after a minute.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.errors import Refused
+from tidegate.store import requests
 from tidegate.store.tx import Tx
 
-KEPT = 86_400.0  # seconds that an answer is kept
 LEASE = 60.0  # seconds until a request that was begun and never ended may be begun again
-MOST_BODY = 65_536  # bytes of an answer that are kept
 MOST_KEY = 255
 
 
@@ -65,34 +62,29 @@ def begin(tx: Tx, key: str, scope: str, digest: str) -> Seen | Begun:
     *scope* says who asks for what: principal, method and path; *digest* is of the body.
     """
     check(key)
-    place = {"key": key, "scope": scope}
-    taken = tx.all("request_begin", {**place, "digest": digest, "lease": LEASE, "kept": KEPT})
-    if taken:
-        return Begun(key, scope, int(taken[0][0]))
-    rows = tx.all("request_seen", place)
-    if not rows:  # it was given up between the two looks
+    fence = requests.begin(tx, key, scope, digest, LEASE)
+    if fence is not None:
+        return Begun(key, scope, fence)
+    kept = requests.seen(tx, key, scope)
+    if kept is None:  # it was given up between the two looks
         raise InFlight(1.0)
-    of, status, headers, body, left = rows[0]
-    if of != digest:
+    if kept.digest != digest:
         raise OtherBody("this Idempotency-Key was used for another request; give each request a key of its own")
-    if status is None:
-        raise InFlight(max(1.0, float(left)) if left is not None and math.isfinite(left) else LEASE)
-    if body is None:
+    if kept.status is None:
+        raise InFlight(max(1.0, kept.left))
+    if kept.body is None:
         raise AnswerNotKept("this was carried out before; its answer was too long to be kept, so look at what it made")
-    return Seen(int(status), json.loads(headers), bytes(body))
+    return Seen(kept.status, kept.headers, kept.body)
 
 
 def finish(tx: Tx, begun: Begun, status: int, headers: Mapping[str, str], body: bytes) -> bool:
     """Keeps the answer for twins; False when the lease ran out and somebody else has begun it again."""
-    return bool(tx.all("request_finish", {
-        "key": begun.key, "scope": begun.scope, "fence": begun.fence, "status": status,
-        "headers": json.dumps(dict(headers)), "body": body if len(body) <= MOST_BODY else None,
-    }))  # fmt: skip
+    return requests.finish(tx, begun.key, begun.scope, begun.fence, status=status, headers=headers, body=body)
 
 
 def abandon(tx: Tx, begun: Begun) -> bool:
     """Nothing was done: the key is free for another try. False when somebody else has it by now."""
-    return bool(tx.all("request_abandon", {"key": begun.key, "scope": begun.scope, "fence": begun.fence}))
+    return requests.abandon(tx, begun.key, begun.scope, begun.fence)
 
 
 def check(key: str) -> None:

@@ -41,6 +41,11 @@ def recovered(about: Subject) -> Notice:
     )  # fmt: skip
 
 
+def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
+    """The notice of a kind; *fault* is what it is about, if it is no recovery."""
+    return recovered(about) if fault is None else _OF[kind](about, fault)
+
+
 def own_link(target: str, episode: float) -> Notice:
     return Notice(
         kind=NoticeKind.OWN_LINK, target=target, episode=episode, title="Our own network seems to be down",
@@ -53,3 +58,6 @@ def _notice(kind: NoticeKind, about: Subject, title: str, fault: Fault, advice: 
         kind=kind, target=about.target, key=about.key, operation=about.operation, episode=about.episode, title=title,
         message=f"{fault.message} {advice}", advice=advice, code=fault.code,
     )  # fmt: skip
+
+
+_OF = {NoticeKind.FATAL: fatal, NoticeKind.CAP: cap, NoticeKind.DISABLED: resting}

@@ -167,6 +167,11 @@ def event_of(row: Row) -> GateEvent:
     return GateEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
 
 
+def prune_events(tx: Tx, before: float, most: int) -> int:
+    """Removes a slice of the oldest events, if they were written before then; returns how many."""
+    return len(tx.all("gate_events_prune", {"before": before, "n": most}))
+
+
 def _locked(tx: Tx, names: list[str]) -> list[Row]:
     return tx.many("targets_locked", [{"wanted": name} for name in names])
 

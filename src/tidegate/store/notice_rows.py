@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tidegate.core.events import Notice, NoticeKind
@@ -59,14 +59,9 @@ def of_target(notice: Notice, lane: str, user: str | None = None) -> NewNotice:
     return NewNotice(
         kind=str(notice.kind), level=notice.icon, episode=notice.episode, title=notice.title, code=notice.code,
         message=notice.message.removesuffix(notice.advice).rstrip(), advice=notice.advice, user=user,
-        place=Place(subject=TARGET, name=notice.target, lane=lane, operation=notice.operation or ""),
+        place=Place(subject=TARGET, name=notice.target, lane=_clean(lane), operation=_clean(notice.operation or "")),
         over=notice.kind is NoticeKind.RECOVERED,
     )  # fmt: skip
-
-
-def lane_text(key: Hashable) -> str:
-    """A key as a text; '' when there is none. Two keys that are not equal may look alike: a person cannot tell."""
-    return "" if key is None else _clean(str(key))[:200]
 
 
 def raised(tx: Tx, new: NewNotice) -> bool:
@@ -89,18 +84,22 @@ def ended(tx: Tx, place: Place, kinds: Iterable[str] = TROUBLES) -> float | None
     return min(found, default=None)
 
 
-def recovered(tx: Tx, new: NewNotice) -> NewNotice | None:
-    """Ends the trouble that it tells the end of, and writes it with that episode; None when nobody was told of any."""
-    began = ended(tx, new.place)
-    if began is None:
-        return None
-    new = replace(new, episode=began)
+def told(tx: Tx, new: NewNotice) -> NewNotice | None:
+    """Writes what a target tells; None when people know it already.
+
+    A recovery ends the trouble there and gets its episode; nobody needs to hear of the end of what nobody was told of.
+    """
+    if new.kind == NoticeKind.RECOVERED:
+        began = ended(tx, new.place)
+        if began is None:
+            return None
+        new = replace(new, episode=began)
     return new if raised(tx, new) else None
 
 
 def dealt_with(tx: Tx, target: str, lane: str) -> int:
     """A person has cleared a key: all that is open of it has ended."""
-    return len(tx.all("notice_end_key", {"subject": TARGET, "name": target, "lane": lane}))
+    return len(tx.all("notice_end_key", {"subject": TARGET, "name": target, "lane": _clean(lane)}))
 
 
 def open_of(tx: Tx, target: str, most: int = 1000) -> list[Open]:
