@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,14 @@ def test_simulators_are_not_forgotten(command: Command) -> None:
 def test_the_network_is_asked_only_if_it_is_wanted(command: Command) -> None:
     assert "Network" not in command("doctor").out
     assert "Network\n" in command("doctor", "--network").out
+
+
+def test_the_reference_names_every_finding() -> None:
+    root = Path(__file__).parents[3]
+    sources = [*(root / "src/tidegate/ops").glob("checkup*.py"), root / "src/tidegate/cli/doctor.py"]
+    known = set(re.findall(r'"((?:settings|store|workers|targets|network|security)\.[a-z]+)"', "".join(
+        each.read_text() for each in sources
+    )))  # fmt: skip
+    page = (root / "docs/reference/cli.md").read_text().partition("## tidegate doctor\n")[2]
+
+    assert set(re.findall(r"^\| `([a-z]+\.[a-z]+)` \|", page, re.MULTILINE)) == known
