@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import httpx2
 import pytest
@@ -262,9 +263,9 @@ def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
         for _ in range(2):
             with pytest.raises(httpx2.ReadTimeout):
                 client.get("/x")
-        with client.stream("GET", "/x"):
+        with client.stream("GET", "/x", timeout=10):
             pass
-        assert client.get("/x", timeout=5).text == "fine"
+        assert client.get("/x", timeout=10).text == "fine"
 
     found = sim.wait_for("GET /x", 4, over=True)
     assert [each.gone for each in found] == [True, True, True, False]
@@ -293,7 +294,7 @@ def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
         (lambda sim: Step(framing="none"), "give one of length, chunked, close"),
         (lambda sim: Step(length=5, framing="chunked"), "announces no length"),
         (lambda sim: Step(reset=True, hang=5), "does not hang"),
-        (lambda sim: Step(raw="text"), "raw: 'text' is not bytes"),
+        (lambda sim: Step(raw=cast("bytes", "text")), "raw: 'text' is not bytes"),
         (lambda sim: Step(delay="soon"), "delay: 'soon' is no duration"),
         (lambda sim: Step(headers={"a b": "c"}), "is no name of a header"),
         (lambda sim: Step(headers={"a": "b\r\nc: d"}), "has a line break in it"),

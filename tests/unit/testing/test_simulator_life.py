@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tidegate.face.app import Simulator as AnySimulator
-from tidegate.testing import Hang, Simulator, Status, Step
+from tidegate.testing import Asked, Hang, Simulator, Status, Step
 
 ENDLESS: list[object] = [Hang("1h"), Step(delay="1h"), Step(body=bytes(100), drip="1h"), Step(body=bytes(10**8))]
 
@@ -244,8 +244,12 @@ def test_a_share_of_errors_is_the_same_for_the_same_seed(outage: str) -> None:
 
 
 def test_a_function_may_change_the_weather_and_still_answers() -> None:
+    def shut_down(asked: Asked) -> str:
+        sim.outage("1h down")
+        return "goodbye"
+
     with Simulator() as sim:
-        sim.on("POST /shutdown", lambda asked: (sim.outage("1h down"), "goodbye")[1])
+        sim.on("POST /shutdown", shut_down)
 
         assert httpx2.post(f"{sim.url}/shutdown").text == "goodbye"
         with pytest.raises(httpx2.ConnectError):
