@@ -13,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.config import SchemathesisConfig
 
-from tests.web.building import Shop, served
+from tests.web.api.building import Shop, served
 
 _FOLDER = tempfile.TemporaryDirectory()
 _SHOP = Shop(Path(_FOLDER.name))
