@@ -181,19 +181,19 @@ def test_an_outage_throws_out_who_is_inside() -> None:
 
 
 def test_an_outage_comes_and_goes_by_itself() -> None:
-    with Simulator(outage="200ms down at 200ms") as sim:
+    seen: list[bool] = []
+    with Simulator(outage="1s down at 100ms") as sim:
         sim.on("GET /x", "fine")
-        seen: list[bool] = []
-        until = time.monotonic() + 20
-        while seen != [True, False, True] and time.monotonic() < until:
+        until = time.monotonic() + 30
+        while seen[-2:] != [False, True] and time.monotonic() < until:
             try:
                 fine = httpx2.get(f"{sim.url}/x").status_code == 200
-            except httpx2.ConnectError:
+            except httpx2.TransportError:
                 fine = False
             if [fine] != seen[-1:]:
                 seen.append(fine)
 
-    assert seen == [True, False, True]
+    assert seen in ([True, False, True], [False, True])  # a slow machine may miss the beginning
 
 
 def test_the_script_waits_while_the_outage_lasts() -> None:
@@ -206,6 +206,21 @@ def test_the_script_waits_while_the_outage_lasts() -> None:
         assert [client.get("/x").status_code for _ in range(2)] == [404, 200]
         assert sim.asked()[0].met == "outage: 429"
         assert sim.count("GET /x") == 3
+
+
+def test_an_outage_of_one_route_leaves_the_others_alone() -> None:
+    with Simulator() as sim, httpx2.Client(base_url=sim.url) as client:
+        sim.on("GET /{rest:path}", "fine")
+        sim.outage("1h down", "/a/{rest:path}")
+        sim.outage("1h 404", "GET /b")
+
+        with pytest.raises(httpx2.ReadError):
+            client.get("/a/1")
+        assert [client.get(path).status_code for path in ("/b", "/c")] == [404, 200]
+        sim.outage(None, "GET /b")
+        assert client.get("/b").text == "fine"
+        sim.outage(None)
+        assert client.get("/a/1").text == "fine"
 
 
 def test_an_outage_that_hangs_does_not_answer() -> None:
