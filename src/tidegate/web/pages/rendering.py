@@ -47,7 +47,7 @@ class Entry:
 CORE = (
     Entry("/", "Overview", "overview"),
     Entry("/targets", "Targets", "targets"),
-    Entry("/queue", "Queue", "queue", ("/jobs",)),
+    Entry("/queue", "Queue", "queue", ("/jobs", "/bulk")),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices"),
     Entry("/settings", "Settings", "settings"),
