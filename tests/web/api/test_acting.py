@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
-from tidegate.store import gate_rows
+from tidegate.store import gate_rows, notice_rows
 from tidegate.store.gate_rows import TargetRow
+from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.tx import Tx
 
 
 def soon(**ahead: float) -> str:
@@ -51,7 +54,7 @@ def test_a_forgotten_job_is_gone(there: Shop, api: TestClient) -> None:
         (1, "retry", "job 1 is done; only a failed or cancelled job can be retried."),
         (1, "cancel", "job 1 is done; there is nothing to cancel."),
         (7, "forget", "job 7 is queued; only a job that has ended can be forgotten."),
-        (10, "cancel", "jobs of the kind 'pinned' cannot be cancelled."),
+        (10, "cancel", "job 10 is of the kind 'pinned', whose jobs cannot be cancelled."),
     ],
 )
 def test_what_is_not_possible_is_refused_with_the_reason(still: TestClient, job: int, action: str, says: str) -> None:
@@ -186,7 +189,27 @@ def test_what_is_neither_an_answer_nor_an_exception_is_refused(still: TestClient
     assert still.post("/api/v1/classify", json=body).status_code == 422
 
 
-def test_a_notice_is_listed_and_read(there: Shop, api: TestClient) -> None:
-    page = api.get("/api/v1/notices?unread=true").json()
-    assert page["unread"] == len(page["items"]) == 0
-    assert api.post("/api/v1/notices/1/ack").status_code == 404
+def _raised(notice: NewNotice, tx: Tx) -> bool:
+    return notice_rows.raised(tx, notice)
+
+
+def test_notices_are_listed_newest_first_and_read_once(there: Shop, api: TestClient) -> None:
+    for n in range(3):
+        told = NewNotice(
+            kind="fatal", level="error", place=Place(subject="target", name=f"t{n}"), episode=1.0, title="It needs you",
+            message="The service refused the credentials.", code="unauthorized",
+        )  # fmt: skip
+        there.queue.store.write(partial(_raised, told))
+    first = api.get("/api/v1/notices?limit=2").json()
+    assert [each["name"] for each in first["items"]] == ["t2", "t1"]
+    assert first["unread"] == 3
+    rest = api.get(f"/api/v1/notices?limit=2&cursor={first['next_cursor']}").json()
+    assert [each["name"] for each in rest["items"]] == ["t0"]
+    one = first["items"][0]
+    assert api.post(f"/api/v1/notices/{one['id']}/ack").json()["changed"] is True
+    assert api.post(f"/api/v1/notices/{one['id']}/ack").json()["changed"] is False
+    left = api.get("/api/v1/notices?unread=true").json()
+    assert [each["name"] for each in left["items"]] == ["t1", "t0"]
+    assert left["unread"] == 2
+    assert api.get("/api/v1/notices").json()["items"][0]["acked_by"] == "local"
+    assert api.post("/api/v1/notices/99/ack").status_code == 404
