@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.web.api.building import HERE, Shop, client_of, served
+from tests.web.api.building import HERE, Shop, client_of, listening, served
 from tidegate.web.guards import CSP
 
 CROSS_SITE = [
@@ -245,3 +247,52 @@ def test_only_json_goes_in_and_out(still: TestClient, headers: dict[str, str], s
 def test_an_action_that_takes_no_body_refuses_one(still: TestClient) -> None:
     assert still.post("/api/v1/jobs/1/retry", json={"force": True}).status_code == 422
     assert still.post("/api/v1/jobs/1/retry", json={}).status_code == 409
+
+
+# -- over a real connection ------------------------------------------------------------------------------------------
+
+
+def said(address: str, *pieces: bytes) -> bytes:
+    """What a server answers to these bytes; it may answer before it has heard them all."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                connection.sendall(piece)
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(65536):
+                found += part
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(unchanged: tuple[Shop, TestClient]) -> Iterator[str]:
+    with listening(served(unchanged[0])) as found:
+        yield found
+
+
+def test_a_body_without_an_end_is_answered_before_it_ends(address: str) -> None:
+    head = (
+        b"POST /api/v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    answer = said(address, head, *[b"20000\r\n" + b" " * 0x20000 + b"\r\n"] * 10)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"content-security-policy" in answer.lower()
+    assert b"\r\nserver:" not in answer.lower()
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /health/live HTTP/1.0\r\n\r\n", b"400"),
+        (b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET /health/live HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421"),
+        (b"GET http://evil.example/health/live HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421"),
+        (b"HEAD /health/live HTTP/1.1\r\nHost: [::1]:8321\r\nConnection: close\r\n\r\n", b"200"),
+    ],
+)
+def test_the_host_is_checked_as_it_comes_over_the_wire(address: str, lines: bytes, status: bytes) -> None:
+    assert said(address, lines).split(b" ", 2)[1] == status
