@@ -55,8 +55,8 @@ class Leaving(Queue):
 class Shop:
     """A queue with three kinds of jobs: one that succeeds, one that fails, and one that may not be cancelled."""
 
-    def __init__(self, folder: Path) -> None:
-        self.queue = Leaving(f"sqlite:///{folder / 'jobs.db'}")
+    def __init__(self, folder: Path, url: str = "") -> None:
+        self.queue = Leaving(url or f"sqlite:///{folder / 'jobs.db'}")
         self.mailer = Target("mailer", breaker=Breaker("mailer"))
         self.send: JobFunction[str, str] = self.queue.job(queue="mail", name="send", target=self.mailer)(_send)
         self.broken: JobFunction[str, None] = self.queue.job(queue="mail", name="broken", attempts=1)(_broken)
@@ -110,8 +110,8 @@ def client_of(app: FastAPI, base: str = HERE) -> Iterator[TestClient]:
 
 
 @contextmanager
-def shop(folder: Path) -> Iterator[Shop]:
-    found = Shop(folder)
+def shop(folder: Path, url: str = "") -> Iterator[Shop]:
+    found = Shop(folder, url)
     with found.queue:
         yield found
 

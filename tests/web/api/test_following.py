@@ -74,9 +74,10 @@ async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
 
 
 async def next_event(events: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
-    async for event in events:
-        if "data" in event:
-            return event
+    async with asyncio.timeout(10):
+        async for event in events:
+            if "data" in event:
+                return event
     raise AssertionError("the stream ended")
 
 

@@ -16,7 +16,7 @@ from tidegate.ops import happenings
 from tidegate.store.gate_rows import GateEvent
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import GateEventShown, Shown
+from tidegate.web.api.shapes import GateEventShown, Key, Shown
 from tidegate.web.api.strict import wants_stream
 from tidegate.web.guards import HEAD
 from tidegate.web.masking import shown_value
@@ -46,9 +46,7 @@ async def list_events(
     after: Annotated[int | None, Query(ge=0, le=_LARGEST, description="Only what has a larger id.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     subject: Annotated[Literal["", "queue", "target"], Query()] = "",
-    name: Annotated[
-        str, Query(max_length=200, description="Of this target, or of this queue if subject says so.")
-    ] = "",
+    name: Annotated[Key, Query(description="Of this target, or of this queue if subject says so.")] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
     site = site_of(request)
