@@ -581,12 +581,6 @@ update tg_job set fence = fence + :step;
 update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 where state = 'running' returning id, queue;
 
--- name: restored_breakers
--- How the targets are by now, nobody knows: a few jobs find out.
-update tg_target set breaker = 'half-open', generation = generation + 1, breaker_since = {now}, breaker_until = null,
-    counts = '{}'
-where breaker = 'open';
-
 -- name: restored_probes
 update tg_hold set probe = null where probe is not null;
 
