@@ -104,6 +104,40 @@ def test_ticks_that_nobody_was_there_for_are_made_up_for_by_one(db: Database) ->
 
 
 @both
+def test_a_schedule_whose_arguments_cannot_be_made_stops_nobody_and_is_made_up_for(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock(NOON - 30)
+    ran: list[Any] = []
+    broken = True
+
+    def arguments(tick: datetime) -> str:
+        if broken:
+            raise ZeroDivisionError("a bug of the program")
+        return f"{tick:%H:%M}"
+
+    with queue_on(db, clock) as q:
+        report = reporting(q, ran)
+        q.schedule("0 12 * * *", report, arguments, name="bad")
+        q.schedule("* * * * *", report, "good", name="good")
+
+        async def main() -> None:
+            nonlocal broken
+            async with working(q):
+                await asyncio.sleep(30 + 121)
+                assert [what for _, what in ran] == ["good"] * 3
+                broken = False
+                await asyncio.sleep(10)
+
+        play(clock, main)
+
+    assert [what for _, what in ran] == [*["good"] * 3, "12:00"]
+    assert [each.getMessage() for each in caplog.records if "schedule_failed" in each.msg] == [
+        "schedule_failed name=bad"
+    ]
+
+
+@both
 def test_a_new_schedule_has_no_past(db: Database) -> None:
     clock = VirtualClock(NOON + 1)
     ran: list[Any] = []
