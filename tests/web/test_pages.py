@@ -94,6 +94,19 @@ def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> N
         assert "hunter2" not in pages.get("/jobs/1").text
 
 
+def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestClient) -> None:
+    text = pages.get("/").text
+
+    assert "1 target needs you" in text
+    assert "lidarr: 47 of 50 places are taken" in text
+    assert "47/50" in text
+
+
+def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -> None:
+    assert "a few jobs try it" in pages.get("/targets/lidarr").text
+    assert "1 of 3 trial calls were good" in pages.get("/targets/gateway").text
+
+
 @pytest.mark.parametrize(
     "path",
     [
