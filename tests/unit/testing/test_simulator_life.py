@@ -16,7 +16,7 @@ import pytest
 
 from tidegate.face.app import Simulator as AnySimulator
 from tidegate.testing import Asked, Hang, Simulator, Status, Step
-from tidegate.testing.simulator_wire import Connection
+from tidegate.testing.simulator.wire import Connection
 
 ENDLESS: list[object] = [Hang("1h"), Step(delay="1h"), Step(body=bytes(100), drip="1h"), Step(body=bytes(10**8))]
 

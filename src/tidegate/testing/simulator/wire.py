@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from tidegate.testing.simulator_asked import Asked
-from tidegate.testing.simulator_http import Read, Reader, Unreadable
-from tidegate.testing.simulator_sending import Ending, Sending
+from tidegate.testing.simulator.asked import Asked
+from tidegate.testing.simulator.http import Read, Reader, Unreadable
+from tidegate.testing.simulator.sending import Ending, Sending
 
 # Bytes of further requests that are read while one is being answered.
 _MOST_AHEAD = 262_144
