@@ -260,7 +260,7 @@ def test_an_outage_that_hangs_does_not_answer() -> None:
 
 
 def test_an_outage_that_hangs_lets_go_when_it_ends() -> None:
-    with Simulator(outage="300ms hang") as sim:
+    with Simulator(outage="2s hang") as sim:
         sim.on("GET /x", "fine")
         with pytest.raises(httpx2.RemoteProtocolError, match="disconnected"):
             httpx2.get(f"{sim.url}/x", timeout=20)
