@@ -65,6 +65,30 @@ def test_over_all_workers_a_tick_is_one_job(db: Database) -> None:
 
 
 @both
+def test_programs_on_one_database_each_have_their_own_schedules(db: Database) -> None:
+    clock = VirtualClock(NOON - 10)
+    ran: list[Any] = []
+    queues = [queue_on(db, clock) for _ in range(3)]
+    for n, q in enumerate(queues):
+
+        @q.job(queue=f"program {n}")
+        async def note(what: str) -> None:
+            ran.append(what)
+
+        q.schedule("* * * * *", note, f"of program {n}")
+
+    async def main() -> None:
+        async with working(*queues):
+            await asyncio.sleep(10 + 61)
+
+    play(clock, main)
+
+    assert sorted(ran) == sorted([f"of program {n}" for n in range(3)] * 2)
+    for q in queues:
+        q.close()
+
+
+@both
 def test_another_worker_takes_over_when_the_one_that_leads_is_gone(db: Database) -> None:
     clock = VirtualClock(NOON - 10)
     ran: list[Any] = []
