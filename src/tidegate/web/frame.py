@@ -116,13 +116,12 @@ def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
 def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
     if isinstance(error, RequestValidationError):
         return problem_of_validation(request, error)
-    if isinstance(error, StarletteHTTPException) and not isinstance(error, Problem):
-        headers = dict(error.headers or {})
-        if error.status_code == 405:
-            headers["Allow"] = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
-        # Starlette's own words are reason phrases; ours say what to do.
-        detail = "" if type(error) is StarletteHTTPException or error.status_code in (404, 405) else error.detail
-        error = HTTPException(error.status_code, detail, headers)
+    if isinstance(error, StarletteHTTPException) and error.status_code == 405:
+        allow = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
+        return Problem("method", headers={"Allow": allow})
+    if type(error) is StarletteHTTPException:  # of the router or the static files: its words are reason phrases
+        missing = error.status_code == 404
+        error = Problem("no_such_path") if missing else HTTPException(error.status_code, "", error.headers)
     return problems.problem_of(error, site)
 
 
