@@ -6,6 +6,7 @@ import html
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,28 @@ def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestCl
 def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -> None:
     assert "a few jobs try it" in pages.get("/targets/lidarr").text
     assert "1 of 3 trial calls were good" in pages.get("/targets/gateway").text
+    assert "when 60 % of at least 6 calls fail within 1 min" in pages.get("/targets/tautulli").text
+
+
+def test_many_jobs_are_done_in_the_background_with_a_page_that_says_how_far(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'many.db'}", inline=True) as q:
+
+        @q.job(queue="mail")
+        def send(n: int) -> None: ...
+
+        for n in range(510):
+            send.enqueue(n)
+        with client(Site(queue=q)) as pages:
+            asked = {"action": "cancel", "state": "queued", "expected": "510", "back": "/queue?state=queued"}
+            found = pages.post("/bulk", data=asked)
+            assert re.fullmatch("/bulk/b[0-9a-f-]+", found.url.path)
+            assert "510" in found.text
+            end = time.monotonic() + 30
+            while "510 jobs were cancelled" not in (text := pages.get(str(found.url)).text):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert 'href="/queue?state=queued"' in text
+            assert pages.get("/bulk/b1-none").status_code == 404
 
 
 @pytest.mark.parametrize(
