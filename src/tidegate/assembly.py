@@ -135,8 +135,9 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
     host, port = at.getsockname()[:2]
+    app = build(_site(there))
     config = uvicorn.Config(
-        build(_site(there)), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
+        app, log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
         loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS,
     )  # fmt: skip
     server, engine = Server(config), _engine(there) if work and there.works else None
@@ -159,6 +160,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             _log.info("server_stopping")
             if engine is not None:
                 engine.ask()
+            app.state.closing.set()  # streams end by themselves; nothing else would end them
             server.should_exit = True
             await answering
             if engine is not None and not await asyncio.to_thread(engine.join, longest):
