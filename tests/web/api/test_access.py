@@ -93,7 +93,7 @@ def test_each_role_reaches_what_its_rights_allow_and_nothing_else(there: Shop, a
                 continue  # streams have no end, and are read like everything else; the forms have tests of their own
             right = right_for(method, path, endpoint)
             headers = {"authorization": f"Bearer {token}"} if token else {}
-            body = {} if method == "POST" and path.startswith("/api") else None
+            body: dict[str, Any] | None = {} if method == "POST" and path.startswith("/api") else None
             answer = client.request(
                 method, filled_in(path), headers={**FORM, **headers}, follow_redirects=False, json=body
             )
