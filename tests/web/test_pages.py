@@ -20,9 +20,11 @@ from starlette.testclient import TestClient
 from tidegate import Queue, Target
 from tidegate.face.app import App, Installed, Page, install
 from tidegate.ops import reports
+from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web import page
 from tidegate.web.frame import build
+from tidegate.web.pages import help_pages
 from tidegate.web.pages.saying import COOKIE, Said, local_path
 from tidegate.web.site import Site
 
@@ -251,6 +253,13 @@ def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> N
         assert pages.get(path).status_code == 200
     for word in ("Needs you", "Paused by breaker", "Testing recovery", "Resting", "Retrying", "Expired"):
         assert word in text
+
+
+def test_help_names_only_documents_that_are_there_and_every_state() -> None:
+    root = Path(__file__).parents[2]
+
+    assert [path for _, path, _ in help_pages.DOCS if not (root / path).is_file()] == []
+    assert set(help_pages.MEANINGS) == {*TARGETS, *JOBS}
 
 
 def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_path: Path) -> None:
