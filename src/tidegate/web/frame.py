@@ -43,6 +43,8 @@ _FOR_PROGRAMS = ("/api", "/health", "/metrics")
 
 def build(site: Site) -> FastAPI:
     """The server of *site*. Nothing is opened before the first request."""
+    from tidegate.web.live import stream
+    from tidegate.web.live.board import Board
     from tidegate.web.pages import router as page_router
 
     bulks = Bulks(site)
@@ -53,6 +55,7 @@ def build(site: Site) -> FastAPI:
         bulks.begin()
         yield
         app.state.closing.set()
+        await app.state.live.stop()
         await run_in_threadpool(bulks.stop)
 
     app = FastAPI(
@@ -64,6 +67,8 @@ def build(site: Site) -> FastAPI:
     app.state.streams = {}  # by token: when each began
     app.state.waiting = set()  # one token for each long poll
     app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
+    app.state.live = Board(site, app.state.closing)
+    app.include_router(stream.router())
     app.include_router(api_router())
     app.include_router(openapi.router())
     app.include_router(health.router())
