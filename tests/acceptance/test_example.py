@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -50,14 +51,27 @@ def wait_for(db: Database, done: int) -> None:
         time.sleep(0.02)
 
 
+def kill_at_work(db: Database, process: subprocess.Popen[bytes]) -> None:
+    """Kills it while it holds a job; it is stopped to see whether it does."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        process.send_signal(signal.SIGSTOP)
+        if rows(db.url, f"select id from tg_job where state = 'running' and lease_by like '%-{process.pid}-%'"):
+            process.kill()
+            return
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    raise AssertionError("it never held a job")
+
+
 @pytest.mark.parametrize("victim", [None, 0, 1])
 def test_two_workers_come_to_the_same_end_whoever_is_killed(db: Database, victim: int | None) -> None:
     assert example(db, "put", str(ORDERS)) == f"{ORDERS} orders are in\n"
     with worker(db) as one, worker(db) as other:
-        wait_for(db, ORDERS // 2)
+        wait_for(db, ORDERS // 4)
         assert one.poll() is other.poll() is None
         if victim is not None:
-            (one, other)[victim].kill()
+            kill_at_work(db, (one, other)[victim])
         wait_for(db, 2 * ORDERS)
 
     assert example(db, "report", str(ORDERS)) == EXPECTED
