@@ -20,7 +20,7 @@ QUEUED = ("ready", "waiting", "blocked")
 
 END = 2**62  # above every id
 NEVER = 1e18
-MOST_PLACES = 200  # pairs of queue and kind that are looked through one by one
+MOST_PLACES = 1000  # pairs of queue and kind that are looked through one by one
 _MOST_LIVE = 5000  # candidates that are brought here to be looked at
 _ROUGHLY = 500
 _CREATED, _CODE = 7, 11  # columns
@@ -154,14 +154,14 @@ def _narrowed(search: Search, by: str) -> bool:
 def _places(tx: Tx, search: Search, totals: Mapping[tuple[str, str], int]) -> list[dict[str, str]] | None:
     """Each queue, kind and state in which jobs may have ended; None when there are too many to look at each."""
     states = search.states(FINAL)
-    queues = [search.queue] if search.queue else sorted({queue for queue, _ in totals})
     if search.kind:
+        queues = [search.queue] if search.queue else sorted({queue for queue, _ in totals})
         pairs = [(queue, search.kind) for queue in queues]
     elif states:
-        rows = tx.all("list_places", {"most": MOST_PLACES + 1})
+        rows = tx.all("list_places", {"queue": search.queue, "most": MOST_PLACES + 1})
         if len(rows) > MOST_PLACES:
             return None
-        pairs = [(queue, kind) for queue, kind in rows if queue in queues]
+        pairs = [(queue, kind) for queue, kind in rows]
     else:
         pairs = []
     return [

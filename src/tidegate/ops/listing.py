@@ -130,7 +130,7 @@ def place(stands: Stands) -> tuple[int, str]:
 
 def kinds(tx: Tx) -> list[str]:
     """The kinds of jobs that have ended, and of the newest ones."""
-    ended = {kind for _, kind in tx.all("list_places", {"most": _MOST_CHOICES})}
+    ended = {kind for _, kind in tx.all("list_places", {"queue": "", "most": _MOST_CHOICES})}
     return sorted(ended | {row[0] for row in tx.all("list_newest_kinds", {"n": _MOST_CHOICES})})
 
 

@@ -631,10 +631,10 @@ with recursive narrowing (low, high, n) as (
 select low from narrowing order by n desc limit 1;
 
 -- name: list_places
--- Every queue and kind of jobs that have ended: one look into the index for each.
+-- Every queue and kind of jobs that have ended, or every kind of one queue: one look into the index for each.
 with recursive place (queue, kind, n) as (
     select queue, kind, 1 from (
-        select queue, kind from tg_job where finished_at is not null order by queue, kind limit 1
+        select queue, kind from tg_job where finished_at is not null and queue >= :queue order by queue, kind limit 1
     ) as first_place
     union all
     select following.queue, following.kind, place.n + 1
@@ -642,13 +642,13 @@ with recursive place (queue, kind, n) as (
             select job.id from tg_job as job
             where job.finished_at is not null and job.queue = place.queue and job.kind > place.kind
             order by job.kind limit 1
-        ), (
+        ), case when :queue = '' then (
             select job.id from tg_job as job where job.finished_at is not null and job.queue > place.queue
             order by job.queue, job.kind limit 1
-        ))
+        ) end)
     where place.n < :most
 )
-select queue, kind from place;
+select queue, kind from place where :queue = '' or queue = :queue;
 
 -- name: list_any_floor
 -- Of so many jobs, the newest before one, the last.
