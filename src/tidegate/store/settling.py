@@ -12,7 +12,8 @@ from tidegate.store.tx import Tx
 
 PARENT_FAILED = "parent_failed"
 _MOST_TEXT = 2000
-_MADE = frozenset({Ending.DONE, Ending.AGAIN, Ending.FAILED})
+# Attempts that came to an end of their own: how long they took says something.
+_MADE = (Ending.DONE, Ending.AGAIN, Ending.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +42,16 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
     changes.update(
         (o.job.queue, tallies.FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is Stage.FAILED
     )
-    spans = [(outcome.job, row[-1]) for (outcome, _, _), row in zip(ended, rows, strict=True) if _tells(outcome)]
-    changes.update(tallies.took((job.queue, max(0.0, at - job.claimed_at)) for job, at in spans))
+    changes.update(tallies.took([
+        (outcome.job.queue, row[-1] - outcome.job.claimed_at)
+        for (outcome, _, _), row in zip(ended, rows, strict=True)
+        if not outcome.refund and (outcome.ending is Ending.DONE or outcome.ending in _MADE)
+    ]))  # fmt: skip
     tallies.add(tx, changes)
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)
     return Settled(frozenset(outcome.job.id for outcome, _, _ in ended), late)
-
-
-def _tells(outcome: Outcome) -> bool:
-    """Whether the attempt was made and came to an end of its own: how long it took says something."""
-    return outcome.ending in _MADE and not outcome.refund
 
 
 def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:

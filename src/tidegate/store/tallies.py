@@ -39,13 +39,16 @@ def failed(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
 
 def took(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
     """Differences for attempts by (queue, seconds): one more in a bucket each, and their sum in microseconds."""
-    found: Counter[tuple[str, str]] = Counter()
-    sums: Counter[str] = Counter()
+    by_queue: dict[str, list[float]] = {}
     for queue, span in spans:
-        found[queue, _TOOK[bisect_left(BUCKETS, span)]] += 1
-        sums[queue] += round(span * 1_000_000)
-    for queue, us in sums.items():
-        found[queue, TOOK_ALL] = us
+        by_queue.setdefault(queue, []).append(span if span > 0 else 0.0)
+    found: Counter[tuple[str, str]] = Counter()
+    for queue, each in by_queue.items():
+        found[queue, TOOK_ALL] = round(sum(each) * 1_000_000)
+        counts = [0] * len(_TOOK)
+        for span in each:
+            counts[bisect_left(BUCKETS, span)] += 1
+        found.update({(queue, what): n for what, n in zip(_TOOK, counts, strict=True) if n})
     return found
 
 
