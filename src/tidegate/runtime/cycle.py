@@ -10,7 +10,8 @@ from tidegate.core.events import Event
 from tidegate.core.job import Claimed, Outcome
 from tidegate.runtime import claiming
 from tidegate.runtime.claiming import Terms
-from tidegate.runtime.job_gates import FAIL_FAST, Ask, GateTurn, JobGates, Note
+from tidegate.runtime.job_gates import FAIL_FAST, Ask, GateTurn, JobGates
+from tidegate.runtime.lane_turn import Note
 from tidegate.store import claims
 from tidegate.store.claims import START, Front, Rounds
 from tidegate.store.settling import Settled, settle

@@ -20,8 +20,8 @@ from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.children import ChildError
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended
-from tidegate.runtime.job_gates import Note
 from tidegate.runtime.job_kinds import JobKind
+from tidegate.runtime.lane_turn import Note
 from tidegate.runtime.threads import Threads
 
 _log = logging.getLogger("tidegate.worker")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.core.codes import CORE, CodeBook
-from tidegate.core.events import Event, EventKind, NoticeKind
+from tidegate.core.events import Event, EventKind
 from tidegate.core.fault import Fault
 from tidegate.core.job import Claimed, Ending, Outcome
 from tidegate.machine import filling as capacity
@@ -19,11 +19,11 @@ from tidegate.machine.filling import Filling
 from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.runtime import lane_state, notices
+from tidegate.runtime import lane_state
 from tidegate.runtime.bus import DEFAULT, Bus
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.notices import Subject
-from tidegate.store import gate_rows, notice_rows
+from tidegate.runtime.lane_turn import LaneTurn, Note
+from tidegate.store import gate_rows
 from tidegate.store.claims import Front
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.tx import Tx
@@ -31,17 +31,6 @@ from tidegate.store.tx import Tx
 _log = logging.getLogger("tidegate.worker")
 FAIL_FAST = "overloaded"
 _WORKER = "worker"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What one attempt says about its target: True well, False ill, None nothing; and its fault."""
-
-    target: str
-    lane: str
-    generation: int
-    ok: bool | None
-    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +56,7 @@ class JobGates:
         self.fail_fast = fail_fast or {}  # the code of jobs that are not tried, by kind
         self.cycle = 0.0  # what was observed before is too old
         self.suspended: set[str] = set()  # targets whose health is being asked for at this moment
-        self._dice = dice
+        self.dice = dice
         self._bus = bus
         self._asked = 0
 
@@ -275,6 +264,7 @@ class GateTurn:
         for outcome, note in ended:
             if outcome.job.target in self._gates.rules:
                 by_target[outcome.job.target].append((outcome, note))
+        lanes = LaneTurn(self._tx, self.now, self._gates.dice, self._happened, self.events)
         for target, said in sorted(by_target.items()):
             rules = self._gates.rules[target]
             if rules.breaker is not None:
@@ -284,54 +274,7 @@ class GateTurn:
             if rules.capacity is not None:
                 back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome, _ in said]
                 self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
-            self._lanes(rules, said)
-
-    def _lanes(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> None:
-        by_lane: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
-        for outcome, note in said:
-            by_lane[outcome.job.lane].append((outcome, note))
-        rows = gate_rows.holds_locked(self._tx, [(rules.name, lane) for lane in by_lane])
-        for lane, batch in sorted(by_lane.items()):
-            row = rows.get((rules.name, lane))
-            faults = [(note.fault, outcome.job) for outcome, note in batch if note is not None and note.fault]
-            bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
-            well = len(bad) < len(faults) or any(note is not None and note.ok and not note.fault for _, note in batch)
-            if row is not None and well:
-                row = self._laned(lane_state.succeeded(row, self.now), lane)
-            if bad:  # many failures of one batch are one outage
-                fault, job = _worst(bad)
-                old = row or lane_state.fresh(rules.name, lane, self.now)
-                at = {"claimed_at": job.claimed_at, "now": self.now, "roll": self._gates._dice()}
-                changed = lane_state.failed(old, rules, fault, **at)
-                if changed.row != old or row is not None:
-                    row = self._laned(changed, lane, fault)
-            if row is not None and row.probe is not None:
-                self._unprobed(rules.name, lane, [outcome.job.id for outcome, _ in batch])
-
-    def _laned(self, changed: lane_state.Changed, lane: str, fault: Fault | None = None) -> gate_rows.HoldRow:
-        gate_rows.put_hold(self._tx, changed.row)
-        for kind, fields in changed.news:
-            self._happened(kind, changed.row.target, lane, fields, fault)
-        for notice in changed.notices:
-            self._notify(notice, changed.row, fault)
-        return changed.row
-
-    def _notify(self, kind: NoticeKind, row: gate_rows.HoldRow, fault: Fault | None) -> None:
-        """Tells people, if nobody has told them of this episode yet."""
-        began = row.rest.disabled_at if kind is NoticeKind.DISABLED else row.since
-        about = Subject(row.target, row.lane, None, self.now if began is None else began)
-        notice = notices.of(kind, about, fault)
-        written = notice_rows.told(self._tx, notice_rows.of_target(notice, row.lane))
-        if written is not None:
-            notice = replace(notice, episode=written.episode)
-            self.events.append(
-                Event(kind=EventKind.NOTICE, at=self.now, target=row.target, key=row.lane, fault=fault, notice=notice)
-            )
-
-    def _unprobed(self, target: str, lane: str, jobs: Sequence[int]) -> None:
-        """A probe that came back and proved nothing leaves its place to the next one."""
-        for job in jobs:
-            self._tx.all("hold_unprobe", {"target": target, "lane": lane, "job": job})
+            lanes.note(rules, said)
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -393,8 +336,3 @@ class GateTurn:
 
 def _ends(event: Event) -> tuple[str, str]:
     return str(event.fields["from"]), str(event.fields["to"])
-
-
-def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:
-    """A fatal one before others; else the one whose call was let through last."""
-    return max(faults, key=lambda each: (each[0].fatal, each[1].claimed_at))

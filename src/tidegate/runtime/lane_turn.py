@@ -1,0 +1,90 @@
+"""What the ends of attempts make of the lanes of their targets, inside the store's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.core.events import Event, EventKind, NoticeKind
+from tidegate.core.fault import Fault
+from tidegate.core.job import Claimed, Outcome
+from tidegate.runtime import lane_state, notices
+from tidegate.runtime.job_target import TargetRules
+from tidegate.runtime.notices import Subject
+from tidegate.store import gate_rows, notice_rows
+from tidegate.store.tx import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one attempt says about its target: True well, False ill, None nothing; and its fault."""
+
+    target: str
+    lane: str
+    generation: int
+    ok: bool | None
+    fault: Fault | None = None
+
+
+class LaneTurn:
+    """The lanes during one transaction."""
+
+    def __init__(
+        self, tx: Tx, now: float, dice: Callable[[], float], happened: Callable[..., None], events: list[Event]
+    ) -> None:
+        self._tx, self._now, self._dice = tx, now, dice
+        self._happened, self._events = happened, events  # what is written, and what is told after the commit
+
+    def note(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> None:
+        """What a batch says of the lanes of one target: one change of each that is not well."""
+        by_lane: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
+        for outcome, note in said:
+            by_lane[outcome.job.lane].append((outcome, note))
+        rows = gate_rows.holds_locked(self._tx, [(rules.name, lane) for lane in by_lane])
+        for lane, batch in sorted(by_lane.items()):
+            row = rows.get((rules.name, lane))
+            faults = [(note.fault, outcome.job) for outcome, note in batch if note is not None and note.fault]
+            bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
+            well = len(bad) < len(faults) or any(note is not None and note.ok and not note.fault for _, note in batch)
+            if row is not None and well:
+                row = self._laned(lane_state.succeeded(row, self._now), lane)
+            if bad:  # many failures of one batch are one outage
+                fault, job = _worst(bad)
+                old = row or lane_state.fresh(rules.name, lane, self._now)
+                at = {"claimed_at": job.claimed_at, "now": self._now, "roll": self._dice()}
+                changed = lane_state.failed(old, rules, fault, **at)
+                if changed.row != old or row is not None:
+                    row = self._laned(changed, lane, fault)
+            if row is not None and row.probe is not None:
+                self._unprobed(rules.name, lane, [outcome.job.id for outcome, _ in batch])
+
+    def _laned(self, changed: lane_state.Changed, lane: str, fault: Fault | None = None) -> gate_rows.HoldRow:
+        gate_rows.put_hold(self._tx, changed.row)
+        for kind, fields in changed.news:
+            self._happened(kind, changed.row.target, lane, fields, fault)
+        for notice in changed.notices:
+            self._notify(notice, changed.row, fault)
+        return changed.row
+
+    def _notify(self, kind: NoticeKind, row: gate_rows.HoldRow, fault: Fault | None) -> None:
+        """Tells people, if nobody has told them of this episode yet."""
+        began = row.rest.disabled_at if kind is NoticeKind.DISABLED else row.since
+        about = Subject(row.target, row.lane, None, self._now if began is None else began)
+        notice = notices.of(kind, about, fault)
+        written = notice_rows.told(self._tx, notice_rows.of_target(notice, row.lane))
+        if written is not None:
+            notice = replace(notice, episode=written.episode)
+            self._events.append(
+                Event(kind=EventKind.NOTICE, at=self._now, target=row.target, key=row.lane, fault=fault, notice=notice)
+            )
+
+    def _unprobed(self, target: str, lane: str, jobs: Sequence[int]) -> None:
+        """A probe that came back and proved nothing leaves its place to the next one."""
+        for job in jobs:
+            self._tx.all("hold_unprobe", {"target": target, "lane": lane, "job": job})
+
+
+def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:
+    """A fatal one before others; else the one whose call was let through last."""
+    return max(faults, key=lambda each: (each[0].fatal, each[1].claimed_at))
