@@ -284,7 +284,7 @@ def test_the_quick_start_works_as_it_is_written(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'tidegate.db'}") as q:
         site = Site(queue=q)
         with client(site) as pages:
-            blocks = re.findall(r"<pre data-copy>(.*?)</pre>", pages.get("/").text, re.DOTALL)
+            blocks = re.findall(r"<pre data-copy[^>]*>(.*?)</pre>", pages.get("/").text, re.DOTALL)
             program, command = (html.unescape(block) for block in blocks[:2])
             (tmp_path / "hello.py").write_text(program)
             shell = command.replace("python ", f"{sys.executable} ", 1)
