@@ -144,11 +144,12 @@ def test_a_key_that_rests_by_itself_is_told_and_so_is_the_end_of_it(db: Database
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", backoff=None, cooldown=cooldown))
         call.enqueue("a")
-        play(clock, for_a_while(q, 60))
+        assert [each.kind for each in heard(lambda: play(clock, for_a_while(q, 60)))] == ["disabled"]
         (line,) = listed(q)
         assert (line.kind, line.level, line.title) == ("disabled", "warning", "svc is resting")
         call.enqueue("a")
-        play(clock, for_a_while(q, 3700))  # the probe fails: it rests again, and people know
+        # The probe fails: it rests again, and people know.
+        assert heard(lambda: play(clock, for_a_while(q, 3700))) == []
         assert kinds(q) == [("disabled", "a", True)]
         service.ill = None
         call.enqueue("a")
