@@ -21,7 +21,8 @@ def running(site: Site) -> Iterator[str]:
         listening.bind(("127.0.0.1", 0))
         listening.listen(64)
         port = listening.getsockname()[1]
-        config = uvicorn.Config(build(site), log_level="critical", lifespan="off", access_log=False)
+        app = build(site)
+        config = uvicorn.Config(app, log_level="critical", lifespan="off", access_log=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="server", daemon=True)
         thread.start()
@@ -29,6 +30,7 @@ def running(site: Site) -> Iterator[str]:
             _wait(server, thread)
             yield f"http://127.0.0.1:{port}{site.base}"
         finally:
+            app.state.closing.set()
             server.should_exit = True
             thread.join(10)
 

@@ -49,7 +49,7 @@ def jobs_of(q: Queue, **wanted: str) -> list[int]:
 
 def says(page: Page, text: str) -> None:
     """Waits for the page that says so."""
-    expect(page.get_by_role("status")).to_contain_text(text)
+    expect(page.locator("#said")).to_contain_text(text)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -95,7 +95,7 @@ def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> 
     says(page, "spotify goes on.")
     assert q.store.read(lambda tx: reports.target(tx, "spotify")).report.paused_until is None
     page.reload()
-    expect(page.get_by_role("status")).to_have_text("")
+    expect(page.locator("#said")).to_have_text("")
 
 
 def test_a_pause_until_a_date_is_taken_and_one_that_is_over_is_not(tab: Visit) -> None:
@@ -246,7 +246,7 @@ def test_the_way_from_what_is_wrong_to_a_retry_needs_no_mouse(opened: Browser, s
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
         page.keyboard.press("Enter")
-        expect(page.get_by_role("status")).to_contain_text(f"Job {first} was queued again")
+        expect(page.locator("#said")).to_contain_text(f"Job {first} was queued again")
         assert found.complaints == []
 
 

@@ -79,7 +79,10 @@ def build(site: Site) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
-    app.add_middleware(Guards, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large))
+    app.add_middleware(
+        Guards, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large),
+        newest=lambda: app.state.live.newest,
+    )  # fmt: skip
     return app
 
 

@@ -42,6 +42,7 @@ _OURS = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
+NEWEST = "tidegate.newest"  # in the scope: the last that open pages were told of when the request came
 CONNECTION = "tidegate.connection"  # in the scope: the transport, where the server lets us see it; else None
 
 Fail = Callable[[Problem, Scope], Response]
@@ -51,7 +52,10 @@ Large = Callable[[Scope], int | None]  # how many bytes the route of a request m
 class Guards:
     """ASGI middleware, outside everything else."""
 
-    def __init__(self, app: ASGIApp, *, site: Site, fail: Fail, large: Large) -> None:
+    def __init__(
+        self, app: ASGIApp, *, site: Site, fail: Fail, large: Large, newest: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._newest = newest
         self._app, self._site, self._fail, self._large = app, site, fail, large
         self._names = site.names
 
@@ -65,6 +69,7 @@ class Guards:
         if self._site.base:
             scope["root_path"] = self._site.base
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
+        scope[NEWEST] = self._newest()
         # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
         answer = _Answer(send, scope)

@@ -40,7 +40,7 @@ class Seen:
 
     @property
     def engine(self) -> str:
-        """ "working", "silent" when no worker was heard of for too long, "none" when there is none."""
+        """Whether there is a worker: "working", "silent" when none was heard of for too long, "none" at all."""
         tick = self.overview.tick
         if tick is None:
             return "none"

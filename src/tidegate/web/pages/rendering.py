@@ -24,8 +24,9 @@ from tidegate.core.duration import brief
 from tidegate.ops import notices
 from tidegate.ops.rights import LOCAL
 from tidegate.web.access import WHO
+from tidegate.web.guards import NEWEST
 from tidegate.web.pages import drawing, looks, times
-from tidegate.web.pages.saying import COOKIE, Said
+from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
 from tidegate.web.pages.telling import told
 from tidegate.web.site import Site, site_of
 
@@ -66,7 +67,8 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 def rendered(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
     """As `page`, without asking the store: for the pages that are shown when it is away."""
     site = site_of(request)
-    cookie = request.cookies.get(COOKIE)
+    # A page that refreshes itself must not take the words that are meant for the next one.
+    cookie = None if QUIETLY in request.headers else request.cookies.get(COOKIE)
     frame = _frame(request, site, Said.loaded(cookie) if cookie else None)
     html = _environment(_packages(site)).get_template(template).render({"unread": 0, **frame, **values})
     response = HTMLResponse(html, status)
@@ -86,7 +88,7 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     now = site.queue.clock.now()
     return {
         "site": site, "who": request.scope.get(WHO, LOCAL), "base": base, "said": said, "theme": theme_of(request),
-        "now": now,
+        "now": now, "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
         "here": _here(request, base), "path": path,
         "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidegate.web.site import Site
 
 COOKIE = "tidegate_said"
+QUIETLY = "tidegate-refresh"  # a header: the page itself asks, and nobody is to be told
 _SECONDS = 60
 _MOST = 1500
 TONES = ("good", "warn", "bad")
@@ -78,6 +79,8 @@ def local_path(back: str, otherwise: str) -> str:
 
 def answer(request: Request, said: Said | None, back: str, otherwise: str, *names: str) -> Response:
     """Back to where it was asked, or to the page *otherwise* of these names, with what is to be said there."""
+    if QUIETLY in request.headers:
+        return Response(status_code=204)
     base = str(request.scope.get("root_path", ""))
     place = base + otherwise + "".join("/" + quote(name, safe="") for name in names)
     response = RedirectResponse(local_path(back, place), status_code=303)

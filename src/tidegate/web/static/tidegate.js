@@ -24,10 +24,12 @@ function tell() {
 function offerCopies() {
   if (!navigator.clipboard) return; // it needs a secure context; the text can be selected all the same
   for (const pre of document.querySelectorAll("pre[data-copy]")) {
+    if (pre.nextElementSibling?.hasAttribute("data-made")) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "tiny";
     button.textContent = "Copy";
+    button.dataset.made = ""; // a refresh leaves it there
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(pre.textContent);
       button.textContent = "Copied";
@@ -61,4 +63,8 @@ function keys(event) {
 const skew = Math.abs(Date.now() / 1000 - Number(document.documentElement.dataset.now));
 if (skew < 60) setInterval(tell, 10_000);
 offerCopies();
+document.addEventListener("tidegate:refreshed", () => {
+  if (skew < 60) tell();
+  offerCopies();
+});
 if (document.documentElement.dataset.keys === "on") document.addEventListener("keydown", keys);
