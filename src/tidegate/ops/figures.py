@@ -15,7 +15,6 @@ from itertools import accumulate
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops import notices, reports
-from tidegate.ops.reports import Stands
 from tidegate.ops.words import TARGETS
 from tidegate.store import tallies
 from tidegate.store.gate_rows import TargetRow
@@ -89,11 +88,12 @@ def figures(tx: Tx) -> Figures:
     standings = reports.standings(tx)
     shown = standings[:MOST_TARGETS]
     workers = reports.workers(tx)
-    counted = Counter(each.how.token for each in standings)
+    counted = Counter(each.token for each in standings)
+    rows = [each.row for each in shown]
     return Figures(
         queues=_queues(tx, now),
-        breakers=[_breaker(each.row, now) for each in shown if _has_breaker(each)],
-        target_state={each.row.name: each.how.token for each in shown},
+        breakers=[_breaker(row, now) for row in rows if _has_breaker(row)],
+        target_state={each.name: each.token for each in shown},
         targets={token: counted[token] for token in TARGETS},
         workers=sum(worker.there for worker in workers),
         last_tick=max((worker.seen_at for worker in workers), default=None),
@@ -131,9 +131,9 @@ def _durations(tally: Mapping[str, int]) -> Durations:
     return Durations(tuple(zip(bounds, counts, strict=True)), tally.get(tallies.TOOK_ALL, 0) / 1_000_000)
 
 
-def _has_breaker(stands: Stands) -> bool:
+def _has_breaker(row: TargetRow) -> bool:
     """Whether workers have said that its breaker is the row."""
-    return stands.row.rules is not None and "breaker" in json.loads(stands.row.rules)
+    return row.rules is not None and "breaker" in json.loads(row.rules)
 
 
 def _breaker(row: TargetRow, now: float) -> BreakerFigures:
