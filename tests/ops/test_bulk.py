@@ -137,6 +137,19 @@ def test_many_are_cancelled_and_the_rest_of_the_queue_goes_on(q: Queue, clock: V
     assert q.events(jobs[0])[-1].actor == "ada"
 
 
+def test_what_its_kind_does_not_allow_to_be_cancelled_is_left(q: Queue) -> None:
+    @q.job(queue="mail", name="pay", cancellable=False)
+    async def pay(n: int) -> None: ...
+
+    jobs = queued(q, 2)
+    kept = pay.enqueue(1).id
+
+    found = bulk.run(q.store, "cancel", Filter(queue="mail"), "ada", expected=3)
+
+    assert (found.changed, found.left) == (2, (kept,))
+    assert [q.get(job).state for job in (*jobs, kept)] == ["cancelled", "cancelled", "queued"]
+
+
 def test_many_are_forgotten_and_their_queue_remembers_how_many(q: Queue, clock: VirtualClock) -> None:
     failing(q, clock, 250)
     queued(q, 1)

@@ -25,6 +25,8 @@ _FILTERS = (
     click.option("--kind", default="", help="Of this kind."),
     click.option("--target", default="", help="Of this target."),
     click.option("--code", default="", help="Whose last failure has this code."),
+    click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
+    click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
 )
 
 
@@ -44,11 +46,9 @@ def jobs() -> None:
 @_filters
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @command_at_store
-def list_(
-    state: str, queue: str, kind: str, target: str, code: str, limit: int, url: str, driver: str | None, as_json: bool
-) -> int:
+def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any) -> int:
     """Lists jobs, the newest first."""
-    wanted = Filter(queue=queue, state=state, kind=kind, target=target, code=code)
+    wanted = Filter(**which)
     with store_at(url, driver) as store:
         found = store.read(lambda tx: listing.jobs(tx, wanted, most=limit)).items
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
@@ -116,14 +116,13 @@ def _detail(found: JobReport) -> list[str]:
 @by_option
 @command_at_store
 def retry(
-    ids: tuple[int, ...], queue: str, kind: str, target: str, code: str, expect: int | None, by: str, url: str,
-    driver: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    ids: tuple[int, ...], expect: int | None, by: str, url: str, driver: str | None, as_json: bool, **which: Any
+) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
     With a filter the number is only told at first; give it back with --expect to retry them.
     """
-    wanted = Filter(queue=queue, kind=kind, target=target, code=code)
+    wanted = Filter(**which)
     chosen = wanted != Filter()
     if ids and (chosen or expect is not None):
         raise click.UsageError("give ids, or a filter with --expect, not both")

@@ -32,7 +32,10 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of them; *left* were not changed: a twin has taken their place, or they are not as they were."""
+    """What became of them; *left* were not changed.
+
+    A twin has taken their place, they are not as they were, or their kind does not allow it.
+    """
 
     matched: int
     changed: int = 0

@@ -160,7 +160,8 @@ def test_a_mistake_of_usage_is_one_line(command: Command, q: Queue, url: str, ve
     [((), [6, 5, 4, 3, 2, 1]), (("--state", "failed"), [2]), (("--state", "done"), [1]),
      (("--state", "waiting"), [4, 3]),
      (("--state", "ready"), [5]), (("--state", "blocked"), [6]), (("--state", "queued"), [6, 5, 4, 3]),
-     (("--state", "running"), []), (("--limit", "2"), [6, 5]), (("--code", "gone"), [2]), (("--queue", "other"), []),
+     (("--state", "running"), []), (("--older", "1h"), []), (("--younger", "1h", "--state", "failed"), [2]),
+     (("--limit", "2"), [6, 5]), (("--code", "gone"), [2]), (("--queue", "other"), []),
      (("--kind", "send", "--target", "api", "--queue", "mail", "--state", "failed", "--code", "gone"), [2])],
     ids=str,
 )  # fmt: skip
