@@ -16,6 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 from tidegate.store.announcing import Announcer
+from tidegate.store.arrays import array
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.tx import Book, Params, Row, Tx
 
@@ -29,6 +30,7 @@ _SETTINGS: dict[str, Any] = {
     "application_name": "tidegate",
 }
 _OPTIONS = "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
 # What no waiting will change.
@@ -62,7 +64,7 @@ class PostgresTx:
         shared = {"now": self._now, **(params or {})}
         if len(rows) == 1:  # plain values cost half as much as arrays of one
             return self._run(statement, statement.one or statement.sql, {**shared, **rows[0]})
-        arrays = {column: [row[column] for row in rows] for column in statement.columns}
+        arrays = {column: array([row[column] for row in rows]) for column in statement.columns}
         return self._run(statement, statement.sql, {**shared, **arrays})
 
     def plain(self, sql: str) -> None:
@@ -230,7 +232,11 @@ def _conninfo(url: str) -> str:
 
 def _on_this_machine(conninfo: str) -> bool:
     host = str(conninfo_to_dict(conninfo).get("host") or "/")
-    return host.startswith(("/", "@"))  # a socket in a folder
+    return host.startswith(("/", "@")) or host in (
+        "localhost",
+        "127.0.0.1",
+        "::1",
+    )  # a socket in a folder, or to itself
 
 
 def _where(connection: psycopg.Connection[Any]) -> Row | None:
