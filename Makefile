@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -q
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-long check bench requirements lock clean
+.PHONY: help run tour test test-long check bench requirements lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,10 +32,12 @@ $(READY): requirements/dev.txt requirements/uv.txt pyproject.toml
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(READY) ## the tour: outages played on a virtual clock
-	$(BIN)/tidegate simulate --tour
+run: $(READY) ## the server, with its database in var/: page and API at http://127.0.0.1:8321
+	@mkdir -p var
+	cd var && exec $(abspath $(BIN))/tidegate serve
 
-demo: run ## the same as run
+tour: $(READY) ## outages played on a virtual clock
+	$(BIN)/tidegate simulate --tour
 
 test: $(READY) ## every test but the long ones, the breaker's coverage, the requirements
 	$(PYTEST) -n $(WORKERS) -m "not long" --requirements=$(RESULTS)

@@ -21,6 +21,7 @@ __all__ = [
     "Add",
     "Again",
     "Answer",
+    "App",
     "Backoff",
     "Breaker",
     "BreakerOpen",
@@ -40,11 +41,13 @@ __all__ = [
     "Enqueued",
     "Event",
     "EventKind",
+    "Every",
     "Fail",
     "Fault",
     "Health",
     "Held",
     "Hold",
+    "Installed",
     "Job",
     "JobEvent",
     "JobFunction",
@@ -54,6 +57,7 @@ __all__ = [
     "NotThere",
     "Notice",
     "NoticeKind",
+    "Page",
     "Part",
     "Permit",
     "Queue",
@@ -62,6 +66,7 @@ __all__ = [
     "Reason",
     "Refused",
     "SelfGuard",
+    "Simulated",
     "Subscription",
     "Target",
     "TidegateError",
@@ -85,6 +90,7 @@ if TYPE_CHECKING:
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
     from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
+    from tidegate.face.app import App, Every, Installed, Page, Simulated
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
@@ -118,6 +124,7 @@ else:
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
         "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
+        "face.app": ("App", "Every", "Installed", "Page", "Simulated"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),

@@ -17,7 +17,6 @@ from tidegate.errors import NotThere, Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import actions
-from tidegate.ops.actions import Failures
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 
@@ -86,7 +85,7 @@ def test_a_forgotten_job_leaves_an_event_of_its_queue(q: Queue, clock: VirtualCl
 
     do(q, actions.forget, job, "ada")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(NotThere):
         q.get(job)
     (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "mail"))
     assert (event.kind, event.actor, event.fields) == ("job_forgotten", "ada", {"job": job, "kind": "send"})
@@ -104,72 +103,6 @@ def test_only_what_has_ended_is_forgotten(q: Queue, clock: VirtualClock) -> None
 def test_a_job_that_is_not_there_is_said_so(q: Queue, action: Any) -> None:
     with pytest.raises(NotThere, match="no job 4711"):
         do(q, action, 4711, "ada")
-
-
-def test_without_a_number_many_are_only_counted(q: Queue, clock: VirtualClock) -> None:
-    failing(q, clock, 5)
-
-    found = q.retry_many(queue="mail")
-
-    assert (found.matched, found.retried) == (5, 0)
-    assert states(q) == {"failed": 5}
-
-
-@pytest.mark.parametrize("which", [{"queue": "mail", "code": "gone"}, {"kind": "send", "code": "gone"}])
-def test_many_are_retried_when_they_are_as_many_as_expected(
-    q: Queue, clock: VirtualClock, which: dict[str, str]
-) -> None:
-    jobs = failing(q, clock, 250)
-
-    found = q.retry_many(125, by="ada", **which)
-
-    assert (found.matched, found.retried, found.left) == (125, 125, ())
-    assert [q.get(job).state for job in jobs] == ["queued", "failed"] * 125
-    assert q.events(jobs[0])[-1].actor == "ada"
-
-
-def test_another_number_than_expected_changes_nothing(q: Queue, clock: VirtualClock) -> None:
-    failing(q, clock, 4)
-
-    with pytest.raises(Refused, match="4 match, not 3; look again"):
-        q.retry_many(3, queue="mail")
-    assert states(q) == {"failed": 4}
-
-
-@pytest.mark.parametrize("which", [{"queue": "other"}, {"target": "svc"}, {"kind": "x"}, {"code": "network"}])
-def test_a_filter_that_matches_nothing_finds_nothing(q: Queue, clock: VirtualClock, which: dict[str, str]) -> None:
-    failing(q, clock, 2)
-
-    assert q.retry_many(0, **which).matched == 0
-
-
-def test_more_than_can_be_retried_at_once_are_refused(
-    q: Queue, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing(q, clock, 3)
-    monkeypatch.setattr(actions, "MOST_AT_ONCE", 2)
-
-    with pytest.raises(Refused, match="more than 2 jobs match"):
-        q.retry_many(3, queue="mail")
-
-
-def test_one_whose_place_a_twin_has_taken_is_left_and_the_others_go(q: Queue, clock: VirtualClock) -> None:
-    @q.job(queue="mail", name="send", unique=lambda n: n)
-    async def send(n: int) -> None:
-        raise Fail("gone")
-
-    jobs = [job.id for job in send.enqueue_many(list(range(6)))]
-
-    async def main() -> None:
-        await q.adrain()
-
-    play(clock, main)
-    send.enqueue(2)
-
-    found = q.retry_many(6, queue="mail")
-
-    assert (found.retried, found.left) == (5, (jobs[2],))
-    assert states(q) == {"failed": 1, "ready": 6}
 
 
 def test_a_breaker_is_forced_open_until_a_time_only(q: Queue) -> None:
@@ -263,8 +196,3 @@ def test_a_retried_job_is_worked_on_at_once(q: Queue, clock: VirtualClock) -> No
 
     play(clock, main)
     assert q.get(job).manual_retries == 1
-
-
-def test_which_failures_has_no_other_words() -> None:
-    with pytest.raises(TypeError):
-        Failures(colour="red")  # type: ignore[call-arg]

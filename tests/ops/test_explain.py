@@ -18,10 +18,12 @@ from tidegate import Backoff, Rate, Target
 from tidegate.core.job import Stage
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
+from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.ops import explain
-from tidegate.ops.explain import Ends, WaitsFor, Why
+from tidegate.ops.explain import REASONS, WaitsFor, Why
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
@@ -61,7 +63,7 @@ def test_without_a_worker_that_is_the_reason(q: Queue) -> None:
 
     why = one(q.explain(job))
 
-    assert (why.reason, why.ended_by, why.until, why.subject) == ("no_worker", Ends.WORKER, None, "queue mail")
+    assert (why.reason, why.ended_by, why.until, why.subject) == ("no_worker", EndedBy.WORKER, None, "queue mail")
     assert why.message == "No worker is there for the queue mail; start one."
 
 
@@ -134,13 +136,13 @@ def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> Non
     child = send.enqueue(2, after=[parent])
 
     why = one(q.explain(child))
-    assert (why.reason, why.subject, why.ended_by) == ("dependency", f"job {parent.id}", Ends.JOB)
+    assert (why.reason, why.subject, why.ended_by) == ("dependency", f"job {parent.id}", EndedBy.JOB)
     assert why.message == f"It waits for job {parent.id} to be done."
 
     q.cancel(parent)
     q.retry(child)
     why = one(q.explain(child))
-    assert (why.reason, why.ended_by) == ("dependency", Ends.PERSON)
+    assert (why.reason, why.ended_by) == ("dependency", EndedBy.PERSON)
     assert why.message == f"It waits for job {parent.id}, which has failed; retry that one."
 
 
@@ -185,7 +187,7 @@ def test_a_full_target_says_how_full(q: Queue, clock: VirtualClock) -> None:
         async with working(q):
             await asyncio.sleep(2)
             why = one(q.explain(job))
-            assert why.reason is WaitsFor.CAPACITY
+            assert why.reason is HoldReason.CAPACITY
             assert why.message == "svc is full: 7 of 5; it is asked again in 28s."
 
     play(clock, main)
@@ -208,7 +210,7 @@ def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualCloc
         async with working(q):
             await asyncio.sleep(10)
             why = one(q.explain(waits))
-            assert (why.reason, why.ended_by) == ("concurrency", Ends.CALL)
+            assert (why.reason, why.ended_by) == ("concurrency", EndedBy.CALL)
             assert why.message == "2 jobs of busy are under way; the limit is 2."
             why = one(q.explain(due))
             assert (why.reason, round(why.until or 0)) == ("rate", START + 60)
@@ -230,7 +232,7 @@ def test_a_fatal_fault_says_who_must_act(q: Queue, clock: VirtualClock) -> None:
         async with working(q):
             await asyncio.sleep(5)
             why = one(q.explain(job))
-            assert (why.reason, why.until, why.ended_by, why.subject) == ("fatal", None, Ends.PERSON, "key 7 of svc")
+            assert (why.reason, why.until, why.ended_by, why.subject) == ("fatal", None, EndedBy.PERSON, "key 7 of svc")
             assert why.message == "The service refused the credentials. A person must act, and then clear it."
 
     play(clock, main)
@@ -252,7 +254,7 @@ def test_half_open_and_the_probe_of_a_key_say_what_is_tried(q: Queue, clock: Vir
         async with working(q):
             await asyncio.sleep(5)
             why = one(q.explain(jobs[1]))
-            assert (why.reason, why.ended_by) == ("breaker", Ends.CALL)
+            assert (why.reason, why.ended_by) == ("breaker", EndedBy.CALL)
             assert why.message == "1 jobs are trying whether svc is well again; the others wait for them."
             assert q.explain(jobs[0]) == []  # it runs
 
@@ -326,14 +328,14 @@ class World:
             whys = self.q.explain(job)
             waits = found.stage in (Stage.BLOCKED, Stage.WAITING, Stage.READY)
             assert bool(whys) == waits, (found, whys)
-            order = [list(WaitsFor).index(why.reason) for why in whys]
+            order = [REASONS.index(why.reason) for why in whys]
             assert order == sorted(order)
             for why in whys:
                 assert why.message
                 assert why.message.endswith(".")
                 assert why.until is None or why.until > self.clock.now()
                 assert why.since is None or why.since <= self.clock.now()
-                assert (why.until is not None) or why.ended_by is not Ends.TIME
+                assert (why.until is not None) or why.ended_by is not EndedBy.TIME
         self.q.target("svc").explain()
 
     def run(self) -> None:
@@ -412,8 +414,5 @@ class World:
         self.depth = 5 - self.depth
 
 
-def test_the_reasons_of_the_gate_are_those_of_a_guarded_call() -> None:
-    from tidegate.machine.gate import HoldReason
-
-    assert [str(reason) for reason in WaitsFor][: len(HoldReason)] == [str(reason) for reason in HoldReason]
-    assert explain.WORKER_GONE > 30
+def test_a_worker_is_there_for_as_long_as_its_leases_may_be() -> None:
+    assert WorkerPolicy().lease < explain.WORKER_GONE

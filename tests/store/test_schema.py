@@ -116,7 +116,7 @@ def test_one_wrong_field_is_enough_for_a_refusal(raw: Any, stage: str) -> None:
         {"parents_open": 0 if stage == "blocked" else 1}, {"state": "lost"}, {"state": None}, {"attempt": -1},
         {"fence": -1}, {"deaths": -1}, {"most_attempts": 0}, {"children": -1}, {"parents": -1}, {"manual_retries": -1},
         {"stop_asked": 2}, {"args": None}, {"queue": None}, {"kind": None}, {"due_at": None}, {"created_at": None},
-        {"unique_key": "x"}, {"unique_while": 3},
+        {"unique_key": "x"}, {"unique_while": 3}, {"cancellable": 2}, {"cancellable": None},
     ]  # fmt: skip
     if stage != "done":
         wrong.append({"result": "1"})
@@ -124,6 +124,10 @@ def test_one_wrong_field_is_enough_for_a_refusal(raw: Any, stage: str) -> None:
         wrong.append({"stop_asked": 1})
     if stage in ("running", "done"):
         wrong.append({"attempt": 0})
+    if stage == "cancelled":
+        wrong.append({"cancellable": 0})
+    if stage == "running":
+        wrong.append({"stop_asked": 1, "cancellable": 0})
 
     assert list(accepted(raw, [row])) == [True]
     assert [each for each, took in zip(wrong, accepted(raw, [{**row, **w} for w in wrong]), strict=True) if took] == []

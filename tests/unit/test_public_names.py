@@ -17,10 +17,10 @@ from tidegate.core import rules as core_rules
 
 # Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
 PUBLIC = """
-    Add Again Answer Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
-    Depth Done Drained Enqueued Event EventKind Fail Fault Health Held Hold Job JobEvent JobFunction JobState LeaseLost
-    Level NotThere Notice NoticeKind Part Permit Queue Rate Reach Reason Refused SelfGuard Subscription Target
-    TidegateError TooManyRequests children classify fault_of rules sinks subscribe
+    Add Again Answer App Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
+    Depth Done Drained Enqueued Event EventKind Every Fail Fault Health Held Hold Installed Job JobEvent JobFunction
+    JobState LeaseLost Level NotThere Notice NoticeKind Page Part Permit Queue Rate Reach Reason Refused SelfGuard
+    Simulated Subscription Target TidegateError TooManyRequests children classify fault_of rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ import click
 from tidegate.cli.exits import Exit
 from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
 from tidegate.runtime.clock import SYSTEM
+from tidegate.settings.place import DEFAULT_URL, store_url
+from tidegate.settings.problems import SettingsError
+from tidegate.settings.references import is_reference
 from tidegate.store.migrate import CORE, applied, core_migrations
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store
@@ -45,7 +49,7 @@ class Stopped(click.ClickException):
 
 
 def command_at_store(command: F) -> F:
-    """Adds --url, --driver and --json, and turns every mistake into one line with its exit code."""
+    """Adds --config, --url, --driver and --json, and turns every mistake into one line with its exit code."""
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -57,9 +61,31 @@ def command_at_store(command: F) -> F:
     return run  # type: ignore[return-value]
 
 
+def _keep_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
+    ctx.meta[_CONFIG] = file
+
+
+def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
+    """The database that was given, else the one of the settings; one that somebody made here needs no settings."""
+    if url is not None and not is_reference(url):
+        return url
+    with plain_mistakes():
+        found = store_url(ctx.meta[_CONFIG], {**os.environ, "TIDEGATE_URL": url} if url else None)
+    made = sqlite_path(DEFAULT_URL)
+    if found is None and (made is None or not made.exists()):
+        raise click.UsageError(
+            "which database? Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init", ctx
+        )
+    return found or DEFAULT_URL
+
+
+_CONFIG = "tidegate.cli.config"
+_FILE = click.Path(path_type=Path, dir_okay=False)
+CONFIG_HELP = "The settings, if not ./tidegate.toml."
 _OPTIONS = (
-    click.option("--url", envvar="TIDEGATE_URL", required=True, show_envvar=True,
-                 help="The database: sqlite:///jobs.db or postgresql://user@host/database."),
+    click.option("--config", type=_FILE, expose_value=False, is_eager=True, callback=_keep_config, help=CONFIG_HELP),
+    click.option("--url", envvar="TIDEGATE_URL", show_envvar=True, callback=_database,
+                 help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db."),
     click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )  # fmt: skip
@@ -75,6 +101,11 @@ def by_option(command: F) -> F:
 def plain_mistakes() -> Iterator[None]:
     try:
         yield
+    except SettingsError as error:
+        *others, last = error.problems
+        for each in others:  # a line for each; the last one ends the command
+            click.echo(f"tidegate: {each}", err=True)
+        raise Stopped(str(last), Exit.CONFIGURATION) from error
     except (TidegateError, ValueError, TypeError) as error:
         code = next(code for kind, code in _ENDS if isinstance(error, kind))
         raise Stopped(str(error), code) from error
@@ -86,7 +117,7 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
     check_url(url, driver)
     path = sqlite_path(url)
     if path is not None and not path.exists():
-        raise Stopped(f"there is no database {path}", Exit.NOT_FOUND)
+        raise Stopped(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
     # What cannot be reached is said once, in our words.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     store = open_store(url, now=SYSTEM.now, driver=driver)

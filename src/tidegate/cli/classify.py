@@ -8,19 +8,17 @@ from pathlib import Path
 
 import click
 
-from tidegate import rules as packs
-from tidegate.cli.curl_dump import Heard, headers_of, heard
+from tidegate.cli.curl_dump import headers_of, heard
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import suggestion
 from tidegate.cli.verdict import lines
-from tidegate.core.classify import classify as verdict_on
 from tidegate.core.rule import Pack
+from tidegate.ops.verdicts import Heard, packs, verdict
 from tidegate.runtime.clock import SYSTEM
 
 # The classifier looks at 4 kB; a dump may have long headers and redirects before them.
 _MOST = 1_000_000
-SCHEMA = "tidegate.verdict/1"
-_PACKS = {pack.name: pack for pack in packs.PACKS}
+_PACKS = packs()
 
 
 def _pack(ctx: click.Context, param: click.Parameter, value: str | None) -> Pack | None:
@@ -80,13 +78,13 @@ def classify(
         if headers or body is not None or body_file is not None:
             raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
         seen = _dumped(dump, url)
-    fault = verdict_on(seen, rules, now=SYSTEM.now())
+    found = verdict(seen, rules, SYSTEM.now())
     if as_json:
-        click.echo(json.dumps({"schema": SCHEMA, "good": fault is None, "fault": fault and fault.as_json()}, indent=2))
+        click.echo(json.dumps(found.as_json(), indent=2))
     else:
-        for line in lines(fault, seen, rules):
+        for line in lines(found.fault, seen, rules):
             click.echo(line)
-    return Exit.OK if fault is None else Exit.NEGATIVE
+    return Exit.OK if found.fault is None else Exit.NEGATIVE
 
 
 def _check_headers(headers: tuple[str, ...]) -> None:

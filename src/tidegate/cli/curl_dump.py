@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from tidegate.ops.verdicts import Heard
 
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([1-5][0-9]{2})(?:[ \t][^\r\n]*)?\r?(?:\n|\Z)")
 _END = re.compile(rb"\r?\n\r?\n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """An answer, with the attributes that the classifier looks for; names of headers are in lower case."""
-
-    status_code: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    content: bytes = b""
-    url: str = ""
 
 
 def heard(dump: bytes) -> Heard | None:

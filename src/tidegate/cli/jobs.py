@@ -13,13 +13,13 @@ from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
 from tidegate.errors import NotThere, Refused, UniqueTaken
-from tidegate.ops import actions, reports
-from tidegate.ops.actions import Failures, Retried
-from tidegate.ops.reports import JobReport, QueueReport, Wanted
+from tidegate.ops import actions, bulk, listing, reports
+from tidegate.ops.bulk import Outcome
+from tidegate.ops.listing import Count, Filter
+from tidegate.ops.reports import JobReport, QueueReport
 from tidegate.store import watching
 from tidegate.store.tx import Store, Tx
 
-_STATES = ["queued", *reports.STAGES]
 _FILTERS = (
     click.option("--queue", default="", help="Of this queue."),
     click.option("--kind", default="", help="Of this kind."),
@@ -40,7 +40,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", default="", type=click.Choice(["", *_STATES]), help="In this state.")
+@click.option("--state", default="", type=click.Choice(["", *listing.STATES]), help="In this state.")
 @_filters
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @command_at_store
@@ -48,9 +48,9 @@ def list_(
     state: str, queue: str, kind: str, target: str, code: str, limit: int, url: str, driver: str | None, as_json: bool
 ) -> int:
     """Lists jobs, the newest first."""
-    wanted = Wanted(queue=queue, state=state, kind=kind, target=target, code=code, most=limit)
+    wanted = Filter(queue=queue, state=state, kind=kind, target=target, code=code)
     with store_at(url, driver) as store:
-        found = store.read(lambda tx: reports.jobs(tx, wanted))
+        found = store.read(lambda tx: listing.jobs(tx, wanted, most=limit)).items
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
         (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
@@ -123,8 +123,8 @@ def retry(
 
     With a filter the number is only told at first; give it back with --expect to retry them.
     """
-    which = Failures(queue=queue, kind=kind, target=target, code=code)
-    chosen = which != Failures()
+    wanted = Filter(queue=queue, kind=kind, target=target, code=code)
+    chosen = wanted != Filter()
     if ids and (chosen or expect is not None):
         raise click.UsageError("give ids, or a filter with --expect, not both")
     if not ids and not chosen:
@@ -132,19 +132,27 @@ def retry(
     if ids:
         return _each(ids, url, driver, as_json, lambda tx, job: actions.retry(tx, job, by), "queued again")
     with store_at(url, driver) as store:
-        found = actions.retry_many(store, which, by, expected=expect)
+        if expect is None:
+            counted = store.read(lambda tx: bulk.preview(tx, "retry", wanted))
+            say({"matched": counted.n, "retried": 0, "left": [], "dry_run": True}, as_json, lambda: _counted(counted))
+            return Exit.OK
+        found = bulk.run(store, "retry", wanted, by, expected=expect)
         watching.tell(store)
     say(
-        {"matched": found.matched, "retried": found.retried, "left": list(found.left), "dry_run": expect is None},
-        as_json, lambda: _retried(found, dry_run=expect is None),
+        {"matched": found.matched, "retried": found.changed, "left": list(found.left), "dry_run": False},
+        as_json, lambda: _retried(found),
     )  # fmt: skip
     return Exit.NEGATIVE if found.left else Exit.OK
 
 
-def _retried(found: Retried, *, dry_run: bool) -> list[str]:
-    if dry_run:
-        return [f"{many(found.matched, 'failed job')} found; to retry, say --expect {found.matched}."]
-    lines = [f"{many(found.retried, 'job')} queued again."]
+def _counted(counted: Count) -> list[str]:
+    if counted.capped:
+        return [f"{counted} failed jobs found; that is too many at once, narrow it down."]
+    return [f"{many(counted.n, 'failed job')} found; to retry, say --expect {counted.n}."]
+
+
+def _retried(found: Outcome) -> list[str]:
+    lines = [f"{many(found.changed, 'job')} queued again."]
     return [*lines, f"Not retried: {', '.join(map(str, found.left))}."] if found.left else lines
 
 

@@ -15,11 +15,15 @@ from tidegate.cli.exits import Exit
 
 # verb -> (module with a command of that name, what the list of verbs says)
 VERBS = {
+    "init": ("tidegate.cli.init", "Write a settings file to start from."),
+    "serve": ("tidegate.cli.serve", "Serve the page and the API, and work on jobs."),
     "worker": ("tidegate.cli.worker", "Work on the jobs of a program."),
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, clear, enable, disable or reset them."),
     "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
     "db": ("tidegate.cli.db", "Migrate, copy, restore and check a database."),
+    "config": ("tidegate.cli.config", "Show every setting that counts, and where it comes from."),
+    "doctor": ("tidegate.cli.doctor", "Check settings, database, workers and targets; change nothing."),
     "classify": ("tidegate.cli.classify", "Say what an answer or an error message means."),
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
@@ -27,24 +31,51 @@ VERBS = {
 
 class Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return [*VERBS, *_apps()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
-            return None
+            return _command_of(cmd_name)
         found = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
         return found if isinstance(found, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"there is no verb {args[0]!r}; {suggestion(args[0], VERBS)}", ctx)
+        if args and args[0] not in VERBS and not args[0].startswith("-") and args[0] not in _apps():
+            raise click.UsageError(f"there is no verb {args[0]!r}; {suggestion(args[0], self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, says) for verb, (_, says) in VERBS.items()])
+        apps = [name for name in _apps() if name not in VERBS]
+        if apps:
+            with formatter.section("Applications"):
+                formatter.write_dl([(name, f"What {name} adds; see `tidegate {name} --help`.") for name in apps])
+
+
+def _apps() -> list[str]:
+    """The applications that are installed, by their entry points: none is imported."""
+    from importlib.metadata import entry_points
+
+    return sorted({each.name for each in entry_points(group="tidegate.apps")})
+
+
+def _command_of(app: str) -> click.Command | None:
+    """The command that an application brings; None when it brings none."""
+    from tidegate.errors import TidegateError
+    from tidegate.face.app import load
+
+    try:
+        where = load(app).commands
+        if where is None:
+            return None
+        module, _, name = where.partition(":")
+        found = getattr(import_module(module), name)
+    except (TidegateError, ValueError, ImportError, AttributeError) as error:
+        raise click.UsageError(f"the application {app!r} cannot be used: {error}") from error
+    return found if isinstance(found, click.Command) else None
 
 
 @click.group(

@@ -12,7 +12,7 @@ Rows = list[list[str]]
 
 def table(head: list[str], rows: Rows) -> None:
     """Prints a table; the first column is a label, the others are numbers."""
-    if not (_is_terminal() and _rich(head, rows)):
+    if not (is_terminal() and _rich(head, rows)):
         for line in plain(head, rows):
             click.echo(line)
 
@@ -28,7 +28,7 @@ def _aligned(row: list[str], widths: list[int]) -> str:
     return "  ".join([first.lstrip().ljust(widths[0]), *others])
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 

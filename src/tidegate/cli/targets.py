@@ -18,6 +18,7 @@ from tidegate.store import watching
 from tidegate.store.tx import Tx
 
 _FOR = "For how long, such as 30m, 2h or 1d."
+_key_option = click.option("--key", default="", help="One key of it, such as a user or a feed.")
 
 
 @click.group(cls=Group)
@@ -36,10 +37,9 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
 
 
 def _lines(found: list[TargetReport]) -> list[str]:
-    head = ("TARGET", "STATE", "RUNNING", "HELD KEYS", "UNTIL", "BY")
+    head = ("TARGET", "STATE", "RUNNING", "HELD KEYS", "NEXT TRY", "WHY")
     rows = [
-        (each.name, each.state, str(each.running), str(each.held_keys), when(each.until or each.paused_until),
-         each.paused_by or "")
+        (each.name, each.word, str(each.running), str(each.held_keys), when(each.next_try), each.reason)
         for each in found
     ]  # fmt: skip
     return table(rows, head) or ["There is no target."]
@@ -58,7 +58,7 @@ def show(name: str, url: str, driver: str | None, as_json: bool) -> int:
 
 def _detail(found: TargetDetail) -> list[str]:
     report = found.report
-    lines = [f"{report.name}: {report.state}", f"breaker {report.breaker} since {when(report.since)}"]
+    lines = [f"{report.name}: {report.word}. {report.reason}", f"breaker {report.breaker} since {when(report.since)}"]
     lines += [f"{name} {value}" for name, value in report.rules.items()]
     lines += ["", *lines_of(found.whys)] if found.whys else []
     keys = [(row.lane or "-", row.reason, row.code or "", when(row.until) or "a person acts") for row in found.keys]
@@ -105,7 +105,7 @@ def resume(name: str, by: str, url: str, driver: str | None, as_json: bool) -> i
 
 @targets.command()
 @click.argument("name")
-@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@_key_option
 @by_option
 @command_at_store
 def clear(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
@@ -118,7 +118,7 @@ def clear(name: str, key: str, by: str, url: str, driver: str | None, as_json: b
 
 @targets.command()
 @click.argument("name")
-@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@_key_option
 @by_option
 @command_at_store
 def enable(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
@@ -131,7 +131,7 @@ def enable(name: str, key: str, by: str, url: str, driver: str | None, as_json: 
 
 @targets.command()
 @click.argument("name")
-@click.option("--key", default="", help="One key of it, such as a user or a feed.")
+@_key_option
 @click.option("--for", "lasts", metavar="TIME", callback=duration, help=f"{_FOR} Without it until `enable`.")
 @by_option
 @command_at_store

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from tidegate.cli.curl_dump import Heard
 from tidegate.core.duration import brief, seconds
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.rule import Pack
+from tidegate.ops.verdicts import Heard
 
 _WIDTH, _LABEL = 80, 16
 

@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tidegate.cli.at_store import Stopped, plain_mistakes, say
 from tidegate.cli.exits import Exit
+from tidegate.runtime.log_lines import write_log
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
+    from tidegate.runtime.worker_policy import Tally
+
+_CONCURRENCY = 20
 
 
 @click.command()
-@click.argument("source", metavar="MODULE[:QUEUE]")
+@click.argument("source", metavar="[MODULE[:QUEUE]]", required=False)
 @click.option(
-    "--concurrency", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Jobs at the same time."
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    help="Jobs at the same time.  [default: 20, or as the settings say]",
 )
 @click.option("--queues", metavar="NAMES", help="Only these queues, with commas between them.")
 @click.option("--json", "as_json", is_flag=True, help="Print what it did as one JSON document when it ends.")
-def worker(source: str, concurrency: int, queues: str | None, as_json: bool) -> int:
-    """Works on the jobs that a module declares, until SIGTERM or SIGINT.
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
+)
+def worker(source: str | None, concurrency: int | None, queues: str | None, as_json: bool, file: Path | None) -> int:
+    """Works on the jobs that a module declares, or on those of the installed applications, until SIGTERM or SIGINT.
 
-    MODULE:QUEUE names the Queue, such as myapp.jobs:q; the module alone is enough when it has only one. Run as many
-    workers as you like, on PostgreSQL on as many hosts.
+    MODULE:QUEUE names the Queue, such as myapp.jobs:q; the module alone is enough when it has only one. Without it,
+    the applications and the database are those of the settings. Run as many workers as you like, on PostgreSQL on as
+    many hosts.
 
     The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    queue = queue_of(source)
     names = None if queues is None else {name.strip() for name in queues.split(",") if name.strip()}
     with plain_mistakes():
-        queue.store.now()  # a database that cannot be reached is said at once
-        shown = ", ".join(sorted(names or queue.queues()))
-        click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
-        tally = queue.run_worker(concurrency, queues=names)
-    queue.close()
+        if source is not None:
+            write_log()
+            tally = _work(queue_of(source), concurrency or _CONCURRENCY, names)
+        else:
+            tally = _work_for_apps(file, concurrency, names)
     done = asdict(tally)
     say(
         done,
@@ -49,6 +57,31 @@ def worker(source: str, concurrency: int, queues: str | None, as_json: bool) -> 
         lambda: [", ".join(f"{n} {what.replace('_', ' ')}" for what, n in done.items() if n) or "nothing"],
     )
     return Exit.OK
+
+
+def _work(queue: Queue, concurrency: int, names: set[str] | None, **numbers: float) -> Tally:
+    with queue:
+        queue.store.now()  # a database that cannot be reached is said at once
+        shown = ", ".join(sorted(names or queue.queues()))
+        click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
+        return queue.run_worker(concurrency, queues=names, **numbers)
+
+
+def _work_for_apps(file: Path | None, concurrency: int | None, names: set[str] | None) -> Tally:
+    from tidegate import assembly
+    from tidegate.settings import load
+
+    apps, broken = assembly.there_are()
+    loaded = load(file=file, apps=apps, broken=broken)
+    said = loaded.values.worker
+    write_log(loaded.values.log.level, loaded.values.log.format)
+    with assembly.assembled(loaded, apps) as there:
+        if not there.works:
+            raise Stopped(
+                "no application that is installed has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION
+            )
+        wanted = names if names is not None or assembly.ALL in said.queues else set(said.queues)
+        return _work(there.queue, concurrency or said.concurrency, wanted, grace=said.grace)
 
 
 def queue_of(source: str) -> Queue:

@@ -30,6 +30,7 @@ class EventKind(StrEnum):
 class NoticeKind(StrEnum):
     FATAL = "fatal"
     CAP = "cap"
+    DISABLED = "disabled"  # it rests, because it failed too often
     RECOVERED = "recovered"
     OWN_LINK = "own_link"
 
@@ -37,6 +38,7 @@ class NoticeKind(StrEnum):
 _ICONS = {
     NoticeKind.FATAL: "error",
     NoticeKind.CAP: "warning",
+    NoticeKind.DISABLED: "warning",
     NoticeKind.OWN_LINK: "warning",
     NoticeKind.RECOVERED: "success",
 }
@@ -53,6 +55,8 @@ class Notice:
     episode: float
     title: str
     message: str
+    advice: str = ""  # what can be done; the message ends with it
+    code: str = ""
 
     @property
     def icon(self) -> str:

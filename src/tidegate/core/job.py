@@ -85,6 +85,7 @@ class NewJob:
     unique_key: str | None = None
     unique_while: int = 0
     parents: tuple[int, ...] = ()
+    cancellable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ class Job:
     parents_open: int
     children: int
     manual_retries: int
+    cancellable: int
 
     @property
     def state(self) -> JobState:

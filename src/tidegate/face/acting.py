@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from tidegate.core.job import Job, JobEvent
 from tidegate.core.until import Until
+from tidegate.errors import NotThere, Refused
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
-from tidegate.ops import actions, explain
-from tidegate.ops.actions import Failures, Retried
+from tidegate.ops import actions, bulk, explain
+from tidegate.ops.bulk import Outcome
 from tidegate.ops.explain import Why
+from tidegate.ops.listing import Filter
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.store import people
@@ -46,14 +48,14 @@ class Acting(ABC):
         """The names of the queues that jobs are declared for."""
 
     def get(self, job: Asked) -> Job:
-        """The job as it stands; KeyError when there is none."""
+        """The job as it stands; NotThere when there is none."""
         return self.row(job).read()
 
     def row(self, job: Asked) -> Job:
         """As `get`, with its JSON as it is kept."""
         found = self.store.read(lambda tx: people.get(tx, id_of(job)))
         if found is None:
-            raise KeyError(f"there is no job {id_of(job)}")
+            raise NotThere(f"there is no job {id_of(job)}")
         return found
 
     def events(self, job: Asked) -> list[JobEvent]:
@@ -65,26 +67,41 @@ class Acting(ABC):
         return self.put(lambda tx: people.retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
-        """'cancelled', or 'asked' when it runs and its handler was told, or None when there is nothing to cancel."""
-        kind = self._kinds.get(self.row(job).kind)
-        if kind is not None and not kind.cancellable:
-            raise ValueError(f"jobs of the kind {kind.name!r} cannot be cancelled")
-        return self.put(lambda tx: people.cancel(tx, id_of(job), by))
+        """'cancelled', or 'asked' when it runs and its handler was told, or None when it has ended.
 
-    def forget(self, job: Asked) -> bool:
-        """Removes a final job with its history, and frees its unique."""
-        return self.put(lambda tx: people.forget(tx, id_of(job)))
+        Refused when jobs of its kind cannot be cancelled.
+        """
+        found = self.row(job)
+        done = self.put(lambda tx: people.cancel(tx, found.id, by))
+        if done is None and not found.state.final and not found.cancellable:
+            raise Refused(actions.why_not_cancelled(found))
+        return done
+
+    def forget(self, job: Asked, by: str = "person") -> bool:
+        """Removes a final job with its history, and frees its unique; False when it has not ended."""
+
+        def work(tx: Tx) -> bool:
+            try:
+                actions.forget(tx, id_of(job), by)
+            except (NotThere, Refused):
+                return False
+            return True
+
+        return self.put(work)
 
     def explain(self, job: Asked) -> list[Why]:
         """Why it is not running, the first reason first; empty when it runs or has ended."""
         return self.store.read(lambda tx: explain.job(tx, id_of(job)))
 
-    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Retried:
+    def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Outcome:
         """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
 
         Without a number it only counts them.
         """
-        found = actions.retry_many(self.store, Failures(**which), by, expected=expected)
+        wanted = Filter(**which)  # type: ignore[arg-type]
+        if expected is None:
+            return Outcome(self.store.read(lambda tx: bulk.preview(tx, "retry", wanted)).n)
+        found = bulk.run(self.store, "retry", wanted, by, expected=expected)
         self.woken()
         return found
 

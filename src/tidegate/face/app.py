@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import EntryPoint, entry_points
@@ -65,6 +66,10 @@ class Simulator(Protocol):
 
     def stop(self) -> None: ...
 
+    @property
+    def control_url(self) -> str:
+        """Where a person makes its weather, while it runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
@@ -92,7 +97,7 @@ class App(Generic[S]):
     migrations: Source | None = None
     statements: Source | None = None
     capacity: Callable[[Installed[S]], Mapping[str, Capacity]] | None = None
-    jobs: Callable[[Installed[S]], object] | None = None
+    jobs: Callable[[Installed[S]], Any] | None = None
     schedules: Callable[[Installed[S]], Iterable[Every]] | None = None
     routes: Callable[[Installed[S]], APIRouter] | None = None
     pages: Sequence[Page[S]] = ()
@@ -122,6 +127,8 @@ class Installed(Generic[S]):
     db: Db
     codes: CodeBook
     capacity: Mapping[str, Capacity] = field(default_factory=dict)  # by target, for `Target(capacity=...)`
+    jobs: Any = None  # what its function `jobs` returned: the kinds of job that routes and schedules put in
+    closing: ExitStack = field(default_factory=ExitStack)  # takes what is to be closed at the end, such as a client
 
 
 def install(app: App[S], queue: Queue, settings: S | None = None) -> Installed[S]:
@@ -137,7 +144,7 @@ def install(app: App[S], queue: Queue, settings: S | None = None) -> Installed[S
     if app.capacity is not None:
         there.capacity = app.capacity(there)
     if app.jobs is not None:
-        app.jobs(there)
+        there.jobs = app.jobs(there)
     for each in app.schedules(there) if app.schedules is not None else ():
         queue.schedule(each.cron, each.job, each.args, name=each.name, zone=each.zone)
     return there

@@ -27,7 +27,7 @@ class Enqueued(Generic[R]):
     _result: Serial = field(repr=False, compare=False)
 
     def get(self) -> Job:
-        """The job as it stands; KeyError when it is gone."""
+        """The job as it stands; NotThere when it is gone."""
         return self._queue.get(self.id)
 
     def state(self) -> JobState:

@@ -139,6 +139,7 @@ class JobFunction(Generic[A, R]):
             unique_key=None if unique is None else _short(unique, "unique"),
             unique_while=0 if unique is None else put.unique_while,
             parents=tuple(id_of(each, field="after") for each in parents),
+            cancellable=kind.cancellable,
         )
 
 

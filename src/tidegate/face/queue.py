@@ -89,7 +89,8 @@ class Queue(Acting):
         """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
 
         *most_args*: bytes of JSON that the arguments of a job may have. *retention*: how long final jobs are kept, by
-        queue and state: {"mail": {"done": "1d"}}; 7 days for done and 30 for others where nothing is said.
+        queue and state: {"mail": {"done": "1d"}}, "*" for all other queues; 7 days for done and 30 for others where
+        nothing is said.
         *inline*: no threads, for virtual time.
         """
         check_url(url, driver)

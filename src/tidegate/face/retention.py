@@ -8,14 +8,16 @@ from tidegate.core.checks import valid_name
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import JobState, Stage
 
+ANY = "*"  # a queue of which nothing else is said
 _FINAL = tuple(str(state) for state in JobState if state.final)
 
 
 def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[Stage, float]]:
-    """Seconds by queue and state; ValueError for a state that is not final, or for no duration."""
+    """Seconds by queue ("*": all others) and state; ValueError for a state that is not final, or for no duration."""
     found: dict[str, dict[Stage, float]] = {}
     for queue, kept in (said or {}).items():
-        valid_name(queue, field="retention")
+        if queue != ANY:
+            valid_name(queue, field="retention")
         if not isinstance(kept, Mapping):
             raise TypeError(f"retention[{queue!r}]: {kept!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}")
         unknown = [state for state in kept if state not in _FINAL]

@@ -23,7 +23,7 @@ from tidegate.face.health import Health, health_of
 from tidegate.face.wrapping import wrapped
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.doubt import Doubt
-from tidegate.machine.gate import Hold
+from tidegate.machine.gate import Hold, HoldReason
 from tidegate.machine.own_link import SelfGuard
 from tidegate.runtime import bus as buses
 from tidegate.runtime import own_links
@@ -222,7 +222,9 @@ class Target(Part):
         if store is not None:
             from tidegate.runtime.reporting import reporter_of
 
-            reporter_of(store).add(name, self.summary, bus)
+            reporter = reporter_of(store)
+            self._caller.news.notify = reporter.notices_for(bus)
+            reporter.add(name, self.summary, bus, self._caller.keys.adopt)
 
     def _breaker_moved(self, name: str, old: str, new: str) -> None:
         self._caller.breaker_moved(name, old, new)
@@ -256,6 +258,7 @@ class Target(Part):
             behind=self.behind,
             most_asked=policy.most_asked,
             reprobe=policy.reprobe,
+            cap_notice=policy.cap_notice,
             probe=policy.probe,
             probe_every=policy.probe_every,
             probe_after=self.probe_after,
@@ -266,11 +269,15 @@ class Target(Part):
         """How it is, in a few plain values: what it tells its *store* every few seconds."""
         ill = self.unhealthy()
         holds = [each.hold for each in ill if each.hold is not None]
+        shut = holds + [hold for hold in explained(self._caller, None, None) if hold.reason is HoldReason.BREAKER]
         return {
             "breakers": {each.name: {"state": each.state, **each.counts._asdict()} for each in self.breakers.values()},
             "unhealthy": len(ill),
             "held": len(holds),
             "reasons": sorted({str(hold.reason) for hold in holds}),
+            "codes": sorted({each.fault.code for each in ill if each.fault is not None}),
+            "since": min((hold.since for hold in shut), default=None),
+            "until": min((hold.until for hold in shut if hold.until is not None), default=None),
         }
 
     def unhealthy(self) -> list[Health]:

@@ -24,12 +24,14 @@ class HoldReason(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Who or what opens the gate again."""
+    """Who or what lets it go on."""
 
     TIME = "time"
     PERSON = "person"
     PROBE = "probe"
     CALL = "call"  # when a call that is under way comes back
+    JOB = "job"  # when another job is done
+    WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

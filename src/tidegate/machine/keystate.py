@@ -22,6 +22,7 @@ class Told(IntFlag):
     NOTHING = 0
     FATAL = 1
     CAP = 2
+    BEFORE = 4  # by an earlier process, of something that has not ended since
 
 
 class KeyState:

@@ -29,9 +29,13 @@ class BreakerRow:
     run: int = 0  # failures in a row
     good: int = 0  # successes while half-open
     by: str | None = None  # who forced it open; only time or a person ends that
+    totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since it was first met
+    moves: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
 
     def dumped(self) -> str:
-        kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good}
+        kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
+        if self.moves:
+            kept["moves"] = self.moves
         return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
@@ -40,9 +44,12 @@ class BreakerRow:
     ) -> BreakerRow:
         kept = json.loads(counts)
         buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
+        good, bad, rejected = kept.get("totals", (0, 0, 0))
+        moves = tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ()))
         return cls(
             state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
             run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
+            totals=(int(good), int(bad), int(rejected)), moves=moves,
         )  # fmt: skip
 
 
@@ -63,25 +70,44 @@ def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
 
 
 def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float) -> BreakerRow:
-    """The row after results, each with the generation that let its call through; an older one changes nothing."""
+    """The row after results, each with the generation that let its call through; an older one is only counted."""
+    if not results:
+        return row
+    good, bad, rejected = row.totals
+    n = sum(ok for ok, _ in results)
+    row = replace(row, totals=(good + n, bad + len(results) - n, rejected))
     for ok, generation in results:
         if generation == row.generation:
             row = _one(row, policy, now, ok=ok)
     return row
 
 
+def rejected(row: BreakerRow, n: int) -> BreakerRow:
+    """The row after *n* calls that were not made because it is open."""
+    good, bad, before = row.totals
+    return replace(row, totals=(good, bad, before + n)) if n else row
+
+
 def opened(row: BreakerRow, now: float, until: float | None, by: str | None = None) -> BreakerRow:
-    return BreakerRow(
-        state=OPEN, generation=row.generation + 1, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by
-    )
+    fresh = BreakerRow(state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by)
+    return _following(row, fresh)
 
 
 def half_opened(row: BreakerRow, now: float) -> BreakerRow:
-    return BreakerRow(state=HALF_OPEN, generation=row.generation + 1, since=now, closed_at=row.closed_at, run=row.run)
+    return _following(row, BreakerRow(state=HALF_OPEN, since=now, closed_at=row.closed_at, run=row.run))
 
 
 def closed(row: BreakerRow, now: float) -> BreakerRow:
-    return BreakerRow(state=CLOSED, generation=row.generation + 1, since=now, closed_at=now)
+    return _following(row, BreakerRow(state=CLOSED, since=now, closed_at=now))
+
+
+def _following(row: BreakerRow, fresh: BreakerRow) -> BreakerRow:
+    """The next generation after *row*, which keeps what is counted for ever."""
+    moves = {(old, new): n for old, new, n in row.moves}
+    if fresh.state != row.state:
+        moves[row.state, fresh.state] = moves.get((row.state, fresh.state), 0) + 1
+    kept = tuple((old, new, n) for (old, new), n in sorted(moves.items()))
+    return replace(fresh, generation=row.generation + 1, totals=row.totals, moves=kept)
 
 
 def probed(row: BreakerRow, now: float) -> BreakerRow:

@@ -1,31 +1,28 @@
 """What people do to queues, targets and jobs: each checked first, each an event with its actor.
 
-All of it happens in the caller's transaction, but for `retry_many`, which may take several. NotThere and Refused say
-why nothing was done.
+All of it happens in the caller's transaction. NotThere and Refused say why nothing was done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
-from tidegate.core.events import EventKind
-from tidegate.core.job import Stage
+from tidegate.core.events import EventKind, NoticeKind
+from tidegate.core.job import Job
 from tidegate.core.until import Until, ahead
-from tidegate.errors import NotThere, Refused, UniqueTaken
+from tidegate.errors import NotThere, Refused
 from tidegate.machine import cooldown as resting
 from tidegate.machine import shared_breaker
 from tidegate.machine.cooldown import FRESH
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.store import gate_rows, people, tallies
+from tidegate.store import gate_rows, notice_rows, people, tallies
 from tidegate.store.gate_rows import HoldRow, TargetRow
-from tidegate.store.tx import Store, Tx
-
-MOST_AT_ONCE = 10_000
-_SLICE = 100
+from tidegate.store.notice_rows import Place
+from tidegate.store.tx import Tx
 
 
 def now_of(tx: Tx) -> float:
@@ -132,6 +129,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
     now = now_of(tx)
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
     gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
+    notice_rows.dealt_with(tx, target, key)
     gate_rows.happened(tx, "target", target, EventKind.TARGET_CLEARED, by, lane=key)
     return row is not None and not row.empty
 
@@ -160,6 +158,7 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     if row.reason != HoldReason.FATAL:
         row = replace(row, reason=gate_rows.OPEN, until=0.0)
     gate_rows.put_hold(tx, row)
+    notice_rows.ended(tx, Place(subject=notice_rows.TARGET, name=target, lane=key), (NoticeKind.DISABLED,))
     gate_rows.happened(tx, "target", target, EventKind.TARGET_ENABLED, by, lane=key, fields={"by": by})
     return True
 
@@ -169,89 +168,40 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
 
 def retry(tx: Tx, job: int, by: str) -> None:
     """Queues a failed or cancelled job again: attempts restart, history stays."""
-    stage = _require_job(tx, job)
+    found = _require_job(tx, job)
     if not people.retry(tx, job, by):
-        raise Refused(f"job {job} is {stage.state}; only a failed or cancelled job can be retried")
+        raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 
 def cancel(tx: Tx, job: int, by: str) -> str:
     """'cancelled', or 'asked' when it runs and its handler was told."""
-    stage = _require_job(tx, job)
-    found = people.cancel(tx, job, by)
-    if found is None:
-        raise Refused(f"job {job} is {stage.state}; there is nothing to cancel")
-    return found
+    found = _require_job(tx, job)
+    done = people.cancel(tx, job, by)
+    if done is None:
+        raise Refused(why_not_cancelled(found))
+    return done
+
+
+def why_not_cancelled(job: Job) -> str:
+    if job.state.final:
+        return f"job {job.id} is {job.state}; there is nothing to cancel"
+    return f"job {job.id} is of the kind {job.kind!r}, whose jobs cannot be cancelled"
 
 
 def forget(tx: Tx, job: int, by: str) -> None:
     """Removes a final job with its history, and frees its unique."""
-    stage = _require_job(tx, job)
-    before = people.get(tx, job)
-    if before is None or not people.forget(tx, job):
-        raise Refused(f"job {job} is {stage.state}; only a job that has ended can be forgotten")
+    found = _require_job(tx, job)
+    if not people.forget(tx, job):
+        raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
     # Its own history is gone with it, so its queue's tells of it.
-    gate_rows.happened(tx, "queue", before.queue, "job_forgotten", by, fields={"job": job, "kind": before.kind})
+    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", by, fields={"job": job, "kind": found.kind})
 
 
-def _require_job(tx: Tx, job: int) -> Stage:
+def _require_job(tx: Tx, job: int) -> Job:
     found = people.get(tx, job)
     if found is None:
         raise NotThere(f"there is no job {job}")
-    return Stage(found.stage)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
-    """Which failed jobs; an empty text stands for any."""
-
-    queue: str = ""
-    kind: str = ""
-    target: str = ""
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """What became of many; *left* could not be retried: a twin has taken their place, or they had not failed."""
-
-    matched: int
-    retried: int = 0
-    left: tuple[int, ...] = ()
-
-
-def failures(tx: Tx, which: Failures) -> list[int]:
-    """The failed jobs that are meant; Refused when there are more than can be retried at once."""
-    queues = [which.queue] if which.queue else sorted({queue for queue, _ in tallies.read(tx)})
-    found: list[int] = []
-    for queue in queues:
-        place = {"queue": queue, "kind": which.kind, "target": which.target, "code": which.code}
-        found += [row[0] for row in tx.all("failed_jobs", {**place, "n": MOST_AT_ONCE + 1 - len(found)})]
-        if len(found) > MOST_AT_ONCE:
-            raise Refused(f"more than {MOST_AT_ONCE} jobs match; narrow it down")
     return found
-
-
-def retry_many(store: Store, which: Failures, by: str, *, expected: int | None = None) -> Retried:
-    """Retries all failed jobs that match, if they are as many as *expected*; without a number it only counts them."""
-    ids = store.read(lambda tx: failures(tx, which))
-    if expected is None:
-        return Retried(len(ids))
-    if len(ids) != expected:
-        raise Refused(f"{len(ids)} match, not {expected}; look again before you retry")
-    left: list[int] = []
-    for at in range(0, len(ids), _SLICE):
-        left += _retry_slice(store, ids[at : at + _SLICE], by)
-    return Retried(len(ids), len(ids) - len(left), tuple(left))
-
-
-def _retry_slice(store: Store, ids: list[int], by: str) -> list[int]:
-    try:
-        return store.write(lambda tx: [id_ for id_ in ids if not people.retry(tx, id_, by)])
-    except UniqueTaken:
-        if len(ids) == 1:
-            return ids
-        # One of them has a twin: each alone, so that the others go.
-        return [id_ for one in ids for id_ in _retry_slice(store, [one], by)]
 
 
 def _meant(given: str, known: Collection[str]) -> str:

@@ -15,7 +15,7 @@ from tidegate.core.rate import Rate
 from tidegate.errors import NotThere
 from tidegate.machine import filling
 from tidegate.machine.filling import Filling, Limits
-from tidegate.machine.gate import HoldReason
+from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.store import gate_rows, people
@@ -28,46 +28,28 @@ _MOST_COUNTED = 1000
 
 
 class WaitsFor(StrEnum):
-    """Every reason there is, in the order in which they are told: those of the gate, then those of the job itself."""
+    """Reasons that no gate has: those of the job itself."""
 
-    PAUSED = "paused"
-    FATAL = "fatal"
-    COOLDOWN = "cooldown"
-    BACKOFF = "backoff"
-    RETRY_AFTER = "retry_after"
-    BREAKER = "breaker"
-    CAPACITY = "capacity"
-    RATE = "rate"
-    CONCURRENCY = "concurrency"
     DEPENDENCY = "dependency"
     SCHEDULED = "scheduled"
     NO_WORKER = "no_worker"
     NEXT = "next_in_line"
 
 
-class Ends(StrEnum):
-    """Who or what ends it."""
-
-    TIME = "time"
-    PERSON = "person"
-    PROBE = "probe"
-    CALL = "call"  # when one that is under way comes back
-    JOB = "job"  # when another job is done
-    WORKER = "worker"
-
-
-_ORDER = {reason: rank for rank, reason in enumerate(WaitsFor)}
+# Every reason there is, in the order in which they are told.
+REASONS: tuple[HoldReason | WaitsFor, ...] = (*HoldReason, *WaitsFor)
+_ORDER = {reason: rank for rank, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """One reason. Times are UNIX time; *until* is None when no time ends it."""
 
-    reason: WaitsFor
+    reason: HoldReason | WaitsFor
     subject: str  # what it is about: "queue mail", "target spotify", "key 7 of spotify", "job 12"
     since: float | None
     until: float | None
-    ended_by: Ends
+    ended_by: EndedBy
     message: str  # for people
 
     def as_json(self) -> dict[str, Any]:
@@ -109,7 +91,7 @@ def _queue(tx: Tx, name: str, now: float) -> Iterator[Why]:
     for _, since, until, by in tx.all("queue_row", {"name": name}):
         if until is not None and now < until:
             yield Why(
-                reason=WaitsFor.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=Ends.PERSON,
+                reason=HoldReason.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=EndedBy.PERSON,
                 message=f"The queue {name} was paused by {by}; it goes on {_in(until - now)}, or when it is resumed.",
             )  # fmt: skip
 
@@ -119,8 +101,8 @@ def _gates(tx: Tx, name: str, key: str | None, now: float) -> Iterator[Why]:
     if row is not None and row.paused_until is not None and now < row.paused_until:
         left = _in(row.paused_until - now)
         yield Why(
-            reason=WaitsFor.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
-            ended_by=Ends.PERSON,
+            reason=HoldReason.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
+            ended_by=EndedBy.PERSON,
             message=f"{name} was paused by {row.paused_by}; it goes on {left}, or when it is resumed.",
         )  # fmt: skip
     hold = gate_rows.hold(tx, name, key) if key is not None else None
@@ -144,20 +126,20 @@ def _held(hold: HoldRow, now: float) -> Iterator[Why]:
     who = f"key {hold.lane} of {hold.target}" if hold.lane else f"target {hold.target}"
     said = hold.message or (f"It failed with {hold.code}." if hold.code else "")
     if hold.probe:
-        message, ends = f"{said} Job {hold.probe} is trying whether it is well again.", Ends.PROBE
+        message, ends = f"{said} Job {hold.probe} is trying whether it is well again.", EndedBy.PROBE
     elif hold.until is None:
         act = "clear it" if hold.reason == HoldReason.FATAL else "enable it"
         by = f" by {hold.rest.by}" if hold.rest.by else ""
-        message, ends = f"{said or f'Disabled{by}.'} A person must act, and then {act}.", Ends.PERSON
+        message, ends = f"{said or f'Disabled{by}.'} A person must act, and then {act}.", EndedBy.PERSON
     else:
         one = (
             "one job tries it again" if hold.reason in (HoldReason.FATAL, HoldReason.COOLDOWN) else "it is tried again"
         )
-        message, ends = f"{said} {_times(hold.failures)} in a row; {one} {_in(hold.until - now)}.", Ends.TIME
+        message, ends = f"{said} {_times(hold.failures)} in a row; {one} {_in(hold.until - now)}.", EndedBy.TIME
         if not hold.failures:
             message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {_in(hold.until - now)}."
     yield Why(
-        reason=WaitsFor(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
+        reason=HoldReason(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
         message=message.strip(),
     )  # fmt: skip
 
@@ -166,22 +148,22 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
     breaker, numbers = row.breaker, rules.get("breaker")
     if breaker.state == CLOSED or (breaker.state == OPEN and breaker.until is not None and now >= breaker.until):
         return
-    until, ends = breaker.until, Ends.TIME
+    until, ends = breaker.until, EndedBy.TIME
     if breaker.state == HALF_OPEN:
         most = 1 if numbers is None else int(numbers["max_requests"])
         if breaker.good + probing < most:
             return
-        ends, said = Ends.CALL, f"{most} jobs are trying whether {row.name} is well again; the others wait for them."
+        ends, said = EndedBy.CALL, f"{most} jobs are trying whether {row.name} is well again; the others wait for them."
     elif breaker.by is not None:
-        ends, said = Ends.PERSON, f"The breaker of {row.name} was opened by {breaker.by}{_until_words(until, now)}."
+        ends, said = EndedBy.PERSON, f"The breaker of {row.name} was opened by {breaker.by}{_until_words(until, now)}."
     elif until is None:
-        ends = Ends.PROBE if "probe_every" in rules else Ends.PERSON
+        ends = EndedBy.PROBE if "probe_every" in rules else EndedBy.PERSON
         every = f" every {brief(rules['probe_every'])}" if "probe_every" in rules else ""
         said = f"The breaker of {row.name} is open; it is asked{every} whether it is well again."
     else:
         said = f"The breaker of {row.name} is open; a few jobs try it {_in(until - now)}."
     yield Why(
-        reason=WaitsFor.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
+        reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
         message=said,
     )  # fmt: skip
 
@@ -202,7 +184,7 @@ def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
         sent = f", {own} more were sent" if own else ""
         said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {_in(until - now)}."
     yield Why(
-        reason=WaitsFor.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=Ends.TIME,
+        reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,
         message=said,
     )  # fmt: skip
 
@@ -211,7 +193,7 @@ def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
     wait = rate.wait(-math.inf if row.paid_until is None else row.paid_until, now)
     if wait > 0:
         yield Why(
-            reason=WaitsFor.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=Ends.TIME,
+            reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
             message=f"{row.name} gets at most {rate.count:g} calls in {brief(rate.spacing * rate.count)}; "
             f"the next one {_in(wait)}.",
         )  # fmt: skip
@@ -223,7 +205,7 @@ def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) ->
         return
     slowly = ", and grows slowly after an outage" if ramping(row.breaker.closed_at, now) else ""
     yield Why(
-        reason=WaitsFor.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=Ends.CALL,
+        reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
         message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",
     )  # fmt: skip
 
@@ -241,7 +223,7 @@ def _itself(tx: Tx, found: Job, now: float) -> Iterator[Why]:
             said = f"It waits for job {dead[0]}, which has {'failed' if open_parents else 'ended'}; retry that one."
         yield Why(
             reason=WaitsFor.DEPENDENCY, subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
-            since=found.created_at, until=None, ended_by=Ends.PERSON if dead else Ends.JOB, message=said,
+            since=found.created_at, until=None, ended_by=EndedBy.PERSON if dead else EndedBy.JOB, message=said,
         )  # fmt: skip
     if found.stage == Stage.WAITING and now < found.due_at:
         tried = f"Attempt {found.attempt} of {found.most_attempts} ended" if found.attempt else "It was put off"
@@ -249,7 +231,7 @@ def _itself(tx: Tx, found: Job, now: float) -> Iterator[Why]:
         said = f"It is due {_in(found.due_at - now)}."
         yield Why(
             reason=WaitsFor.SCHEDULED, subject=f"job {found.id}", since=found.last_at or found.created_at,
-            until=found.due_at, ended_by=Ends.TIME,
+            until=found.due_at, ended_by=EndedBy.TIME,
             message=said if not found.last_at else f"{tried}{code}. {said}",
         )  # fmt: skip
 
@@ -263,7 +245,7 @@ def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[Why]:
             return
         seen = seen_at if seen is None else max(seen, seen_at)
     yield Why(
-        reason=WaitsFor.NO_WORKER, subject=f"queue {queue}", since=seen, until=None, ended_by=Ends.WORKER,
+        reason=WaitsFor.NO_WORKER, subject=f"queue {queue}", since=seen, until=None, ended_by=EndedBy.WORKER,
         message=f"No worker is there for the queue {queue}; start one.",
     )  # fmt: skip
 
@@ -277,7 +259,7 @@ def _next(tx: Tx, found: Job) -> Why:
     said = "It is next in line." if not before else f"It is in line; {count} others go first."
     return Why(
         reason=WaitsFor.NEXT, subject=f"job {found.id}", since=max(found.due_at, found.created_at), until=None,
-        ended_by=Ends.WORKER, message=said,
+        ended_by=EndedBy.WORKER, message=said,
     )  # fmt: skip
 
 

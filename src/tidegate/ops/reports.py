@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.errors import NotThere
-from tidegate.machine.states import CLOSED
-from tidegate.ops import explain
+from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE, Why
+from tidegate.ops.standing import HeldKeys, Standing, standing
+from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
 from tidegate.store.tx import Tx
 
 STAGES = tuple(str(stage) for stage in Stage)
-_FINAL = ("done", "failed", "cancelled")
+_QUEUED = ("blocked", "waiting", "ready")
+_LATELY, _MOST_LATELY = 300.0, 500  # seconds, and jobs: what the rate of a queue is read off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +32,20 @@ class QueueReport:
     paused_until: float | None = None
     paused_by: str | None = None
     workers: int = 0
+    oldest: float | None = None  # seconds that the job has waited that waits longest, of those that could go
+    rate: float | None = None  # jobs done in a minute, lately
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.jobs.get(stage, 0) for stage in _QUEUED)
+
+    @property
+    def drained_in(self) -> float | None:
+        """Seconds until nothing is left, at the rate of late; None when nothing was done lately."""
+        return self.waiting / self.rate * 60 if self.rate else None
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "waiting": self.waiting, "drained_in": self.drained_in}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +70,32 @@ class JobLine:
     def state(self) -> str:
         return str(Stage(self.stage).state)
 
+    @property
+    def token(self) -> str:
+        """Of `words.JOBS`."""
+        return words.job_token(self)
+
+    @property
+    def word(self) -> str:
+        return words.JOBS[self.token].word
+
+    def reason(self, now: float) -> str:
+        """Why it is as it is, in one line."""
+        return words.job_reason(self, now)
+
     def as_json(self) -> dict[str, Any]:
-        return {"state": self.state, **asdict(self)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which jobs; an empty text stands for any. *state* may also be blocked, waiting or ready."""
-
-    queue: str = ""
-    state: str = ""
-    kind: str = ""
-    target: str = ""
-    code: str = ""
-    most: int = 20
+        return {"state": self.state, "token": self.token, "word": self.word, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetReport:
-    """One target: its breaker, who paused it, how many keys are held, and what programs of their own say of it."""
+    """One target: how it stands, its breaker, who paused it, and what programs of their own say of it."""
 
     name: str
-    state: str  # "open" and "half-open" are the breaker's; "paused", "held" (some keys are), "well"
+    token: str  # of `words.TARGETS`
+    word: str
+    reason: str  # one line
+    next_try: float | None
     breaker: str
     since: float
     until: float | None
@@ -88,8 +106,16 @@ class TargetReport:
     rules: dict[str, Any] = field(default_factory=dict)
     programs: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def icon(self) -> str:
+        return TARGETS[self.token].icon
+
+    @property
+    def tone(self) -> str:
+        return TARGETS[self.token].tone
+
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**{name: getattr(self, name) for name in self.__slots__}, "icon": self.icon}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +146,23 @@ def queues(tx: Tx) -> list[QueueReport]:
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
         at_work = sum(name in worker.queues for worker in there)
-        found.append(QueueReport(name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work))
+        oldest = _oldest(tx, name, now) if counts[name].get("ready") else None
+        found.append(QueueReport(
+            name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work, oldest=oldest,
+            rate=_rate(tx, name, now),
+        ))  # fmt: skip
     return found
+
+
+def _oldest(tx: Tx, queue: str, now: float) -> float | None:
+    since = tx.all("ready_longest", {"queue": queue})[0][0]
+    return None if since is None else max(0.0, now - since)
+
+
+def _rate(tx: Tx, queue: str, now: float) -> float | None:
+    n, first = tx.all("lately_done", {"queue": queue, "since": now - _LATELY, "n": _MOST_LATELY})[0]
+    span = _LATELY if n < _MOST_LATELY else max(1.0, now - first)
+    return n / span * 60 if n else None
 
 
 def workers(tx: Tx) -> list[WorkerReport]:
@@ -133,36 +174,6 @@ def workers(tx: Tx) -> list[WorkerReport]:
         )
         for id_, host, pid, started, seen, names, stopping in tx.all("workers")
     ]  # fmt: skip
-
-
-def jobs(tx: Tx, wanted: Wanted) -> list[JobLine]:
-    """A list of jobs, as short as was asked."""
-    if wanted.state and wanted.state not in (*STAGES, "queued"):
-        raise ValueError(f"state: {wanted.state!r} is not allowed; give one of: queued, {', '.join(STAGES)}")
-    given = {"queue": wanted.queue, "kind": wanted.kind, "target": wanted.target, "code": wanted.code}
-    match wanted.state:
-        case "queued":
-            rows = [
-                row for state in ("ready", "waiting", "blocked") for row in _in_state(tx, given, state, wanted.most)
-            ]
-        case "":
-            rows = tx.all("jobs_newest", {**given, "state": "", "n": wanted.most})
-        case state:
-            rows = _in_state(tx, given, state, wanted.most)
-    return [JobLine(*row) for row in rows[: wanted.most]]
-
-
-def _in_state(tx: Tx, given: dict[str, str], state: str, most: int) -> list[tuple[Any, ...]]:
-    if state == "blocked":
-        return tx.all("jobs_newest", {**given, "state": state, "n": most})
-    if state in ("waiting", "running"):
-        return tx.all(f"jobs_{state}", {**given, "n": most})
-    names = [given["queue"]] if given["queue"] else sorted({queue for queue, _ in tallies.read(tx)})
-    found: list[tuple[Any, ...]] = []
-    for name in names:
-        place = {**given, "queue": name, "n": most}
-        found += tx.all("jobs_final", {**place, "state": state}) if state in _FINAL else tx.all("jobs_ready", place)
-    return sorted(found, key=lambda row: row[-1] or 0, reverse=True) if state in _FINAL else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +202,52 @@ def job(tx: Tx, id_: int) -> JobReport:
 
 
 def targets(tx: Tx) -> list[TargetReport]:
-    """Every target that has ever been met."""
+    """Every target that has ever been met, by name."""
+    return [stands.report() for stands in standings(tx)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """A target's row and how it stands; a report of it is made when it is shown."""
+
+    row: TargetRow
+    how: Standing
+    held: int
+    running: int
+    now: float
+
+    @property
+    def paused(self) -> bool:
+        return self.row.paused_until is not None and self.now < self.row.paused_until
+
+    def report(self) -> TargetReport:
+        row, how, breaker, paused = self.row, self.how, self.row.breaker, self.paused
+        by = row.paused_by if paused else None
+        return TargetReport(
+            name=row.name, token=how.token, word=TARGETS[how.token].word, reason=how.reason, next_try=how.next_try,
+            breaker=breaker.state, since=breaker.since, until=breaker.until,
+            paused_until=row.paused_until if paused else None, paused_by=by, held_keys=self.held, running=self.running,
+            rules=json.loads(row.rules) if row.rules else {}, programs=json.loads(row.summary) if row.summary else {},
+        )  # fmt: skip
+
+
+def standings(tx: Tx) -> list[Stands]:
+    """How every target stands, by name, in a handful of queries for all of them."""
     now = float(tx.all("clock")[0][0])
-    held = {name: int(n) for name, n in tx.all("holds_counted")}
-    return [_target(tx, row, held.get(row.name, 0), now) for row in gate_rows.targets(tx)]
+    held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
+    for row in tx.all("holds_added_up"):
+        held[row[0]].append(HeldKeys(*row))
+    running = {name: int(n) for name, n in tx.all("running_by_target")}
+    tried = {row[0] for row in tx.all("targets_tried")}
+    return [
+        _stands(row, held.get(row.name, ()), running.get(row.name, 0), now, tried=row.name in tried)
+        for row in gate_rows.targets(tx)
+    ]
+
+
+def _stands(row: TargetRow, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> Stands:
+    how = standing(row, held, now, tried=tried or running > 0)
+    return Stands(row, how, sum(keys.n for keys in held), running, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,24 +272,11 @@ class TargetDetail:
 
 
 def target(tx: Tx, name: str, most: int = 50) -> TargetDetail:
-    row = gate_rows.target(tx, name)
-    if row is None:
+    found = next((stands for stands in standings(tx) if stands.row.name == name), None)
+    if found is None:
         raise NotThere(f"there is no target {name!r}")
     keys = [hold for hold in gate_rows.holds_of(tx, name, most) if hold.reason != gate_rows.OPEN]
-    report = _target(tx, row, len(keys), float(tx.all("clock")[0][0]))
-    return TargetDetail(report, explain.target(tx, name, ""), keys, gate_rows.events(tx, "target", name, most))
-
-
-def _target(tx: Tx, row: TargetRow, held: int, now: float) -> TargetReport:
-    paused = row.paused_until is not None and now < row.paused_until
-    breaker = row.breaker
-    state = breaker.state if breaker.state != CLOSED else "paused" if paused else "held" if held else "well"
-    return TargetReport(
-        name=row.name, state=state, breaker=breaker.state, since=breaker.since, until=breaker.until,
-        paused_until=row.paused_until if paused else None, paused_by=row.paused_by if paused else None, held_keys=held,
-        running=int(tx.all("running_of", {"target": row.name, "since": 0.0})[0][0]),
-        rules=json.loads(row.rules) if row.rules else {}, programs=json.loads(row.summary) if row.summary else {},
-    )  # fmt: skip
+    return TargetDetail(found.report(), explain.target(tx, name, ""), keys, gate_rows.events(tx, "target", name, most))
 
 
 def _parsed(text: str | None) -> Any:

@@ -157,7 +157,7 @@ class Caller:
             with self._lock:
                 self._doubt.succeeded(call.key, call.operation, self.clock.monotonic())
                 self.keys.watch(self._doubt.waiting)
-        if self.keys.states:
+        if self.keys.states or self.keys.adopted:
             self.news.ended(call, self.keys.succeeded(call))
 
     def judge(self, call: Admission, what: object) -> tuple[Fault | None, Confirm | None]:
@@ -214,7 +214,7 @@ class Caller:
             return
         self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
         answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM
-        if answered and self.policy.cooldown is None and self.keys.states:
+        if answered and self.policy.cooldown is None and (self.keys.states or self.keys.adopted):
             self.news.ended(call, self.keys.succeeded(call))  # a fault of one item is a success of its target
 
     def clear(self, key: Hashable) -> None:

@@ -111,6 +111,7 @@ def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front],
     for front in fronts:
         if at_gates.fails_fast(front):
             ended = _fail_fast(tx, gates, front)
+            at_gates.rejected(front.target, ended)
             done.failed_fast += ended
             if ended >= _MOST_ENDED:
                 at_gates.look_at(at_gates.now + 0.001)  # there may be more of them

@@ -19,7 +19,7 @@ class Ending:
         now, unwind = worker.clock.monotonic(), worker.policy.unwind
         self._steps = [now + grace, now + grace + unwind, now + grace + unwind + 1.0]
         worker.stopping = True
-        worker.give_back_the_unbegun(all_of_it=True)
+        worker.leased.give_back_the_unbegun(all_of_it=True)
 
     @property
     def next_step(self) -> float:
@@ -33,13 +33,13 @@ class Ending:
             if len(self._steps) == 2:
                 self._cut_short()
             else:
-                worker.let_go()
-        if worker.attempts and now >= self._steps[0]:
-            _log.error("leases_not_given_back n=%s", len(worker.attempts))
+                worker.leased.let_go()
+        if worker.leased.attempts and now >= self._steps[0]:
+            _log.error("leases_not_given_back n=%s", len(worker.leased.attempts))
             return True
-        return not worker.attempts
+        return not worker.leased.attempts
 
     def _cut_short(self) -> None:
-        for attempt in list(self._worker.attempts.values()):
+        for attempt in list(self._worker.leased.attempts.values()):
             if not attempt.ended:
                 attempt.tell("shutdown")

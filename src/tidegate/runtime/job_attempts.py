@@ -55,6 +55,11 @@ class Attempt:
         """A job that was lost and taken again is another attempt, and the old one may still be at work."""
         return self.job.id, self.job.fence
 
+    def asked_to_stop(self) -> None:
+        """By a person."""
+        if self.stop is None and not self.ended:
+            self.tell("person")
+
     def tell(self, why: str) -> None:
         """Tells the handler to stop: an `async def` is cancelled, a child killed, a `def` must ask `job.cancelled`."""
         gone = why in ("fenced", "lost")
@@ -200,18 +205,13 @@ def _stopped(attempt: Attempt) -> Ended | None:
 
 def _faulted(attempt: Attempt, kind: JobKind, fault: Fault, error: BaseException, roll: float) -> Ended:
     job = attempt.job
-    if fault.unclassified or isinstance(error, _Misfit):
-        _log.error("job_failed kind=%s job=%s", kind.name, job.id, exc_info=error)
-    else:
-        _log.log(
-            fault.level.number,
-            "job_failed kind=%s job=%s code=%s error=%s",
-            kind.name,
-            job.id,
-            fault.code,
-            fault.detail,
-        )
     outcome = lifecycle.after_fault(job, fault, kind.policy, roll)
+    about = (kind.name, job.id, job.attempt, str(outcome.ending), fault.code)
+    text = "attempt_failed kind=%s job=%s attempt=%s then=%s code=%s"
+    if fault.unclassified or isinstance(error, _Misfit):
+        _log.error(text, *about, exc_info=error)
+    else:
+        _log.log(fault.level.number, f"{text} error=%s", *about, fault.detail)
     counts = fault.counts_as_failure
     ok = None if counts is None else not counts
     return Ended(outcome, Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.core.codes import CORE, CodeBook
-from tidegate.core.events import Event, EventKind
+from tidegate.core.events import Event, EventKind, NoticeKind
 from tidegate.core.fault import Fault
 from tidegate.core.job import Claimed, Ending, Outcome
 from tidegate.machine import filling as capacity
@@ -19,10 +19,11 @@ from tidegate.machine.filling import Filling
 from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.runtime import lane_state
+from tidegate.runtime import lane_state, notices
 from tidegate.runtime.bus import DEFAULT, Bus
 from tidegate.runtime.job_target import TargetRules
-from tidegate.store import gate_rows
+from tidegate.runtime.notices import Subject
+from tidegate.store import gate_rows, notice_rows
 from tidegate.store.claims import Front
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.tx import Tx
@@ -136,6 +137,12 @@ class GateTurn:
         """Whether jobs of this queue and target are ended instead of waiting for the breaker."""
         rules = self._gates.rules.get(front.target)
         return rules is not None and rules.behind == "fail-fast" and self._open(front)
+
+    def rejected(self, target: str, n: int) -> None:
+        """So many jobs were ended because the breaker is open."""
+        if target in self._rows:
+            before = self._rows[target].breaker
+            self._move(target, before, shared_breaker.rejected(before, n))
 
     def left(self, target: str) -> int:
         """How many jobs of a target may still be claimed in this turn."""
@@ -305,7 +312,21 @@ class GateTurn:
         gate_rows.put_hold(self._tx, changed.row)
         for kind, fields in changed.news:
             self._happened(kind, changed.row.target, lane, fields, fault)
+        for notice in changed.notices:
+            self._notify(notice, changed.row, fault)
         return changed.row
+
+    def _notify(self, kind: NoticeKind, row: gate_rows.HoldRow, fault: Fault | None) -> None:
+        """Tells people, if nobody has told them of this episode yet."""
+        began = row.rest.disabled_at if kind is NoticeKind.DISABLED else row.since
+        about = Subject(row.target, row.lane, None, self.now if began is None else began)
+        notice = notices.of(kind, about, fault)
+        written = notice_rows.told(self._tx, notice_rows.of_target(notice, row.lane))
+        if written is not None:
+            notice = replace(notice, episode=written.episode)
+            self.events.append(
+                Event(kind=EventKind.NOTICE, at=self.now, target=row.target, key=row.lane, fault=fault, notice=notice)
+            )
 
     def _unprobed(self, target: str, lane: str, jobs: Sequence[int]) -> None:
         """A probe that came back and proved nothing leaves its place to the next one."""

@@ -33,6 +33,7 @@ class TargetRules:
     behind: str = "hold"
     most_asked: float = 3600.0
     reprobe: float | None = 3600.0
+    cap_notice: bool = True
     probe: Callable[[], Any] | None = None
     probe_every: float = 10.0
     probe_after: AbstractSet[str] | bool = False  # codes after which the probe is asked at once; True: all that count

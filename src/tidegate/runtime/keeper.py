@@ -58,14 +58,14 @@ class Keeper:
         often = max(0.05, min(_SOON, worker.policy.margin / 2))
         seldom = max(often, min(2 * often, (worker.policy.lease - worker.policy.margin) / 3))
         while True:
-            every = often if worker.attempts else seldom
+            every = often if worker.leased.attempts else seldom
             expected = worker.clock.monotonic() + every
             await worker.clock.asleep(every)
             late = worker.clock.monotonic() - expected
             if late > _TOO_LATE:
                 _log.warning("loop_stood_still seconds=%.1f hint=an `async def` handler did not await", late)
             self._self_fence()
-            worker.give_back_the_unbegun()
+            worker.leased.give_back_the_unbegun()
 
     async def beat(self) -> None:
         """One renewal of everything that is held."""
@@ -80,18 +80,18 @@ class Keeper:
             found = alive.get(attempt.job.id)
             if found is None:
                 # One that has ended was perhaps settled meanwhile; if it was not, its settling will tell.
-                if not attempt.ended and attempt.key in worker.attempts and attempt.stop != "lost":
+                if not attempt.ended and attempt.key in worker.leased.attempts and attempt.stop != "lost":
                     _log.warning("lease_lost job=%s fence=%s", *attempt.key)
                     attempt.tell("lost")
                 continue
             if found.extended:
                 attempt.deadline = sent + worker.policy.lease
             if found.stop_asked:
-                worker.asked_to_stop(attempt)
+                attempt.asked_to_stop()
 
     def _held(self) -> list[Attempt]:
         """What may still be ours: of a job that was lost and taken again, only the newer attempt."""
-        newest = {attempt.job.id: attempt for attempt in sorted(self._worker.attempts.values(), key=_fence)}
+        newest = {attempt.job.id: attempt for attempt in sorted(self._worker.leased.attempts.values(), key=_fence)}
         return [attempt for attempt in newest.values() if attempt.stop != "lost"]
 
     def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], float]:
@@ -106,7 +106,7 @@ class Keeper:
         """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
         worker = self._worker
         surely = worker.clock.monotonic() + worker.policy.margin
-        for attempt in list(worker.attempts.values()):
+        for attempt in list(worker.leased.attempts.values()):
             if surely >= attempt.deadline and not attempt.ended and attempt.stop not in ("fenced", "lost"):
                 _log.warning("lease_uncertain job=%s fence=%s", *attempt.key)
                 attempt.tell("fenced")

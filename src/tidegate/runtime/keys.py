@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from hashlib import sha256
 from typing import Protocol
 
 from tidegate.core.backoff import Backoff
@@ -21,6 +22,7 @@ from tidegate.runtime.clock import Clock
 
 _SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
 _MOST_CLEARED = 1024
+_LONGEST = 200  # characters of a key that are kept as they are
 
 
 class KeyPolicy(Protocol):
@@ -51,6 +53,9 @@ class Keys:
         self._plain = plain  # nothing but what is here can stand before a call
         self._watched = False
         self.states: dict[Hashable, KeyState] = {}
+        self.adopted: set[tuple[str, str | None]] = (
+            set()
+        )  # keys, as texts, that people were told of before, and operations
         self.clears = 0  # how often a key was cleared
         self.calm = plain  # nothing at all is wrong: the hot path asks this, and little else
 
@@ -114,6 +119,7 @@ class Keys:
         """Ends the run of the key and of its operation, and the rest if its time has passed."""
         now = self._clock.monotonic()
         with self._lock:
+            self._take_in(call)
             state = self.states.get(call.key)
             if state is None or self.is_late(call):
                 return []
@@ -130,9 +136,16 @@ class Keys:
 
     # -- what people do ------------------------------------------------------------------------------------------
 
+    def adopt(self, told: Iterable[tuple[str, str | None]]) -> None:
+        """Keys, as texts, and operations of which an earlier process told people: the first success ends that."""
+        with self._lock:
+            self.adopted |= set(told)
+            self._look()
+
     def clear(self, key: Hashable) -> None:
         with self._lock:
             self.states.pop(key, None)
+            self.adopted = {each for each in self.adopted if each[0] != key_text(key)}
             self.clears += 1
             self._cleared[key] = self.clears
             self._cleared.move_to_end(key)
@@ -208,6 +221,7 @@ class Keys:
 
     def _failed(self, call: Admission, fault: Fault, roll: float, now: float) -> list[Failed]:
         policy = self._policy
+        self._take_in(call)
         state = self._state(call.key, now)
         _give_back(state, call, now)
         changes = self._rest(state, fault, now)
@@ -252,6 +266,19 @@ class Keys:
             self._look()
         return state
 
+    def _take_in(self, call: Admission) -> None:
+        """What people were told of the key, and of the operation, before this process began."""
+        if not self.adopted:
+            return
+        now, text = self._clock.monotonic(), key_text(call.key)
+        for operation in {None, call.operation}:
+            if (text, operation) in self.adopted:
+                self.adopted.discard((text, operation))
+                state = self._state(call.key, now)
+                part = state if operation is None else _made_part(state, operation, now)
+                part.told |= Told.BEFORE
+        self._look()
+
     def _settle_down(self, key: Hashable) -> None:
         """Forgets a key that is well."""
         state = self.states.get(key)
@@ -262,7 +289,7 @@ class Keys:
                 self._look()
 
     def _look(self) -> None:
-        self.calm = self._plain and not self.states and self._paused is None and not self._watched
+        self.calm = self._plain and not self.states and self._paused is None and not self._watched and not self.adopted
 
     def _sweep_now_and_then(self, now: float) -> None:
         self._to_sweep -= 1
@@ -281,6 +308,12 @@ class Keys:
         # As rare as there are keys to look at, so that a failure never pays for more than a few.
         self._to_sweep = max(_SWEEP_EVERY, len(self.states))
         self._look()
+
+
+def key_text(key: Hashable) -> str:
+    """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
+    text = "" if key is None else str(key).replace("\0", "").encode("utf-8", "replace").decode()
+    return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def _part_of(state: KeyState, operation: str | None) -> KeyState | None:

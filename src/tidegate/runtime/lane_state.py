@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidegate.core.events import EventKind
+from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.machine import cooldown as resting
 from tidegate.machine.cooldown import FRESH, PROBE_TIME, Change, Rest
@@ -26,6 +26,7 @@ class Changed:
 
     row: HoldRow
     news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
+    notices: tuple[NoticeKind, ...] = ()  # what people must be told
 
 
 def answered(fault: Fault, rules: TargetRules) -> bool:
@@ -40,7 +41,9 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
         return Changed(row)  # it was made with the credentials that have been replaced since
     rest, change = _rested(row.rest, rules, fault, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
+    told: list[NoticeKind] = []
     if change is Change.DISABLED:
+        told.append(NoticeKind.DISABLED)
         news.append((
             EventKind.TARGET_DISABLED,
             {
@@ -50,7 +53,7 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
         ))  # fmt: skip
     row = replace(row, rest=rest)
     if not _reaches_lane(rules, fault):
-        return Changed(_reasoned(row, rules, fault=None), tuple(news))
+        return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
     late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
     if late and change is Change.NONE:
         return Changed(row)  # it was let through before the last failure was known: one outage, counted once
@@ -63,7 +66,11 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     if row.reason == HoldReason.FATAL and not row.told & Told.FATAL:
         row = replace(row, told=row.told | Told.FATAL)
         news.append((EventKind.TARGET_FATAL, {}))
-    return Changed(row, tuple(news))
+        told.append(NoticeKind.FATAL)
+    elif row.reason != HoldReason.FATAL and not row.told & Told.CAP and _at_cap(rules, row.failures):
+        row = replace(row, told=row.told | Told.CAP)
+        told.append(NoticeKind.CAP)
+    return Changed(row, tuple(news), tuple(told))
 
 
 def succeeded(row: HoldRow, now: float) -> Changed:
@@ -74,10 +81,11 @@ def succeeded(row: HoldRow, now: float) -> Changed:
         news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
     if row.told:
         news.append((EventKind.TARGET_RECOVERED, {}))
+    told = (NoticeKind.RECOVERED,) if news else ()
     well = fresh(row.target, row.lane, row.since)
     if rest.disabled:
         well = replace(well, reason=str(HoldReason.COOLDOWN), until=rest.until, rest=rest)
-    return Changed(well, tuple(news))
+    return Changed(well, tuple(news), told)
 
 
 def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, Change]:
@@ -108,6 +116,11 @@ def _reasoned(row: HoldRow, rules: TargetRules, fault: Fault | None) -> HoldRow:
         return replace(row, reason=OPEN, until=0.0)
     asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
     return replace(row, reason=str(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF))
+
+
+def _at_cap(rules: TargetRules, failures: int) -> bool:
+    """Whether the wait has grown as long as it will, and people want to know."""
+    return rules.cap_notice and rules.backoff is not None and rules.backoff.at_cap(failures - 1)
 
 
 def _governed(rules: TargetRules, fault: Fault) -> bool:

@@ -28,6 +28,7 @@ class News:
         self._user = user
         self._clock = clock
         self._bus = bus
+        self.notify: Callable[[Event], object] = bus.publish  # where notices go; to the store first, if there is one
         # Episodes are named by when they began; both ends must say the same, whatever the wall clock did in between.
         self._to_episode = clock.now() - clock.monotonic()
 
@@ -38,12 +39,11 @@ class News:
         operation: str | None = None,
         *,
         fault: Fault | None = None,
-        notice: Notice | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> None:
         event = Event(
             kind=kind, at=self._clock.now(), target=self._target, key=key, operation=operation,
-            user=self._user_of(key), fault=fault, notice=notice, fields=fields or {},
+            user=self._user_of(key), fault=fault, fields=fields or {},
         )  # fmt: skip
         self._bus.publish(event)
 
@@ -78,7 +78,10 @@ class News:
         return Subject(self._target, key, operation, since + self._to_episode)
 
     def _notify(self, notice: Notice) -> None:
-        self.publish(EventKind.NOTICE, notice.key, notice.operation, notice=notice)
+        self.notify(Event(
+            kind=EventKind.NOTICE, at=self._clock.now(), target=self._target, key=notice.key,
+            operation=notice.operation, user=self._user_of(notice.key), notice=notice,
+        ))  # fmt: skip
 
     def _user_of(self, key: Hashable) -> Hashable:
         if key is None:

@@ -20,19 +20,30 @@ class Subject:
 
 
 def fatal(about: Subject, fault: Fault) -> Notice:
-    return _notice(NoticeKind.FATAL, about, f"{about.target} needs your attention", f"{fault.message} {fault.advice}")
+    return _notice(NoticeKind.FATAL, about, f"{about.target} needs your attention", fault, fault.advice)
 
 
 def cap(about: Subject, fault: Fault) -> Notice:
-    return _notice(
-        NoticeKind.CAP, about, f"{about.target} has been failing for a while",
-        f"{fault.message} It is still tried, at the longest interval. If this stays, check the service.",
-    )  # fmt: skip
+    advice = "It is still tried, at the longest interval. If this stays, check the service."
+    return _notice(NoticeKind.CAP, about, f"{about.target} has been failing for a while", fault, advice)
+
+
+def resting(about: Subject, fault: Fault) -> Notice:
+    advice = "It failed too often, so it is left alone for a while; then one call finds out whether it is well again."
+    return _notice(NoticeKind.DISABLED, about, f"{about.target} is resting", fault, advice)
 
 
 def recovered(about: Subject) -> Notice:
-    message = "The service answers again; there is nothing more to do."
-    return _notice(NoticeKind.RECOVERED, about, f"{about.target} works again", message)
+    return Notice(
+        kind=NoticeKind.RECOVERED, target=about.target, key=about.key, operation=about.operation,
+        episode=about.episode, title=f"{about.target} works again",
+        message="The service answers again; there is nothing more to do.",
+    )  # fmt: skip
+
+
+def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
+    """The notice of a kind; *fault* is what it is about, if it is no recovery."""
+    return recovered(about) if fault is None else _OF[kind](about, fault)
 
 
 def own_link(target: str, episode: float) -> Notice:
@@ -42,8 +53,11 @@ def own_link(target: str, episode: float) -> Notice:
     )  # fmt: skip
 
 
-def _notice(kind: NoticeKind, about: Subject, title: str, message: str) -> Notice:
+def _notice(kind: NoticeKind, about: Subject, title: str, fault: Fault, advice: str) -> Notice:
     return Notice(
-        kind=kind, target=about.target, key=about.key, operation=about.operation, episode=about.episode,
-        title=title, message=message,
+        kind=kind, target=about.target, key=about.key, operation=about.operation, episode=about.episode, title=title,
+        message=f"{fault.message} {advice}", advice=advice, code=fault.code,
     )  # fmt: skip
+
+
+_OF = {NoticeKind.FATAL: fatal, NoticeKind.CAP: cap, NoticeKind.DISABLED: resting}

@@ -1,7 +1,8 @@
 """A program that guards its calls by itself tells the store how its targets are, so that others can see it.
 
 A thread of its own writes; what a call does is one append to a list. When the store is away, what was to be told is
-dropped and counted.
+dropped and counted. Notices are rows first, and heard in this process when they are written: so nobody is told twice of
+what an earlier process, or another one, has told. While the store is away they are heard at once, and written later.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tidegate.core.events import Event, EventKind
+from tidegate.core.events import Event, EventKind, Notice
 from tidegate.errors import StoreError
+from tidegate.runtime import program_notices
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import SYSTEM
-from tidegate.store import gate_rows
+from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
@@ -33,9 +36,23 @@ _SOON = 0.5  # seconds between a transition and its report
 _MOST = 1000  # transitions that wait to be told
 _GONE = 60.0  # a process that has told nothing for so long is left out
 _LAST = 2.0  # seconds that the end of the program waits for the last report
-_UNTOLD = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})
+_MOST_LATE = 100  # notices that wait to be written
+_UNTOLD = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
 
 Summary = Callable[[], dict[str, Any]]
+Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Something to be written. A notice also has the bus where it is to be heard; None when it was."""
+
+    event: Event
+    bus: Bus | None = None
+
+    @property
+    def notice(self) -> Notice | None:
+        return self.event.notice
 
 
 class Reporter:
@@ -47,7 +64,9 @@ class Reporter:
         self.dropped = 0  # transitions that could not be told
         self._every = every
         self._targets: dict[str, weakref.WeakMethod[Summary]] = {}
-        self._events: deque[Event] = deque()
+        self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not looked up yet
+        self._events: deque[_Told] = deque()
+        self._late: list[_Told] = []  # notices that were heard and not written
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._news = threading.Event()
@@ -55,20 +74,29 @@ class Reporter:
         self._thread: threading.Thread | None = None
         self._process = 0
 
-    def add(self, name: str, summary: Summary, bus: Bus) -> None:
-        """Tells of one more target, for as long as it is there."""
+    def add(self, name: str, summary: Summary, bus: Bus, adopt: Adopt | None = None) -> None:
+        """Tells of one more target, for as long as it is there; *adopt* hears of what is open of it in the store."""
         self._targets[name] = weakref.WeakMethod(summary)
+        if adopt is not None:
+            self._adopts[name] = weakref.WeakMethod(adopt)
         bus.attach(self.hear)
         self._start()
 
+    def notices_for(self, bus: Bus) -> Callable[[Event], None]:
+        """Where a target sends its notices, instead of to the bus; never waits."""
+        return lambda event: self._put(_Told(event, bus))
+
     def hear(self, event: Event) -> None:
         """An event of this process; never waits."""
-        if event.kind in _UNTOLD or event.target not in self._targets:
-            return
+        if event.kind not in _UNTOLD and event.target in self._targets:
+            self._put(_Told(event))
+
+    def _put(self, told: _Told) -> None:
         if len(self._events) >= _MOST:
             self.dropped += 1
+            _heard(told)
             return
-        self._events.append(event)
+        self._events.append(told)
         self._start()
         self._news.set()
 
@@ -105,17 +133,40 @@ class Reporter:
             self._store.close()
 
     def _report(self) -> None:
-        told = [self._events.popleft() for _ in range(len(self._events))]
+        told = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
+        self._late = []
         summaries = self._summaries()
         try:
             if self._store is None:
                 self._store = self._opened()
-            self._store.write(lambda tx: self._write(tx, told, summaries))
+            self._adopt(self._store)
+            written = self._store.write(lambda tx: self._write(tx, told, summaries))
         except Exception as error:
-            self.dropped += len(told)
-            _log.warning("report_dropped transitions=%s error=%s", len(told), type(error).__name__)
-            if not isinstance(error, StoreError):
-                _log.error("report_failed", exc_info=error)
+            self._not_written(told, error)
+        else:
+            for each in written:
+                _heard(each)
+
+    def _not_written(self, told: list[_Told], error: Exception) -> None:
+        """People hear of it all the same; what others see of it must wait, or is dropped."""
+        notices = [each for each in told if each.notice is not None]
+        for each in notices:
+            _heard(each)
+        self._late = [replace(each, bus=None) for each in notices[-_MOST_LATE:]]
+        lost = len(told) - len(self._late)
+        self.dropped += lost
+        _log.warning("report_dropped transitions=%s error=%s", lost, type(error).__name__)
+        if not isinstance(error, StoreError):
+            _log.error("report_failed", exc_info=error)
+
+    def _adopt(self, store: Store) -> None:
+        """Tells new targets what people were told of them before, and what has not ended since."""
+        for name, ref in list(self._adopts.items()):
+            adopt = ref()
+            if adopt is not None:
+                found = store.read(lambda tx, name=name: notice_rows.open_of(tx, name))  # type: ignore[misc]
+                adopt((each.lane, each.operation or None) for each in found)
+            del self._adopts[name]
 
     def _opened(self) -> Store:
         store = open_store(self.url, now=SYSTEM.now)
@@ -136,22 +187,45 @@ class Reporter:
                 found[name] = summary()
         return found
 
-    def _write(self, tx: Tx, told: list[Event], summaries: dict[str, dict[str, Any]]) -> None:
+    def _write(self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]]) -> list[_Told]:
+        """Writes all of it; returns the notices that people must hear now."""
         me = f"{socket.gethostname()}-{os.getpid()}"
-        for event in told:
-            fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
-            tx.all("gate_event_at", {
-                "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
-                "lane": None if event.key is None else str(event.key), "fields": json.dumps(fields, default=str),
-            })  # fmt: skip
         now = float(tx.all("clock")[0][0])
+        # Targets are kept still before anything that another may wait for: workers do the same.
         rows, _ = gate_rows.locked(tx, summaries)
+        new: list[_Told | None] = []
+        for each in told:
+            if each.notice is None:
+                _happened(tx, each.event, me)
+            else:
+                new.append(_written(tx, each))
         for name, summary in summaries.items():
             before = rows[name].summary
             others = json.loads(before) if before else {}
             kept = {who: said for who, said in others.items() if who != me and now - said.get("at", 0) < _GONE}
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
             tx.all("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
+        return [each for each in new if each is not None]
+
+
+def _happened(tx: Tx, event: Event, me: str) -> None:
+    fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
+    tx.all("gate_event_at", {
+        "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
+        "lane": None if event.key is None else str(event.key), "fields": json.dumps(fields, default=str),
+    })  # fmt: skip
+    program_notices.followed(tx, event)
+
+
+def _written(tx: Tx, told: _Told) -> _Told | None:
+    """The notice as it was written; None when people know it already."""
+    notice = program_notices.written(tx, told.event)
+    return None if notice is None else replace(told, event=replace(told.event, notice=notice))
+
+
+def _heard(told: _Told) -> None:
+    if told.bus is not None:
+        told.bus.publish(told.event)
 
 
 _reporters: dict[str, Reporter] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.codes import CORE
 from tidegate.core.job import Stage
 from tidegate.errors import StoreError
-from tidegate.store import claims, people, tallies
+from tidegate.store import claims, gate_rows, notice_rows, people, requests, tallies
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -18,6 +18,8 @@ _log = logging.getLogger("tidegate.worker")
 
 _DAY = 86400.0
 RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 * _DAY}
+KEPT_EVENTS = 30 * _DAY  # of queues and targets
+KEPT_NOTICES = 30 * _DAY  # after they have ended
 _SLICE = 200
 _MORE = 0.1  # seconds between two slices, while there are more
 
@@ -62,9 +64,15 @@ class Sweeper:
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
+        said = worker.policy.retention
         slices = [
             people.prune(tx, queue, stage, now - kept, _SLICE)
             for queue in sorted(worker.queues)
-            for stage, kept in {**RETENTION, **worker.policy.retention.get(queue, {})}.items()
+            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
+        ]
+        slices += [
+            gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
+            notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
+            requests.prune(tx, now - requests.KEPT, _SLICE),
         ]
         return _SLICE in slices

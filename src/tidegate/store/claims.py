@@ -154,6 +154,7 @@ def take_back(tx: Tx, code: str, message: str) -> int:
     ]
     tx.many("action_events", ends)
     tallies.moved(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
+    tallies.add(tx, Counter((each.queue, tallies.EXPIRED) for each in lost))
     tallies.failed(tx, Counter((each.queue, code) for each in lost if each.stage is Stage.FAILED))
     end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not Stage.READY})
     return len(lost)

@@ -70,8 +70,8 @@ class GateEvent:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "at": self.at, "subject": self.subject, "name": self.name, "key": self.lane, "kind": self.kind,
-            "actor": self.actor, "fields": dict(self.fields),
+            "id": self.id, "at": self.at, "subject": self.subject, "name": self.name, "key": self.lane,
+            "kind": self.kind, "actor": self.actor, "fields": dict(self.fields),
         }  # fmt: skip
 
 
@@ -154,10 +154,22 @@ def happened(
 def events(tx: Tx, subject: str, name: str, most: int = 100, before: int = 2**62) -> list[GateEvent]:
     """The newest first."""
     rows = tx.all("gate_events", {"subject": subject, "name": name, "n": most, "before": before})
-    return [
-        GateEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
-        for id_, at, about, of, lane, kind, actor, fields in rows
-    ]
+    return [event_of(row) for row in rows]
+
+
+def newest_events(tx: Tx, most: int = 100) -> list[GateEvent]:
+    """Of all queues and targets, the newest first."""
+    return [event_of(row) for row in tx.all("gate_events_newest", {"n": most})]
+
+
+def event_of(row: Row) -> GateEvent:
+    id_, at, about, of, lane, kind, actor, fields = row
+    return GateEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
+
+
+def prune_events(tx: Tx, before: float, most: int) -> int:
+    """Removes a slice of the oldest events, if they were written before then; returns how many."""
+    return len(tx.all("gate_events_prune", {"before": before, "n": most}))
 
 
 def _locked(tx: Tx, names: list[str]) -> list[Row]:

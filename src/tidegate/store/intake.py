@@ -144,5 +144,5 @@ def _row(job: NewJob, parents_open: int = 0) -> dict[str, object]:
         "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
         "due_at": job.due_at, "expires_at": job.expires_at, "args": job.args, "most_attempts": job.most_attempts,
         "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
-        "parents_open": parents_open,
+        "parents_open": parents_open, "cancellable": int(job.cancellable),
     }  # fmt: skip

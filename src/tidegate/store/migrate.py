@@ -61,13 +61,9 @@ def core_migrations() -> list[Migration]:
 
 
 def applied(store: Store) -> list[Applied]:
-    """What has been applied, in order."""
-
-    def look(tx: Tx) -> list[Applied]:
-        _prepare(tx)
-        return _applied(tx)
-
-    return store.write(look)
+    """What has been applied, in order. Writes nothing, whatever database that is."""
+    there = "has_migrations_sqlite" if store.dialect is Dialect.SQLITE else "has_migrations_postgres"
+    return store.read(lambda tx: _applied(tx) if tx.all(there) else [])
 
 
 def migrate(store: Store, migrations: list[Migration]) -> list[Migration]:
@@ -78,10 +74,15 @@ def migrate(store: Store, migrations: list[Migration]) -> list[Migration]:
 
 def check(store: Store, migrations: list[Migration]) -> None:
     """SchemaTooNew, or StoreError when what was applied is not how these migrations begin."""
+    compare(applied(store), migrations)
+
+
+def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration]:
+    """The migrations that were not applied yet; raises as `check` does."""
     known = {(each.app, each.number): each for each in migrations}
     apps = {each.app for each in migrations}
     last: dict[str, int] = {}
-    for each in applied(store):
+    for each in found:
         if each.app not in apps:
             continue
         if each.number != last.get(each.app, 0) + 1:
@@ -94,6 +95,7 @@ def check(store: Store, migrations: list[Migration]) -> None:
             )
         if mine.checksum != each.checksum:
             raise StoreError(f"step {each.number} of {each.app} was changed after it was applied")
+    return [each for each in migrations if each.number > last.get(each.app, 0)]
 
 
 def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:

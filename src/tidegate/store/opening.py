@@ -28,6 +28,11 @@ def check_url(url: object, driver: str | None = None) -> None:
         library(driver)
 
 
+def file_of(url: str) -> str | None:
+    """SQLite's file; None for another database."""
+    return _parts(url)[1] or None
+
+
 def open_store(url: str, *, now: Callable[[], float], driver: str | None = None, virtual: bool = False) -> Store:
     """The store of a URL: `sqlite:///jobs.db` or `postgresql://...`; *virtual*: *now* is also the server's clock."""
     check_url(url, driver)

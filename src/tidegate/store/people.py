@@ -45,7 +45,7 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
     rows = tx.all("job_state", {"id": id_})
     if not rows or rows[0][1] not in ("failed", "cancelled"):
         return False
-    queue, before, children = rows[0]
+    queue, before, children, _ = rows[0]
     waits_for = sum(state != "done" for _, state in parents)
     stage = tx.all("retry", {"id": id_, "parents_open": waits_for})[0][0]
     _note(tx, [id_], "retried", actor)
@@ -57,11 +57,16 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def cancel(tx: Tx, id_: int, actor: str) -> str | None:
-    """'cancelled' when it was queued, 'asked' when it runs and was told to stop, None when it is final or unknown."""
+    """'cancelled' when it was queued, 'asked' when it runs and was told to stop.
+
+    None when it is final or unknown, or of a kind that cannot be cancelled.
+    """
     rows = tx.all("job_state", {"id": id_})
     if not rows or Stage(rows[0][1]).state.final:
         return None
-    queue, before, children = rows[0]
+    queue, before, children, cancellable = rows[0]
+    if not cancellable:
+        return None
     if before == "running":
         tx.all("cancel_running", {"id": id_})
         _note(tx, [id_], "cancel_asked", actor)

@@ -33,7 +33,6 @@ _OPTIONS = "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transacti
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
-# What no waiting will change.
 _HOPELESS = (
     "does not exist",
     "authentication failed",
@@ -77,6 +76,16 @@ class PostgresTx:
         self._connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATORS,))
         self._connection.execute("set local lock_timeout = '5s'")
 
+    def others_write(self, table: str) -> bool:
+        # Whoever inserts has this lock from before the id is given out until after the commit can be seen.
+        found = self._connection.execute(
+            "select exists (select 1 from pg_locks where locktype = 'relation' and relation = to_regclass(%s)"
+            " and database = (select oid from pg_database where datname = current_database())"
+            " and mode = 'RowExclusiveLock' and granted and pid <> pg_backend_pid())",
+            (table,),
+        ).fetchone()
+        return found is not None and bool(found[0])
+
     def _run(self, statement: Statement, sql: str, params: Params) -> list[Row]:
         cursor = self._connection.execute(sql, params)
         return cursor.fetchall() if statement.returns else []
@@ -97,7 +106,7 @@ class PostgresStore:
         pipelined: bool | None = None,
     ) -> None:
         self.url = url
-        self._conninfo = _conninfo(url)
+        self._conninfo = conninfo_of(url)
         # Statements whose answers nobody waits for travel together: half as many round trips through a network, and
         # a little more work on this side, which a socket of the same machine does not pay back.
         self._pipelined = not _on_this_machine(self._conninfo) if pipelined is None else pipelined
@@ -116,7 +125,7 @@ class PostgresStore:
         try:
             psycopg.connect(self._conninfo).close()
         except psycopg.OperationalError as error:
-            if any(words in str(error) for words in _HOPELESS):
+            if hopeless(error):
                 raise StoreError(str(error).strip()) from error
         try:
             self._pool.open(wait=True, timeout=patience)
@@ -218,7 +227,12 @@ class _Untouched(Exception):
     """The connection is gone, and nothing can have been committed."""
 
 
-def _conninfo(url: str) -> str:
+def hopeless(error: psycopg.OperationalError) -> bool:
+    """Whether no waiting will change it."""
+    return any(words in str(error) for words in _HOPELESS)
+
+
+def conninfo_of(url: str) -> str:
     """*url* with our settings where it has none; ValueError when it is no URL of PostgreSQL."""
     try:
         given = conninfo_to_dict(url)

@@ -12,6 +12,7 @@ from tidegate.store.tx import Tx
 
 PARENT_FAILED = "parent_failed"
 _MOST_TEXT = 2000
+_MADE = frozenset({Ending.DONE, Ending.AGAIN, Ending.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +32,27 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
         first.setdefault((outcome.job.id, outcome.job.fence), outcome)
     # In order of their ids, like everybody who locks several jobs: two at once must not meet crosswise.
     rows = tx.many("settle", [_row(first[key]) for key in sorted(first)])
-    ended = [(first[id_, fence], Stage(state), children) for id_, fence, state, children in rows]
+    ended = [(first[id_, fence], Stage(state), children) for id_, fence, state, children, _ in rows]
     counted = {id(outcome) for outcome, _, _ in ended}
     late = tuple(outcome for outcome in outcomes if id(outcome) not in counted)
     tx.many("attempt_events", [_event(outcome, stage, worker) for outcome, stage, _ in ended])
     changes = Counter((outcome.job.queue, str(stage)) for outcome, stage, _ in ended)
     changes.subtract(Counter((outcome.job.queue, "running") for outcome, _, _ in ended))
+    changes.update(
+        (o.job.queue, tallies.FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is Stage.FAILED
+    )
+    spans = [(outcome.job, row[-1]) for (outcome, _, _), row in zip(ended, rows, strict=True) if _tells(outcome)]
+    changes.update(tallies.took((job.queue, max(0.0, at - job.claimed_at)) for job, at in spans))
     tallies.add(tx, changes)
-    tallies.failed(tx, Counter((o.job.queue, _text(o.code) or "") for o, stage, _ in ended if stage is Stage.FAILED))
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)
     return Settled(frozenset(outcome.job.id for outcome, _, _ in ended), late)
+
+
+def _tells(outcome: Outcome) -> bool:
+    """Whether the attempt was made and came to an end of its own: how long it took says something."""
+    return outcome.ending in _MADE and not outcome.refund
 
 
 def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:

@@ -47,6 +47,9 @@ class SqliteTx:
     def one_migrator(self) -> None:
         """The writer's lock is enough."""
 
+    def others_write(self, table: str) -> bool:
+        return False  # one after the other: what a later one wrote is never there before an earlier one's
+
 
 class SqliteStore:
     """A database in one file on a local disk."""

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 
@@ -55,6 +56,27 @@ def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
     return connection
 
 
+def connect_to_look(path: str, driver: str, patience: float = 2.0) -> Driver:
+    """A connection that changes nothing: not a row, not the journal mode, and no file beside the database."""
+    # Who opens a WAL database leaves a -wal beside it. Without one nobody has it open, and no lock is needed to read.
+    alone = in_wal(path) and not Path(f"{path}-wal").exists()
+    where = f"file:{quote(str(Path(path).absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
+    connection: Driver = ApswDriver(where, read_only=True) if driver == "apsw" else StdlibDriver(where, read_only=True)
+    try:
+        connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
+        connection.execute("pragma query_only = on")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def in_wal(path: str) -> bool:
+    """Whether the file says that its journal is a WAL."""
+    with Path(path).open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
+
+
 def version(driver: str) -> tuple[int, ...]:
     if driver == "apsw":
         import apsw
@@ -84,12 +106,17 @@ def _set_up(connection: Driver, driver: str, patience: float) -> None:
 class ApswDriver:
     """apsw, whose SQLite is new."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
         import apsw
 
         self._apsw = apsw
+        flags = (
+            apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            if read_only
+            else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        )
         try:
-            self.raw: Any = apsw.Connection(path, statementcachesize=256)
+            self.raw: Any = apsw.Connection(path, flags, statementcachesize=256)
         except apsw.Error as error:
             raise self._translated(error) from error
 
@@ -132,9 +159,11 @@ class ApswDriver:
 class StdlibDriver:
     """The standard library's sqlite3, as old as the machine's."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
         try:
-            self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+            self.raw = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=read_only
+            )
         except sqlite3.Error as error:
             raise _translated(error) from error
 

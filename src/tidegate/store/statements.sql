@@ -7,11 +7,11 @@
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
 insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
-                    unique_key, unique_while, parents, parents_open)
+                    unique_key, unique_while, parents, parents_open, cancellable)
 select queue, kind, target, lane,
        case when parents_open > 0 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end,
-       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open
-from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer}
+       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open, cancellable
+from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer, cancellable integer}
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
 do nothing
@@ -163,7 +163,7 @@ update tg_job set
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, wait double precision, refund integer, result text, code text, status integer, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running'
-returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children;
+returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children, tg_job.last_at;
 
 -- name: attempt_events
 -- One row per attempt, written when it ends; its events are read back from it.
@@ -319,7 +319,8 @@ where link.child = :child order by parent.id;
 -- name: job
 select id, queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, attempt, most_attempts,
     deaths, fence, lease_by, lease_until, claimed_at, stop_asked, saved, result, error_code, error_message, last_code,
-    last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries
+    last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries,
+    cancellable
 from tg_job where id = :id;
 
 -- name: events
@@ -336,7 +337,7 @@ select id, state from tg_job where id in (select parent from tg_link where child
 
 -- name: job_state
 -- A job that is about to be changed by a person, kept still.
-select queue, state, children from tg_job where id = :id {for_update};
+select queue, state, children, cancellable from tg_job where id = :id {for_update};
 
 -- name: retry
 -- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
@@ -519,6 +520,12 @@ select value from tg_store where name = :name;
 -- name: store_put
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do nothing;
 
+-- name: has_migrations_sqlite
+select 1 from sqlite_master where name = 'tg_migration';
+
+-- name: has_migrations_postgres
+select 1 where to_regclass('tg_migration') is not null;
+
 -- name: migrations
 select app, number, name, checksum, applied_at from tg_migration order by app, number;
 
@@ -593,13 +600,13 @@ order by finished_at, id limit :n;
 
 -- name: gate_event
 -- What happened to a queue, a target or a key of it.
-insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)
-values ({now}, :subject, :name, :lane, :kind, :actor, :fields);
+insert into tg_gate_event (at, subject, name, lane, kind, actor, fields, written_at)
+values ({now}, :subject, :name, :lane, :kind, :actor, :fields, {now});
 
 -- name: gate_event_at
 -- The same of another program, which says when it was.
-insert into tg_gate_event (at, subject, name, lane, kind, actor, fields)
-values (:at, :subject, :name, :lane, :kind, :actor, :fields);
+insert into tg_gate_event (at, subject, name, lane, kind, actor, fields, written_at)
+values (:at, :subject, :name, :lane, :kind, :actor, :fields, {now});
 
 -- name: gate_events
 -- The newest first.
@@ -607,7 +614,11 @@ select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
 where subject = :subject and name = :name and id < :before order by id desc limit :n;
 
 -- name: gate_events_prune
-delete from tg_gate_event where id in (select id from tg_gate_event where at < :before order by id limit :n);
+-- Looks only at the oldest: what was written first goes first.
+delete from tg_gate_event where id in (
+    select id from (select id, coalesce(written_at, at) as kept_at from tg_gate_event order by id limit :n) as oldest
+    where kept_at < :before
+) returning id;
 
 -- name: notify
 -- Wakes the workers of all hosts (PostgreSQL only).
@@ -658,3 +669,173 @@ select queue, state, count(*) from tg_job group by queue, state;
 -- Links to jobs that are not there, and blocked jobs that wait for nobody.
 select count(*) from tg_job as job
 where state = 'blocked' and not exists (select 1 from tg_link as link where link.child = job.id);
+
+-- lists
+
+-- name: jobs_listed
+-- The newest jobs before one; an empty text stands for any.
+select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts, last_code, finished_at
+from tg_job
+where id < :before and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind)
+    and (:target = '' or target = :target) and (:code = '' or last_code = :code)
+    and (:state = '' or state = :state or (:state = 'queued' and state in ('blocked', 'waiting', 'ready')))
+    and created_at <= :latest and created_at >= :earliest
+order by id desc limit :n;
+
+-- name: kinds_listed
+select distinct kind from tg_job order by kind;
+
+-- name: codes_listed
+select distinct last_code from tg_job where last_code is not null order by last_code;
+
+-- name: holds_added_up
+-- The keys of every target that are held, by what holds them.
+select target, reason, count(*), min(since), min(until), max(failures),
+    case when min(code) = max(code) then min(code) end, case when min(message) = max(message) then min(message) end,
+    min(lane), max(rest)
+from tg_hold where reason <> 'open' group by target, reason order by target, reason;
+
+-- name: running_by_target
+select target, count(*) from tg_job where state = 'running' group by target;
+
+-- name: targets_tried
+-- Targets that a job has called.
+select name from tg_target as target where exists (
+    select 1 from tg_job as job where job.target = target.name and job.attempt > 0
+);
+
+-- name: gate_events_newest
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event order by id desc limit :n;
+
+-- name: ready_longest
+-- Since when the job waits that waits longest.
+select min(due_at) from tg_job where state = 'ready' and queue = :queue;
+
+-- name: lately_done
+-- How many jobs of a queue were done since a moment, and when the first of them was; counts no further than :n.
+select count(*), min(finished_at) from (
+    select finished_at from tg_job
+    where finished_at is not null and queue = :queue and state = 'done' and finished_at > :since
+    order by finished_at desc limit :n
+) as lately;
+
+-- name: unclassified_jobs
+-- Jobs that have not got over a fault that nobody knows; counts no further than :n.
+select count(*) from (
+    select id from tg_job where last_code = 'unexpected' and state <> 'done' limit :n
+) as unclassified;
+
+-- server
+
+-- name: notice_raise
+-- A notice, unless the episode has one, or one of its kind is open there.
+insert into tg_notice (kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at, ended_at)
+values (:kind, :level, :subject, :name, :lane, :operation, :episode, :code, :title, :message, :advice, :for_user, {now},
+        case when :over = 1 then {now} end)
+on conflict do nothing
+returning id;
+
+-- name: notice_outdated
+-- One of this kind that is open for another reason.
+update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
+where subject = :subject and name = :name and lane = :lane and operation = :operation and kind = :kind
+    and ended_at is null and coalesce(code, '') <> :code;
+
+-- name: notice_end
+-- The trouble of one kind at one place is over.
+update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
+where subject = :subject and name = :name and lane = :lane and operation = :operation and kind = :kind and ended_at is null
+returning episode;
+
+-- name: notice_end_key
+-- A person has dealt with a key: with it, all that is open of it, whichever operation it concerns.
+update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
+where subject = :subject and name = :name and lane = :lane and ended_at is null
+returning id;
+
+-- name: notices_open_of
+-- What is open of one thing.
+select kind, lane, operation, episode, code from tg_notice
+where subject = :subject and name = :name and ended_at is null order by lane, operation, kind limit :n;
+
+-- name: notices
+-- The newest first.
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+    ended_at, acked_at, acked_by
+from tg_notice where id < :before order by id desc limit :n;
+
+-- name: notices_unread
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+    ended_at, acked_at, acked_by
+from tg_notice where id < :before and acked_at is null order by id desc limit :n;
+
+-- name: notice
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+    ended_at, acked_at, acked_by
+from tg_notice where id = :id;
+
+-- name: notices_unread_count
+-- Counts no further than :n.
+select count(*) from (select id from tg_notice where acked_at is null limit :n) as unread;
+
+-- name: notice_ack
+update tg_notice set acked_at = case when {now} > created_at then {now} else created_at end, acked_by = :actor
+where id = :id and acked_at is null returning id;
+
+-- name: notices_ack
+-- All up to one, a slice at a time.
+update tg_notice set acked_at = case when {now} > created_at then {now} else created_at end, acked_by = :actor
+where id in (select id from tg_notice where acked_at is null and id <= :newest order by id limit :n) and acked_at is null
+returning id;
+
+-- name: notices_prune
+delete from tg_notice where id in (
+    select id from tg_notice where ended_at is not null and ended_at < :before order by ended_at limit :n
+) returning id;
+
+-- name: request_begin
+-- Takes the place of a request: a new one, one that is too old, or one whose lease ran out in the middle.
+insert into tg_request (scope, name, digest, begun_at, lease_until) values (:scope, :key, :digest, {now}, {now} + :lease)
+on conflict (scope, name) do update set digest = excluded.digest, fence = tg_request.fence + 1,
+    begun_at = excluded.begun_at, lease_until = excluded.lease_until, status = null, headers = null, body = null
+where tg_request.begun_at <= excluded.begun_at - :kept
+    or (tg_request.status is null and tg_request.lease_until <= excluded.begun_at and tg_request.digest = excluded.digest)
+returning fence;
+
+-- name: request_seen
+select digest, status, headers, body, lease_until - {now} from tg_request where scope = :scope and name = :key;
+
+-- name: request_finish
+update tg_request set status = :status, headers = :headers, body = :body, lease_until = null
+where scope = :scope and name = :key and fence = :fence and status is null returning fence;
+
+-- name: request_abandon
+delete from tg_request where scope = :scope and name = :key and fence = :fence and status is null returning fence;
+
+-- name: requests_prune
+delete from tg_request where (scope, name) in (
+    select scope, name from tg_request where begun_at < :before order by begun_at limit :n
+) returning name;
+
+-- name: happenings
+-- What came after an event, in order.
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where id > :after and id <= :newest and (:subject = '' or subject = :subject) order by id limit :n;
+
+-- name: happenings_of
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where subject = :subject and name = :name and id > :after and id <= :newest order by id limit :n;
+
+-- name: happenings_recent
+-- The ids that were given out last, and how long ago they were written.
+select id, {now} - coalesce(written_at, 0) from tg_gate_event order by id desc limit :n;
+
+-- name: oldest_ready
+-- When the oldest ready job of a queue was put in. The sum keeps PostgreSQL from walking through all ids for it.
+select created_at from tg_job where id = (select min(id + 0) from tg_job where state = 'ready' and queue = :queue);
+
+-- checkup
+
+-- name: late_leases
+-- How many jobs run under a lease that has ended, and when the first of them did.
+select count(*), min(lease_until) from tg_job where state = 'running' and lease_until < {now};

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidegate.store.tx import Tx
+
+# Seconds that an attempt may take to be counted there; what takes longer is counted behind the last one.
+BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+# What only grows has "total" in its name, so that nobody takes it for a stage.
+FAILED, TOOK, TOOK_ALL = "failed_total:", "took_total:", "took_us_total"
+RETRIED, EXPIRED = "manual_retry_total", "lease_expired_total"
+_TOOK = tuple(f"{TOOK}{n}" for n in range(len(BUCKETS) + 1))
 
 
 def add(tx: Tx, changes: Counter[tuple[str, str]]) -> None:
@@ -26,11 +34,23 @@ def moved(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
 
 def failed(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
     """Failures by (queue, code), which only grow."""
-    add(tx, Counter({(queue, f"failed_total:{code}"): n for (queue, code), n in codes.items()}))
+    add(tx, Counter({(queue, FAILED + code): n for (queue, code), n in codes.items()}))
+
+
+def took(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
+    """Differences for attempts by (queue, seconds): one more in a bucket each, and their sum in microseconds."""
+    found: Counter[tuple[str, str]] = Counter()
+    sums: Counter[str] = Counter()
+    for queue, span in spans:
+        found[queue, _TOOK[bisect_left(BUCKETS, span)]] += 1
+        sums[queue] += round(span * 1_000_000)
+    for queue, us in sums.items():
+        found[queue, TOOK_ALL] = us
+    return found
 
 
 def retried(tx: Tx, queue: str, times: int = 1) -> None:
-    add(tx, Counter({(queue, "manual_retry_total"): times}))
+    add(tx, Counter({(queue, RETRIED): times}))
 
 
 def read(tx: Tx) -> dict[tuple[str, str], int]:

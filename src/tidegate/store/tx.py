@@ -36,6 +36,9 @@ class Tx(Protocol):
     def one_migrator(self) -> None:
         """Keeps every other migrator out until the end of the transaction."""
 
+    def others_write(self, table: str) -> bool:
+        """Whether somebody has written to *table* and not committed yet: what is there now may not be all."""
+
 
 class Store(Protocol):
     """One database. Calls wait; nothing here is asynchronous."""

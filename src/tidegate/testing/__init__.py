@@ -1,6 +1,6 @@
 """What a test of a program that uses Tidegate needs: time that is virtual, services that follow a script, an event log.
 
-    from tidegate.testing import EventLog, ScriptedTarget, VirtualClock
+    from tidegate.testing import EventLog, ScriptedTarget, Simulator, VirtualClock
 
 Names are loaded when they are first used: the pytest plug-in lives in this package, and every run of pytest loads it.
 """
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from tidegate.testing.jobs import work_for
     from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
     from tidegate.testing.simulation import simulate
+    from tidegate.testing.simulator import Simulator
+    from tidegate.testing.simulator_asked import Asked
+    from tidegate.testing.simulator_steps import Step
 
 _HOMES = {
+    "Asked": "tidegate.testing.simulator_asked",
     "Deadlock": "tidegate.runtime.virtual_loop",
     "EventLog": "tidegate.testing.event_log",
     "Hang": "tidegate.testing.scripted",
@@ -28,14 +32,17 @@ _HOMES = {
     "Outage": "tidegate.ops.outage",
     "ScriptedTarget": "tidegate.testing.scripted",
     "Simulation": "tidegate.ops.simulate",
+    "Simulator": "tidegate.testing.simulator",
     "Status": "tidegate.testing.scripted",
     "StatusError": "tidegate.testing.scripted",
+    "Step": "tidegate.testing.simulator_steps",
     "VirtualClock": "tidegate.runtime.clock",
     "simulate": "tidegate.testing.simulation",
     "work_for": "tidegate.testing.jobs",
 }
 
 __all__ = [
+    "Asked",
     "Deadlock",
     "EventLog",
     "Hang",
@@ -43,8 +50,10 @@ __all__ = [
     "Outage",
     "ScriptedTarget",
     "Simulation",
+    "Simulator",
     "Status",
     "StatusError",
+    "Step",
     "VirtualClock",
     "simulate",
     "work_for",

@@ -13,6 +13,7 @@ import pytest
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
+from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 
@@ -157,8 +158,8 @@ def test_a_mistake_of_usage_is_one_line(command: Command, q: Queue, url: str, ve
 @pytest.mark.parametrize(
     ("options", "ids"),
     [((), [6, 5, 4, 3, 2, 1]), (("--state", "failed"), [2]), (("--state", "done"), [1]),
-     (("--state", "waiting"), [3, 4]),
-     (("--state", "ready"), [5]), (("--state", "blocked"), [6]), (("--state", "queued"), [5, 3, 4, 6]),
+     (("--state", "waiting"), [4, 3]),
+     (("--state", "ready"), [5]), (("--state", "blocked"), [6]), (("--state", "queued"), [6, 5, 4, 3]),
      (("--state", "running"), []), (("--limit", "2"), [6, 5]), (("--code", "gone"), [2]), (("--queue", "other"), []),
      (("--kind", "send", "--target", "api", "--queue", "mail", "--state", "failed", "--code", "gone"), [2])],
     ids=str,
@@ -226,7 +227,7 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
 
 def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
     assert command("jobs", "forget", "1", "--url", url).out == "job 1: forgotten\n"
-    with pytest.raises(KeyError):
+    with pytest.raises(NotThere):
         q.get(1)
 
 
@@ -242,14 +243,15 @@ def test_a_queue_is_paused_and_resumed(command: Command, q: Queue, url: str) -> 
 
 def test_targets_are_listed_with_the_state_of_their_gate(command: Command, q: Queue, url: str) -> None:
     (target,) = shown(command("targets", "list", "--url", url, "--json"))
-    assert (target["name"], target["state"], target["breaker"]) == ("api", "well", "closed")
+    assert (target["name"], target["token"], target["breaker"]) == ("api", "ok", "closed")
 
     q.target("api").key(1).disable()
-    assert shown(command("targets", "list", "--url", url, "--json"))[0]["state"] == "held"
+    assert shown(command("targets", "list", "--url", url, "--json"))[0]["token"] == "disabled"
     q.target("api").pause("1h", by="ada")
-    assert command("targets", "list", "--url", url).out.splitlines()[1].split()[:2] == ["api", "paused"]
+    assert command("targets", "list", "--url", url).out.splitlines()[1].split()[:2] == ["api", "Paused"]
+    q.target("api").resume()
     q.target("api").force("open", "1h")
-    assert shown(command("targets", "list", "--url", url, "--json"))[0]["state"] == "open"
+    assert shown(command("targets", "list", "--url", url, "--json"))[0]["token"] == "open"
 
 
 def test_one_target_is_shown_with_its_keys_and_its_events(command: Command, q: Queue, url: str) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.cli.conftest import Command
 from tidegate import classify, rules
-from tidegate.cli.curl_dump import Heard
 from tidegate.cli.verdict import REACHES, WHOSE, lines
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Reach, Reason
+from tidegate.ops.verdicts import Heard
 
 DUMP = (
     b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n"

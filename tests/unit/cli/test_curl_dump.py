@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.cli.curl_dump import Heard, headers_of, heard
+from tidegate.cli.curl_dump import headers_of, heard
+from tidegate.ops.verdicts import Heard
 
 HEAD = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 30\r\nContent-Type: text/plain\r\n\r\nbusy\r\n\r\nvery"
 

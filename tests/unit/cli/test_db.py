@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,9 @@ from tidegate.runtime.context import Context
 from tidegate.store import claims, tallies
 from tidegate.store.backups import JUMP
 from tidegate.store.claims import Lane
+from tidegate.store.migrate import core_migrations
+
+STEPS = [f"{step.number:04} {step.name}" for step in core_migrations()]
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ def sending(q: Queue, **options: Any) -> Any:
 
 
 def test_migrate_makes_a_database_and_then_has_nothing_to_do(command: Command, url: str) -> None:
-    assert command("db", "migrate", "--url", url).out == "applied 0001 jobs\n"
+    assert command("db", "migrate", "--url", url).out.splitlines() == [f"applied {step}" for step in STEPS]
     assert command("db", "migrate", "--url", url).out == "It was up to date.\n"
     assert json.loads(command("db", "migrate", "--url", url, "--json").out) == {"applied": []}
 
@@ -53,7 +58,7 @@ def test_status_says_what_is_there_and_what_is_missing(command: Command, url: st
     Path("jobs.db").touch()
     before = command("db", "status", "--url", url, "--json")
     assert before.code == Exit.NEGATIVE
-    assert json.loads(before.out)["pending"] == ["0001 jobs"]
+    assert json.loads(before.out)["pending"] == STEPS
 
     command("db", "migrate", "--url", url)
     with Queue(url) as q:
@@ -65,8 +70,20 @@ def test_status_says_what_is_there_and_what_is_missing(command: Command, url: st
     assert "mail: 1 ready" in command("db", "status", "--url", url).out
 
 
+def test_asking_writes_nothing_into_a_database_of_somebody_else(command: Command, url: str) -> None:
+    with contextlib.closing(sqlite3.connect("jobs.db")) as theirs:
+        theirs.execute("create table song (id integer primary key)")
+    before = Path("jobs.db").read_bytes()
+
+    assert command("db", "status", "--url", url).code == Exit.NEGATIVE
+    assert command("jobs", "list", "--url", url).code == Exit.CONFIGURATION
+    with contextlib.closing(sqlite3.connect("jobs.db")) as theirs:
+        assert theirs.execute("select name from sqlite_master").fetchall() == [("song",)]
+    assert len(Path("jobs.db").read_bytes()) == len(before)
+
+
 def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, url: str, q: Queue) -> None:
-    row = {"app": "tidegate", "number": 2, "name": "later", "checksum": "x"}
+    row = {"app": "tidegate", "number": len(STEPS) + 1, "name": "later", "checksum": "x"}
     q.store.write(lambda tx: tx.all("migrated", row))
 
     run = command("db", "status", "--url", url)

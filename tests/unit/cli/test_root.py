@@ -86,7 +86,7 @@ def test_no_verb_at_all_shows_the_help_and_is_a_mistake(command: Command) -> Non
     ("verb", "told"),
     [
         ("clasify", "did you mean 'classify'?"),
-        ("zzz", "there are: worker, jobs, targets, explain, db, classify, simulate"),
+        ("zzz", f"there are: {', '.join(VERBS)}"),
         ("--nope", "No such option"),
     ],
 )

@@ -28,6 +28,12 @@ class NotFoundAnswer:
 # What a page takes for granted that its reader has.
 GIVEN: dict[str, dict[str, object]] = {"docs/how-to/write-a-rule-pack.md": {"response": NotFoundAnswer()}}
 
+# Pages whose code is a whole program, and the tests that run it as one.
+ELSEWHERE = {
+    "docs/how-to/write-an-application.md": "tests/acceptance/test_application.py",
+    "docs/tutorial/first-page.md": "tests/acceptance/test_first_page.py",
+}
+
 
 def pages() -> Iterator[str]:
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
@@ -52,7 +58,12 @@ def run_blocks(text: str, names: dict[str, Any]) -> int:
     return ran
 
 
-@pytest.mark.parametrize("page", list(pages()))
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_a_page_that_is_run_elsewhere_is_run_there(page: str, test: str) -> None:
+    assert page.rsplit("/", 1)[1] in (ROOT / test).read_text()
+
+
+@pytest.mark.parametrize("page", sorted(set(pages()) - set(ELSEWHERE)))
 def test_the_code_of_a_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a page may write files
     text = (ROOT / page).read_text()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
 
 from tests.unit.core.test_codes import tables
-from tidegate import Context, Queue
+from tidegate import Again, Context, Done, Fail, Queue
 from tidegate.children import Limits
 from tidegate.core.codes import CORE
 from tidegate.core.job import Ending, JobState
+from tidegate.face.acting import Acting
 from tidegate.face.job_function import JobFunction
+from tidegate.ops import actions, bulk
+from tidegate.runtime.worker_policy import WorkerPolicy
 
 PAGE = "reference/jobs.md"
 RISKY = "how-to/run-risky-work-in-children.md"
@@ -41,6 +49,44 @@ def test_every_state_and_every_event_is_listed() -> None:
 
 def test_the_codes_of_jobs_are_in_the_book() -> None:
     assert set(first_column(PAGE, "code")) <= set(CORE)
+
+
+def test_every_option_of_a_queue_is_listed_in_its_order() -> None:
+    assert first_column(PAGE, "option") == list(inspect.signature(Queue).parameters)
+
+
+def test_every_number_of_a_worker_is_listed_with_its_default() -> None:
+    listed = {row[0]: float(row[1]) for row in tables(PAGE)["number"]}
+
+    assert listed == {each.name: each.default for each in fields(WorkerPolicy) if each.name != "retention"}
+
+
+@pytest.mark.parametrize("kind", [Again, Done, Fail])
+def test_everything_a_handler_can_say_at_its_end_is_listed(kind: type) -> None:
+    listed = {cell.split("`")[1] for cell in first_column(PAGE, "it") if "`" in cell}
+
+    assert f"{kind.__name__}({', '.join(inspect.signature(kind).parameters)})" in listed
+
+
+def test_every_way_to_put_in_is_named() -> None:
+    ways = {name for name, each in vars(JobFunction).items() if inspect.isfunction(each) and not name.startswith("_")}
+    text = (Path(__file__).parents[3] / "docs" / PAGE).read_text()
+
+    assert {way for way in ways if f"{way}(" not in text and f"`{way}`" not in text} == {"scheduled"}  # q.schedule's
+
+
+def test_every_action_of_people_is_listed() -> None:
+    listed = {name for cell in first_column(PAGE, "action") for name in re.findall(r"q\.(\w+)", cell)}
+    acting = {name for name, each in vars(Acting).items() if "by" in getattr(each, "__annotations__", {})}
+
+    assert listed == acting | {"target"}
+
+
+def test_what_people_do_is_recorded_under_names_that_are_listed() -> None:
+    source = inspect.getsource(actions) + inspect.getsource(bulk)
+    recorded = re.findall(r'"((?:queue|jobs?|breaker)_(?:\w+ed|forgotten|reset))"', source)
+
+    assert set(first_column(PAGE, "event of a queue or a target")) == set(recorded)
 
 
 def test_every_limit_of_a_child_is_listed() -> None:

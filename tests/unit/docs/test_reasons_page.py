@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate.ops.explain import WaitsFor
+from tidegate.ops.explain import REASONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "why-is-it-not-running.md"
 
@@ -13,4 +13,4 @@ PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "why-is-it-not-runni
 def test_the_page_names_every_reason_in_its_order() -> None:
     named = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
 
-    assert named == [str(reason) for reason in WaitsFor]
+    assert named == [str(reason) for reason in REASONS]

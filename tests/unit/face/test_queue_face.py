@@ -15,8 +15,9 @@ import pytest
 
 import tidegate
 from tidegate import Again, Backoff, Context, Done, Drained, Enqueued, Fail, JobState, Queue, Target, rules
-from tidegate.errors import SchemaTooNew, StoreError
+from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreError
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
 from tidegate.store.migrate import core_migrations
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def rows(q: Queue) -> int:
     """How many jobs there are, of all states."""
     found = 0
     for id_ in range(1, 50):
-        with contextlib.suppress(KeyError):
+        with contextlib.suppress(NotThere):
             found += bool(q.get(id_))
     return found
 
@@ -442,7 +443,7 @@ def test_waiting_ends_with_the_job(q: Queue, clock: VirtualClock) -> None:
 
 def test_a_job_that_nobody_knows_is_a_key_error(q: Queue) -> None:
     for ask in (q.get, q.cancel):
-        with pytest.raises(KeyError, match="there is no job 7"):
+        with pytest.raises(NotThere, match="there is no job 7"):
             ask(7)
     with pytest.raises(TypeError, match="job: 'seven' is no job"):
         q.get("seven")  # type: ignore[arg-type]
@@ -464,14 +465,18 @@ def test_people_act_on_jobs(q: Queue) -> None:
 
     assert q.cancel(waiting) == "cancelled"
     assert waiting.state() is JobState.CANCELLED
-    with pytest.raises(ValueError, match=r"'default\.stubborn' cannot be cancelled"):
+    with pytest.raises(Refused, match=r"'default\.stubborn', whose jobs cannot be cancelled"):
         q.cancel(kept)
     assert q.retry(failed)
     assert failed.state() is JobState.QUEUED
     assert not q.retry(failed)
-    assert q.forget(waiting)
-    with pytest.raises(KeyError):
+    assert not q.forget(kept)
+    assert q.forget(waiting, by="ada")
+    with pytest.raises(NotThere):
         q.get(waiting)
+    assert not q.forget(waiting)
+    (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "default", 10))
+    assert (event.kind, event.actor, event.fields["job"]) == ("job_forgotten", "ada", waiting.id)
 
 
 # -- working ---------------------------------------------------------------------------------------------------------

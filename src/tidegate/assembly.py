@@ -1,0 +1,166 @@
+"""Puts the server together: settings, store, applications, page, workers and simulators meet here and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.face.app import App, Installed, Simulator, install, known, load
+from tidegate.face.queue import Queue
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.stopping import Watchdog, on_signals
+from tidegate.runtime.worker_policy import WorkerPolicy
+
+if TYPE_CHECKING:
+    from tidegate.settings import Loaded
+
+_log = logging.getLogger("tidegate.server")
+
+ALL = "*"  # every application, every queue
+_LAST_ANSWERS = 5  # seconds that requests under way have after a stop
+
+
+class PortTaken(TidegateError):
+    """Somebody else listens there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Assembled:
+    """Everything that works together, declared and not yet running."""
+
+    loaded: Loaded
+    queue: Queue
+    apps: list[Installed[Any]] = field(default_factory=list)
+    simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
+
+    @property
+    def works(self) -> bool:
+        """Whether there is any kind of job to work on."""
+        return bool(self.queue.queues())
+
+
+def there_are() -> tuple[list[App[Any]], dict[str, str]]:
+    """The applications that are installed, and why those that cannot be used cannot."""
+    found, broken = list[App[Any]](), dict[str, str]()
+    for name in known():
+        try:
+            found.append(load(name))
+        except Exception as error:  # an application that nobody wants to run must not keep the others from it
+            broken[name] = f"{type(error).__name__}: {error}"
+    return found, broken
+
+
+@contextlib.contextmanager
+def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = False) -> Iterator[Assembled]:
+    """Declares the jobs of those that are to run on one queue. With *simulators*, they call those instead."""
+    values = loaded.values
+    with contextlib.ExitStack() as stack:
+        queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
+        there = Assembled(loaded=loaded, queue=queue)
+        for app in (each for each in apps if each.name in loaded.apps):
+            settings = loaded.app(app.name)
+            if simulators and app.simulator is not None:
+                simulated = app.simulator()
+                url = simulated.simulator.start()
+                stack.callback(simulated.simulator.stop)
+                there.simulators[app.name] = simulated.simulator
+                settings = _changed(settings, simulated.settings(url))
+            installed = install(app, queue, settings)
+            stack.push(installed.closing)
+            there.apps.append(installed)
+        yield there
+
+
+def _changed(settings: Any, values: Any) -> Any:
+    return None if settings is None else type(settings).model_validate({**settings.model_dump(), **values})
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket on that address; PortTaken when somebody else has it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise PortTaken(
+            f"{_shown(host, port)} cannot be used ({(error.strerror or 'no address').lower()}); "
+            "choose another with --port"
+        ) from error
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
+    """Serves page and API on that socket, and works on the jobs, until SIGTERM or SIGINT; then ends gently."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # ours are heard outside
+
+    from tidegate.web.frame import build
+
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
+    host, port = at.getsockname()[:2]
+    config = uvicorn.Config(
+        build(_site(there)), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
+        loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS,
+    )  # fmt: skip
+    server, engine = Server(config), _engine(there) if work and there.works else None
+    longest = WorkerPolicy(grace=there.loaded.values.worker.grace).longest_stop
+    watchdog = Watchdog(longest + _LAST_ANSWERS)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        with on_signals(stop, watchdog):
+            answering = asyncio.create_task(server.serve(sockets=[at]))
+            if engine is not None:
+                engine.start()
+            while not server.started and not answering.done():  # noqa: ASYNC110 - it has only a flag
+                await asyncio.sleep(0.01)
+            ready(f"http://{_shown(host, port)}")
+            _log.info("server_started address=%s", _shown(host, port))
+            asked = asyncio.create_task(stop.wait())
+            await asyncio.wait({answering, asked}, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            _log.info("server_stopping")
+            if engine is not None:
+                engine.ask()
+            server.should_exit = True
+            await answering
+            if engine is not None and not await asyncio.to_thread(engine.join, longest):
+                _log.error("workers_did_not_end seconds=%s", longest)
+
+    try:
+        asyncio.run(main())
+    finally:
+        watchdog.disarm()
+
+
+def _engine(there: Assembled) -> Engine:
+    worker = there.loaded.values.worker
+    queues = None if ALL in worker.queues else frozenset(worker.queues)
+    return Engine(
+        lambda stop: there.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
+    )
+
+
+def _site(there: Assembled) -> Any:
+    from tidegate import __version__
+    from tidegate.web.frame import Site
+
+    return Site(
+        queue=there.queue,
+        apps=tuple(there.apps),
+        version=__version__,
+        config=lambda: [each.as_json() for each in there.loaded.effective()],
+        hosts=tuple(there.loaded.values.server.names),
+    )

@@ -1,0 +1,137 @@
+"""`tidegate config`: every setting that counts, and where it comes from."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidegate.cli import tables
+from tidegate.cli.at_store import Stopped, many, plain_mistakes, say, table
+from tidegate.cli.configured import config_option, load_settings
+from tidegate.cli.exits import Exit
+from tidegate.cli.groups import Group
+
+if TYPE_CHECKING:
+    from tidegate.settings import Effective, SettingsError
+
+_HEAD = ("KEY", "VALUE", "FROM")
+
+
+class ShowUnlessSaid(Group):
+    """`tidegate config KEY` is `tidegate config show KEY`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=ShowUnlessSaid, subcommand_metavar="[KEY | check]")
+def config() -> None:
+    """Shows every setting that counts, and where it comes from: a flag, a variable, the file or the default.
+
+    `tidegate config server` shows a section, `tidegate config server.port` one key with all that is known of it.
+    """
+
+
+@config.command()
+@click.argument("key", required=False)
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def show(key: str | None, config: Path | None, as_json: bool) -> int:
+    """Shows every setting, those of a section, or one. Secrets are masked."""
+    with plain_mistakes():
+        loaded = load_settings(config)
+    every = loaded.effective()
+    found = [each for each in every if key is None or each.key == key or each.key.startswith(f"{key}.")]
+    if not found and key is not None:
+        raise Stopped(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
+    one = len(found) == 1 and found[0].key == key
+    if as_json:
+        say(found[0].as_json() if one else [each.as_json() for each in found], as_json, list)
+    elif one:
+        say(None, False, lambda: _about(found[0], loaded.file))
+    else:
+        _print(found)
+    return Exit.OK
+
+
+@config.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def check(config: Path | None, as_json: bool) -> int:
+    """Says whether the settings can be used, and every mistake in them. Exit code 3: they cannot."""
+    from tidegate.settings.problems import SettingsError
+
+    try:
+        loaded = load_settings(config)
+    except SettingsError as error:
+        return _refused(error, as_json)
+    given = Counter(each.origin for each in loaded.effective() if each.origin != "default")
+    say(
+        {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": given, "problems": []}, as_json,
+        lambda: [f"The settings are fine: {_summary(given)}."],
+    )  # fmt: skip
+    return Exit.OK
+
+
+def _summary(given: Counter[str]) -> str:
+    if not given:
+        return "nothing is given, all are defaults"
+    return f"{many(given.total(), 'value')} given, by {', '.join(f'{name} ({n})' for name, n in given.items())}"
+
+
+def _refused(error: SettingsError, as_json: bool) -> int:
+    problems = [{"where": each.where, "what": each.what} for each in error.problems]
+    say({"ok": False, "problems": problems}, as_json, lambda: [str(each) for each in error.problems])
+    return Exit.CONFIGURATION
+
+
+def _meant(key: str, every: list[Effective]) -> str:
+    names = {each.key for each in every} | {each.key.rpartition(".")[0] for each in every} - {""}
+    ends = {name.rpartition(".")[2]: name for name in names}
+    close = get_close_matches(key, [*names, *config.commands], n=1) or [
+        ends[each] for each in get_close_matches(key, ends, n=1)
+    ]
+    return f"; did you mean {close[0]!r}?" if close else "; `tidegate config` shows them all"
+
+
+def _about(one: Effective, file: Path | None) -> list[str]:
+    section, _, name = one.key.rpartition(".")
+    place = f"{name} in [{section}]" if section else name
+    by = [f"{place} of {file or 'tidegate.toml'}", *([one.variable] if one.variable else [])]
+    return [
+        f"{one.key} = {one.value}",
+        *([f"  {one.about}"] if one.about else []),
+        f"  from    {one.origin}",
+        f"  set by  {', or '.join(by)}",
+    ]
+
+
+def _print(found: list[Effective]) -> None:
+    rows = [(each.key, each.value, each.origin) for each in found]
+    if not (tables.is_terminal() and _drawn(rows)):
+        for line in table(rows, _HEAD):
+            click.echo(line)
+
+
+def _drawn(rows: list[tuple[str, str, str]]) -> bool:
+    """On a terminal: what was given stands out. False when rich is not there."""
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ModuleNotFoundError:
+        return False
+    drawn = Table(*_HEAD, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        style = "dim" if row[2] == "default" else ""
+        drawn.add_row(*(Text(cell, style) for cell in row))
+    Console(file=sys.stdout, highlight=False).print(drawn)
+    return True

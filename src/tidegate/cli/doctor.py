@@ -1,0 +1,147 @@
+"""`tidegate doctor`: looks at everything, changes nothing, and says how to mend what is wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.at_store import many, plain_mistakes, say
+from tidegate.cli.configured import config_option, installed
+from tidegate.cli.exits import Exit
+from tidegate.cli.tables import is_terminal
+from tidegate.ops import checkup, checkup_work
+from tidegate.ops.checkup import Finding, Status, warn, well, wrong
+from tidegate.runtime.clock import SYSTEM
+from tidegate.store.migrate import Migration, core_migrations, migrations_in
+from tidegate.store.opening import check_url, file_of
+
+if TYPE_CHECKING:
+    from tidegate.face.app import App
+    from tidegate.settings import Loaded, Problem
+
+_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.ERROR: "red"}
+
+
+@click.command()
+@config_option
+@click.option("--url", help="The database, if not that of the settings.")
+@click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one.")
+@click.option("--network", is_flag=True, help="Also try to reach the services that the settings name.")
+@click.option("--strict", is_flag=True, help="A warning is exit code 1, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(config: Path | None, url: str | None, driver: str | None, network: bool, strict: bool, as_json: bool) -> int:
+    """Checks settings, database, workers, targets and security. It only looks: nothing is changed.
+
+    Each finding that is not well comes with its fix. Exit code 1: there is an error.
+    """
+    # What cannot be reached is said once, in our words.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+    apps, broken = installed()
+    with plain_mistakes():
+        loaded, findings = _settings(config, url, apps, broken)
+        database = _url(loaded, config, url)
+        if database is not None:
+            steps = [step for each in apps if loaded and each.name in loaded.apps for step in _steps(each)]
+            findings += checkup.database(
+                database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
+                checks=(checkup_work.workers, checkup_work.targets),
+            )  # fmt: skip
+        findings += _security(loaded, database)
+        if network and loaded is not None:
+            from tidegate.ops.checkup_network import reachable
+
+            findings += reachable(loaded.addresses())
+    counts = Counter(each.status for each in findings)
+    errors, warnings = counts[Status.ERROR], counts[Status.WARN]
+    bad = bool(errors or (strict and warnings))
+    document = {
+        "ok": not bad,
+        "errors": errors,
+        "warnings": warnings,
+        "findings": [each.as_json() for each in findings],
+    }
+    say(document, as_json, lambda: _lines(findings, errors, warnings))
+    return Exit.NEGATIVE if bad else Exit.OK
+
+
+def _settings(
+    config: Path | None, url: str | None, apps: list[App[Any]], broken: dict[str, str]
+) -> tuple[Loaded | None, list[Finding]]:
+    from tidegate.settings import SettingsError, load
+
+    try:
+        loaded = load(file=config, flags={"url": url}, apps=apps, broken=broken)
+    except SettingsError as error:
+        return None, [_problem(each) for each in error.problems]
+    given = sum(each.origin != "default" for each in loaded.effective())
+    where = "There is no settings file" if loaded.file is None else f"{loaded.file} can be used"
+    values = f"{many(given, 'value')} given, the others are defaults" if given else "all values are defaults"
+    found = [well("settings.valid", f"{where}; {values}.")]
+    if loaded.values.simulators:
+        fact = "The applications call simulators, not the real services."
+        found.append(warn("settings.simulators", fact, "Take simulators out of the settings."))
+    return loaded, found
+
+
+def _problem(problem: Problem) -> Finding:
+    what, _, fix = problem.what.rpartition("; ")
+    return wrong("settings.valid", f"{problem.where}: {what or fix}.", fix if what else "tidegate config check")
+
+
+def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
+    """The database, even if something else is wrong with the settings."""
+    from tidegate.settings import SettingsError, store_url
+    from tidegate.settings.place import DEFAULT_URL
+
+    if loaded is not None:
+        return loaded.values.url
+    try:
+        found = url or store_url(config) or DEFAULT_URL
+        check_url(found)
+    except (SettingsError, ValueError):
+        return None  # it was said before
+    return found
+
+
+def _steps(app: App[Any]) -> list[Migration]:
+    """The migrations of an application."""
+    folder = app.migrations if app.migrations is not None or app.package is None else files(app.package) / "migrations"
+    if folder is None:
+        return []
+    return migrations_in(Path(folder) if isinstance(folder, str) else folder, app.name)
+
+
+def _security(loaded: Loaded | None, url: str | None) -> list[Finding]:
+    found: list[Finding] = []
+    if loaded is not None:
+        host = loaded.values.server.host  # the settings allow no other
+        found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
+    secret = {} if loaded is None else loaded.secret_files()
+    path = None if url is None else file_of(url)
+    return [*found, *checkup.private({**({Path(path): "the database"} if path else {}), **secret})]
+
+
+def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:
+    lines = []
+    for group, members in groupby(findings, key=lambda each: each.group):
+        lines.append(group.capitalize())
+        for each in members:
+            lines.append(f"  {_mark(each.status)} {each.fact}")
+            lines += [f"{'':8} fix: {each.fix}"] if each.fix else []
+    if errors or warnings:
+        parts = [many(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
+        return [*lines, "", f"{', '.join(parts)}."]
+    return [*lines, "", "All is well."]
+
+
+def _mark(status: Status) -> str:
+    word = f"{status:<5}"
+    plain = not is_terminal() or "NO_COLOR" in os.environ
+    return word if plain else click.style(word, fg=_COLOURS[status], bold=status is not Status.OK)

@@ -1,0 +1,56 @@
+"""`tidegate serve`: page, API, workers and the enabled applications, in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.cli.at_store import plain_mistakes, shown_url
+from tidegate.cli.exits import Exit
+
+
+@click.command()
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
+)
+@click.option("--url", help="The database: sqlite:///tidegate.db or postgresql://user@host/database.")
+@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.  [default: 8321]")
+@click.option("--simulators", is_flag=True, help="Let the applications call simulated services.")
+@click.option("--no-work", is_flag=True, help="Serve only; workers run elsewhere.")
+def serve(
+    file: Path | None, url: str | None, host: str | None, port: int | None, simulators: bool, no_work: bool
+) -> int:
+    """Serves the page and the API, and works on the jobs of the applications, until SIGTERM or SIGINT.
+
+    Everything it needs is one SQLite file, which it makes. With a postgresql:// URL, more workers may run on other
+    machines: `tidegate worker`.
+    """
+    from tidegate import __version__, assembly
+    from tidegate.runtime.log_lines import write_log
+    from tidegate.settings import load
+
+    flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
+    with plain_mistakes():
+        apps, broken = assembly.there_are()
+        given = {key: value for key, value in flags.items() if value is not None}
+        loaded = load(file=file, flags=given, apps=apps, broken=broken)
+        values = loaded.values
+        write_log(values.log.level, values.log.format)
+        with assembly.assembled(loaded, apps, simulators=simulators or values.simulators) as there:
+            there.queue.store.now()  # a database that cannot be used is said at once
+            at = assembly.listening(values.server.host, values.server.port)
+
+            def ready(address: str) -> None:
+                names = ", ".join(each.app.name for each in there.apps) or "none"
+                click.echo(f"Tidegate {__version__} is at {address}")
+                click.echo(f"  database      {shown_url(values.url)}")
+                click.echo(f"  applications  {names}")
+                for name, simulator in there.simulators.items():
+                    click.echo(f"  simulated     {name}, controlled at {simulator.control_url}")
+                click.echo("  stop with Ctrl-C")
+
+            assembly.serve(there, at, work=not no_work, ready=ready)
+    return Exit.OK

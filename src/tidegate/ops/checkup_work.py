@@ -1,0 +1,98 @@
+"""Whether anybody works, and what is held up that a person should know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from shlex import quote
+
+from tidegate.machine.states import OPEN
+from tidegate.ops import reports
+from tidegate.ops.checkup import Finding, warn, well, wrong
+from tidegate.ops.explain import WORKER_GONE
+from tidegate.ops.reports import Stands
+from tidegate.ops.words import NEED_YOU, lasting, many
+from tidegate.store.tx import Tx
+
+PAUSED_LONG = 86400.0
+OPEN_LONG = 3600.0
+_MOST = 10  # of one kind; the rest is counted
+
+
+def workers(tx: Tx) -> Iterator[Finding]:
+    """Those that are there, those that were not heard of, and jobs that wait for one in vain."""
+    now = float(tx.all("clock")[0][0])
+    known = reports.workers(tx)
+    there = [each for each in known if each.there]
+    idle = [each for each in reports.queues(tx) if each.jobs.get("ready") and not each.workers]
+    for queue in idle[:_MOST]:
+        fact = f"{many(queue.jobs['ready'], 'job')} of {queue.name} could go, and no worker works on that queue."
+        yield wrong("workers.there", fact, "tidegate serve, or tidegate worker MODULE:QUEUE for your own program")
+    if len(idle) > _MOST:
+        yield wrong("workers.there", f"So it is with {many(len(idle) - _MOST, 'more queue')}.", "tidegate jobs queues")
+    if not idle:
+        at_work = f"{many(len(there), 'worker')} {'is' if len(there) == 1 else 'are'} at work"
+        yield well("workers.there", f"{at_work}." if there else "No worker is at work, and no job waits for one.")
+    for each in known:
+        if not each.there:
+            fact = f"The worker {each.pid} on {each.host} was last heard of {lasting(now - each.seen_at)} ago."
+            yield warn(
+                "workers.heard", fact, f"Look at it on {each.host}. If it was killed: it is forgotten after a day."
+            )
+    n, first = tx.all("late_leases")[0]
+    if n and now - float(first) > WORKER_GONE:
+        fact = (
+            f"{many(int(n), 'job')} {'runs' if n == 1 else 'run'} under a lease that ended {lasting(now - first)} ago."
+        )
+        yield warn("workers.leases", fact, "A worker takes them over by itself, once there is one.")
+
+
+def targets(tx: Tx) -> Iterator[Finding]:
+    """Targets that a person must mend, that have been held for long, or that somebody forgot to resume."""
+    now = float(tx.all("clock")[0][0])
+    stands = reports.standings(tx)
+    found = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
+    yield from found
+    if not found:
+        yield well(
+            "targets.well", f"{many(len(stands), 'target')}, and none needs you." if stands else "No target yet."
+        )
+
+
+def _fatal(stands: Iterable[Stands]) -> Iterator[Finding]:
+    for each in stands:
+        if each.how.token in NEED_YOU:
+            name = each.row.name
+            fix = f"Mend what it complains of, then clear it; tidegate targets show {quote(name)} says which key"
+            yield wrong("targets.fatal", f"{name} needs you. {each.how.reason}", fix)
+
+
+def _open(stands: Iterable[Stands], now: float) -> Iterator[Finding]:
+    for each in stands:
+        if each.row.breaker.state == OPEN and now - each.row.breaker.since > OPEN_LONG:
+            fact = f"{each.row.name} has been held by its breaker for {lasting(now - each.row.breaker.since)}."
+            yield warn("targets.open", fact, f"tidegate explain target {quote(each.row.name)}")
+
+
+def _paused(stands: Iterable[Stands], tx: Tx, now: float) -> Iterator[Finding]:
+    rows = [("targets", each.row.name, each.row.paused_at, each.row.paused_by) for each in stands if each.paused]
+    rows += [
+        ("jobs", name, at, by) for name, at, until, by in tx.all("queue_rows") if until is not None and now < until
+    ]
+    for verb, name, at, by in rows:
+        if at is not None and now - at > PAUSED_LONG:
+            what = "queue" if verb == "jobs" else "target"
+            fact = f"The {what} {name} has been paused for {lasting(now - at)}, by {by}."
+            yield warn("targets.paused", fact, f"tidegate {verb} resume {quote(name)}")
+
+
+def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
+    every = list(findings)
+    yield from every[:_MOST]
+    if len(every) > _MOST:
+        last = every[_MOST]
+        yield Finding(
+            id=last.id,
+            status=last.status,
+            fact=f"So it is with {len(every) - _MOST:,} more.",
+            fix="tidegate targets list",
+        )

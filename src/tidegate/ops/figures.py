@@ -1,0 +1,147 @@
+"""The numbers of /metrics that live in the store: the same from whichever process they are asked, after any restart.
+
+All of it is read from rows that were added up before; nothing here counts jobs. Names of queues, codes and targets are
+labels, so there are only so many of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from tidegate.machine import shared_breaker
+from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
+from tidegate.ops import notices, reports
+from tidegate.ops.reports import Stands
+from tidegate.ops.words import TARGETS
+from tidegate.store import tallies
+from tidegate.store.gate_rows import TargetRow
+from tidegate.store.tallies import BUCKETS
+from tidegate.store.tx import Tx
+
+MOST_TARGETS = 200
+MOST_QUEUES = 200
+MOST_CODES = 100  # of one queue
+OTHERS = "others"  # the code of all further ones
+
+STATE = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
+MOVES = ((CLOSED, OPEN), (HALF_OPEN, CLOSED), (HALF_OPEN, OPEN), (OPEN, CLOSED), (OPEN, HALF_OPEN))
+_QUEUED = ("blocked", "waiting", "ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A histogram of how long attempts took: how many took at most so many seconds; the last bound is infinite."""
+
+    buckets: tuple[tuple[float, int], ...]
+    sum: float  # seconds
+
+    @property
+    def count(self) -> int:
+        return self.buckets[-1][1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFigures:
+    """One queue."""
+
+    name: str
+    depth: int  # queue_depth: jobs that are blocked, waiting or ready
+    active: int  # jobs_active: those that run
+    failed: Mapping[str, int]  # jobs_failed_total by error_code
+    durations: Durations  # job_processing_duration_seconds
+    manual_retries: int  # manual_retry_total
+    lease_expired: int  # tidegate_lease_expired_total
+    oldest_age: float  # tidegate_queue_oldest_age_seconds: of the oldest ready job since it was put in; 0 without one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerFigures:
+    """The breaker of a target of jobs, which is a row. A breaker of the same name in this process says nothing."""
+
+    name: str
+    state: int  # circuit_breaker_state
+    consecutive_failures: int
+    requests: Mapping[str, int]  # circuit_breaker_requests_total by result
+    transitions: Mapping[tuple[str, str], int]  # circuit_breaker_state_transitions_total by (from_state, to_state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Everything. *target_state* has a token for the first 200 targets by name; *targets* counts all of them."""
+
+    queues: list[QueueFigures]
+    breakers: list[BreakerFigures]
+    target_state: Mapping[str, str]  # tidegate_target_state, one-hot over TOKENS
+    targets: Mapping[str, int]  # tidegate_targets by state, with every token
+    workers: int  # tidegate_workers: those that were heard of in time
+    last_tick: float | None  # tidegate_engine_last_tick_timestamp_seconds
+    unread_notices: int = 0
+    tokens: tuple[str, ...] = field(default=tuple(TARGETS))
+
+
+def figures(tx: Tx) -> Figures:
+    """The numbers at this moment."""
+    now = float(tx.all("clock")[0][0])
+    standings = reports.standings(tx)
+    shown = standings[:MOST_TARGETS]
+    workers = reports.workers(tx)
+    counted = Counter(each.how.token for each in standings)
+    return Figures(
+        queues=_queues(tx, now),
+        breakers=[_breaker(each.row, now) for each in shown if _has_breaker(each)],
+        target_state={each.row.name: each.how.token for each in shown},
+        targets={token: counted[token] for token in TARGETS},
+        workers=sum(worker.there for worker in workers),
+        last_tick=max((worker.seen_at for worker in workers), default=None),
+        unread_notices=notices.unread(tx),
+    )
+
+
+def _queues(tx: Tx, now: float) -> list[QueueFigures]:
+    by_queue: dict[str, dict[str, int]] = {}
+    for (queue, what), n in tallies.read(tx).items():
+        by_queue.setdefault(queue, {})[what] = n
+    return [_queue(tx, name, by_queue[name], now) for name in sorted(by_queue)[:MOST_QUEUES]]
+
+
+def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigures:
+    oldest = tx.all("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
+    return QueueFigures(
+        name=name, depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)), active=max(0, tally.get("running", 0)),
+        failed=_failed(tally), durations=_durations(tally), manual_retries=tally.get(tallies.RETRIED, 0),
+        lease_expired=tally.get(tallies.EXPIRED, 0), oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
+    )  # fmt: skip
+
+
+def _failed(tally: Mapping[str, int]) -> dict[str, int]:
+    start = tallies.FAILED
+    codes = {what.removeprefix(start): n for what, n in sorted(tally.items()) if what.startswith(start)}
+    shown = dict(list(codes.items())[:MOST_CODES])
+    rest = sum(codes.values()) - sum(shown.values())
+    return {**shown, OTHERS: rest} if rest else shown
+
+
+def _durations(tally: Mapping[str, int]) -> Durations:
+    counts = accumulate(tally.get(f"{tallies.TOOK}{n}", 0) for n in range(len(BUCKETS) + 1))
+    bounds = (*BUCKETS, float("inf"))
+    return Durations(tuple(zip(bounds, counts, strict=True)), tally.get(tallies.TOOK_ALL, 0) / 1_000_000)
+
+
+def _has_breaker(stands: Stands) -> bool:
+    """Whether workers have said that its breaker is the row."""
+    return stands.row.rules is not None and "breaker" in json.loads(stands.row.rules)
+
+
+def _breaker(row: TargetRow, now: float) -> BreakerFigures:
+    breaker = shared_breaker.advanced(row.breaker, now)
+    good, bad, rejected = breaker.totals
+    moves = {(old, new): n for old, new, n in row.breaker.moves}
+    return BreakerFigures(
+        name=row.name, state=STATE[breaker.state], consecutive_failures=breaker.run,
+        requests={"success": good, "failure": bad, "rejected": rejected},
+        transitions={move: moves.get(move, 0) for move in MOVES},
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""What people should read: the list of notices, how many are unread, and saying that one was read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate.errors import NotThere
+from tidegate.ops.listing import Page
+from tidegate.store.tx import Tx
+
+MOST_UNREAD = 1000  # no further is counted
+_NEWEST = 2**62
+_SLICE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeLine:
+    """One notice. The fields are the columns; *name* is of the target, queue, job or server that it is about."""
+
+    id: int
+    kind: str
+    level: str  # "error", "warning", "success" or "info"
+    subject: str  # "target", "queue", "job" or "server"
+    name: str
+    key: str  # '' when it is about the whole
+    operation: str
+    episode: float
+    code: str | None
+    title: str
+    message: str
+    advice: str
+    user: str | None  # whom it concerns; None: nobody in particular
+    created_at: float
+    ended_at: float | None
+    acked_at: float | None
+    acked_by: str | None
+
+    @property
+    def open(self) -> bool:
+        """Whether what it tells of goes on."""
+        return self.ended_at is None
+
+    @property
+    def unread(self) -> bool:
+        return self.acked_at is None
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "open": self.open, "unread": self.unread}
+
+
+def listed(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
+    """The newest first. ValueError for a cursor that is none."""
+    name = "notices_unread" if unread_only else "notices"
+    rows = tx.all(name, {"before": _before(cursor), "n": most + 1})
+    items = [NoticeLine(*row) for row in rows[:most]]
+    return Page(items, f"n{items[-1].id:x}" if len(rows) > most else None)
+
+
+def get(tx: Tx, id_: int) -> NoticeLine:
+    rows = tx.all("notice", {"id": id_})
+    if not rows:
+        raise NotThere(f"there is no notice {id_}")
+    return NoticeLine(*rows[0])
+
+
+def unread(tx: Tx) -> int:
+    """How many nobody has read, counted no further than `MOST_UNREAD`."""
+    return int(tx.all("notices_unread_count", {"n": MOST_UNREAD})[0][0])
+
+
+def acknowledge(tx: Tx, id_: int, by: str) -> bool:
+    """Somebody has read it; False when that was said before. NotThere when there is no such notice."""
+    if tx.all("notice_ack", {"id": id_, "actor": by}):
+        return True
+    get(tx, id_)
+    return False
+
+
+def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
+    """Somebody has read all up to the notice *newest*; returns how many were unread."""
+    found, n = 0, _SLICE
+    while n == _SLICE:
+        n = len(tx.all("notices_ack", {"newest": newest, "actor": by, "n": _SLICE}))
+        found += n
+    return found
+
+
+def _before(cursor: str | None) -> int:
+    if cursor is None:
+        return _NEWEST
+    if not re.fullmatch(r"n[0-9a-f]{1,16}", cursor, re.ASCII):
+        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
+    return min(int(cursor[1:], 16), _NEWEST)

@@ -1,0 +1,214 @@
+"""Is anything wrong, is it getting better, and what must a person do? One value that answers it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from tidegate.ops import listing, reports
+from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
+from tidegate.ops.words import HELD_UP, NEED_YOU, RECOVERING, WELL, lasting, many
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import GateEvent
+from tidegate.store.tx import Tx
+
+STUCK = 900.0  # seconds that a job may wait in line before a person should look
+_MOST_SHOWN = 12
+_MOST_EVENTS = 10
+_MOST_COUNTED = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One thing that a person should do."""
+
+    kind: str  # fatal, unclassified, failed, no_worker, stuck, paused
+    title: str
+    message: str
+    subject: str = ""  # "target spotify", "queue mail"
+    href: str  # a path of the page
+    action: str  # what the button says
+    count: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """How everything is at one moment. *tick* is when a worker was last heard of."""
+
+    now: float
+    sentence: str
+    needs: list[Need]
+    targets: dict[str, int]  # how many stand how, by token
+    attention: list[TargetReport]
+    queues: list[QueueReport]
+    workers: list[WorkerReport]
+    events: list[GateEvent]
+    tick: float | None = None
+    healthy: bool = field(default=True)
+
+    def as_json(self) -> dict[str, Any]:
+        lists = {
+            name: [each.as_json() for each in getattr(self, name)]
+            for name in ("needs", "attention", "queues", "workers", "events")
+        }
+        return {
+            "now": self.now, "sentence": self.sentence, "healthy": self.healthy, "targets": self.targets,
+            "tick": self.tick, **lists,
+        }  # fmt: skip
+
+
+def overview(tx: Tx) -> Overview:
+    """Everything that the first page shows."""
+    now = float(tx.all("clock")[0][0])
+    stands = listing.by_urgency(reports.standings(tx))
+    queues = reports.queues(tx)
+    workers = reports.workers(tx)
+    tokens = Counter(each.how.token for each in stands)
+    needs = [*_fatal(stands), *_unclassified(tx), *_failed(queues), *_queues(queues, now), *_paused(stands, queues)]
+    return Overview(
+        now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
+        attention=[each.report() for each in stands[:_MOST_SHOWN] if each.how.token not in WELL], queues=queues,
+        workers=workers, events=gate_rows.newest_events(tx, _MOST_EVENTS),
+        tick=max((each.seen_at for each in workers), default=None),
+        healthy=not needs and all(token in WELL for token in tokens),
+    )  # fmt: skip
+
+
+def target_states(tx: Tx) -> dict[str, int]:
+    """How many targets stand how, by token."""
+    return dict(Counter(each.how.token for each in reports.standings(tx)))
+
+
+# -- the sentence ------------------------------------------------------------------------------------------------------
+
+
+def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
+    """The whole of it in one or two sentences."""
+    waiting = _waiting(queues)
+    failed = sum(each.jobs.get("failed", 0) for each in queues)
+    parts = list(_targets_in_words(tokens))
+    if not parts and not failed:
+        jobs = f"{_capital(waiting)}." if waiting else "No job waits."
+        return f"{_all_work(tokens)} {jobs}"
+    parts += [f"{many(failed, 'job')} {'has' if failed == 1 else 'have'} failed"] if failed else []
+    parts += [waiting] if waiting else []
+    return f"{_capital(', '.join(parts))}. Nothing has been lost."
+
+
+def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
+    """The first of the parts names what is counted; the others follow it."""
+    groups = (
+        (NEED_YOU, "needs you", "need you"), (RECOVERING, "is recovering", "are recovering"),
+        (HELD_UP, "is held up", "are held up"), (frozenset({"paused"}), "is paused", "are paused"),
+    )  # fmt: skip
+    noun = True
+    for group, one, several in groups:
+        n = sum(tokens[token] for token in group)
+        if n:
+            yield f"{many(n, 'target') if noun else f'{n:,}'} {one if n == 1 else several}"
+            noun = False
+
+
+def _waiting(queues: Sequence[QueueReport]) -> str:
+    n = sum(each.waiting for each in queues)
+    oldest = max((each.oldest for each in queues if each.oldest is not None), default=None)
+    if not n:
+        return ""
+    age = "" if oldest is None else f", the oldest for {lasting(oldest)}"
+    return f"{many(n, 'job')} {'waits' if n == 1 else 'wait'}{age}"
+
+
+def _all_work(tokens: Counter[str]) -> str:
+    n = tokens.total()
+    if not n:
+        return "There is no target yet."
+    return "The one target works." if n == 1 else f"All {n:,} targets work."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# -- what a person should do -------------------------------------------------------------------------------------------
+
+
+def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
+    refused = [each for each in stands if each.how.token in NEED_YOU]
+    for each in refused[:_MOST_SHOWN]:
+        name = each.row.name
+        yield Need(
+            kind="fatal", title=f"{name} needs you", message=each.how.reason, subject=f"target {name}",
+            href=f"/targets/{quote(name, safe='')}", action=f"Open {name}", count=each.held or 1,
+        )  # fmt: skip
+    more = len(refused) - _MOST_SHOWN
+    if more > 0:
+        yield Need(
+            kind="fatal", title=f"{many(more, 'more target')} need you", message="They refused their keys, too.",
+            href="/targets?state=action", action="See all", count=more,
+        )  # fmt: skip
+
+
+def _unclassified(tx: Tx) -> Iterator[Need]:
+    n = int(tx.all("unclassified_jobs", {"n": _MOST_COUNTED})[0][0])
+    if n:
+        count = f"{_MOST_COUNTED:,} or more jobs" if n == _MOST_COUNTED else many(n, "job")
+        yield Need(
+            kind="unclassified", title=f"{count} met a fault that is not known",
+            message="Nobody has said yet what it means: look at one, and add a rule for it.",
+            href="/jobs?code=unexpected", action="Look at them", count=n,
+        )  # fmt: skip
+
+
+def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
+    for each in queues:
+        n = each.jobs.get("failed", 0)
+        if n:
+            yield Need(
+                kind="failed", title=f"{many(n, 'job')} of {each.name} {'has' if n == 1 else 'have'} failed",
+                message="They are not tried again by themselves: retry or forget them.", subject=f"queue {each.name}",
+                href=f"/jobs?queue={quote(each.name, safe='')}&state=failed", action="Look at them", count=n,
+            )  # fmt: skip
+
+
+def _queues(queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
+    for each in queues:
+        href, subject = f"/jobs?queue={quote(each.name, safe='')}&state=queued", f"queue {each.name}"
+        if each.jobs.get("ready", 0) and not each.workers:
+            n = each.jobs["ready"]
+            yield Need(
+                kind="no_worker", title=f"No worker for {each.name}",
+                message=f"{many(n, 'job')} could go, and nobody works on this queue. Start one: tidegate worker.",
+                subject=subject, href="/workers", action="See the workers", count=n,
+            )  # fmt: skip
+        elif each.oldest is not None and each.oldest > STUCK and not _is_paused(each, now):
+            yield Need(
+                kind="stuck", title=f"A job of {each.name} has waited for {lasting(each.oldest)}",
+                message="Something holds it: the oldest job says what.", subject=subject, href=href,
+                action="See why", count=each.waiting,
+            )  # fmt: skip
+
+
+def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator[Need]:
+    names = [(f"queue {each.name}", f"/queues/{quote(each.name, safe='')}", each.paused_by) for each in queues
+             if each.paused_until is not None]  # fmt: skip
+    names += [
+        (f"target {each.row.name}", f"/targets/{quote(each.row.name, safe='')}", each.row.paused_by)
+        for each in stands
+        if each.paused
+    ]
+    for subject, href, by in names[:_MOST_SHOWN]:
+        yield Need(
+            kind="paused", title=f"The {subject} is paused", message=f"{by} paused it; its jobs wait.", subject=subject,
+            href=href, action="Resume it",
+        )  # fmt: skip
+
+
+def _is_paused(queue: QueueReport, now: float) -> bool:
+    return now < (queue.paused_until or -math.inf)

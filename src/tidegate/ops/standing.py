@@ -1,0 +1,163 @@
+"""How a target stands: one token, one line, and when it is tried next. Pure: rows in, a value out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.duration import brief
+from tidegate.machine import shared_breaker
+from tidegate.machine.gate import HoldReason
+from tidegate.machine.states import HALF_OPEN, OPEN
+from tidegate.ops.words import TARGETS, URGENCY, ahead, in_brackets, lasting, many
+from tidegate.store.gate_rows import TargetRow
+
+PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is not there any more
+
+# What holds a key, and how its target stands because of it.
+_OF_REASON = {
+    HoldReason.FATAL: "action", HoldReason.COOLDOWN: "disabled", HoldReason.RETRY_AFTER: "limited",
+    HoldReason.BACKOFF: "degraded", HoldReason.PAUSED: "paused", HoldReason.BREAKER: "open",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKeys:
+    """The keys of a target that are held for one reason, added up. The fields are the columns."""
+
+    target: str
+    reason: str
+    n: int
+    since: float
+    until: float | None  # the first to be tried again; None: a person must act
+    failures: int  # the most of one key
+    code: str | None  # None: they differ
+    message: str | None
+    key: str  # one of them
+    rest: str | None  # JSON, of one of them
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a target stands. *next_try* is None when no time is set, or nothing holds it."""
+
+    token: str
+    reason: str
+    since: float | None = None
+    next_try: float | None = None
+
+
+def standing(row: TargetRow, held: Iterable[HeldKeys], now: float, *, tried: bool, running: int = 0) -> Standing:
+    """The most urgent of all that is true. *tried*: it is known that a call was made."""
+    tried = tried or running > 0
+    found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
+    found += [*_programs(row, now, tried=tried), _well(row, now, tried=tried)]
+    return min(found, key=lambda each: URGENCY[each.token])
+
+
+def _paused(row: TargetRow, now: float) -> Iterator[Standing]:
+    if row.paused_until is not None and now < row.paused_until:
+        line = TARGETS["paused"].line(by=row.paused_by, when=ahead(row.paused_until, now))
+        yield Standing("paused", line, row.paused_at, row.paused_until)
+
+
+def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
+    breaker = row.breaker
+    failed = _failed(breaker.run)
+    if breaker.state == HALF_OPEN:
+        most = 1 if (numbers := _rules(row).get("breaker")) is None else int(numbers["max_requests"])
+        yield Standing("probing", TARGETS["probing"].line(good=breaker.good, most=most), breaker.since)
+    elif breaker.state == OPEN and breaker.until is not None and breaker.until <= now:
+        yield Standing("probing", TARGETS["probing"].line("due", failed=failed), breaker.since, breaker.until)
+    elif breaker.state == OPEN:
+        every = _rules(row).get("probe_every")
+        if breaker.by is not None:
+            situation = "forced" if breaker.until is None else "forced_until"
+        else:
+            situation = "probed" if breaker.until is None else ""
+        line = TARGETS["open"].line(
+            situation, failed=failed, age=lasting(now - breaker.since), when=ahead(breaker.until, now), by=breaker.by,
+            every=brief(every) if every else "few seconds",
+        )  # fmt: skip
+        yield Standing("open", line, breaker.since, breaker.until)
+
+
+def _held(keys: HeldKeys, now: float) -> Standing:
+    token, situation = _OF_REASON[HoldReason(keys.reason)], ""
+    by = _ordered_by(keys)
+    if keys.reason == HoldReason.FATAL and keys.until is not None:
+        situation = "asked"
+    elif keys.reason == HoldReason.COOLDOWN and by is not None:
+        situation = "endless" if keys.until is None else "ordered"
+    line = TARGETS[token].line(
+        situation, who=_who(keys, situation), code=in_brackets(keys.code), by=by, when=ahead(keys.until, now),
+        times=many(keys.failures, "time"), said=keys.message or f"{keys.code or 'several codes'}.",
+    )  # fmt: skip
+    return Standing(token, line, keys.since, keys.until)
+
+
+def _who(keys: HeldKeys, situation: str) -> str:
+    who = many(keys.n, "key") if keys.n > 1 else f"key {keys.key}" if keys.key else "it"
+    passive = keys.reason == HoldReason.FATAL or situation in ("ordered", "endless")
+    return f"{who} {'were' if keys.n > 1 else 'was'}" if passive else who
+
+
+def _ordered_by(keys: HeldKeys) -> str | None:
+    """The person who disabled a key; None when it was a policy, or there are several keys."""
+    if keys.rest is None or keys.n > 1:
+        return None
+    by = json.loads(keys.rest).get("by")
+    return None if by == "auto" else by
+
+
+def _programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing]:
+    """What programs of their own say, which guard it by themselves."""
+    said = list(json.loads(row.summary).values()) if row.summary else []
+    there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]
+    if said and not there and not tried:
+        last = max(each.get("at", 0.0) for each in said)
+        yield Standing("silent", TARGETS["silent"].line(age=lasting(now - last)), last)
+    for each in there:
+        token, failures = _of_program(each)
+        codes, until = each.get("codes") or [], each.get("until")
+        lines = TARGETS[token].lines
+        situation = "program_until" if until is not None and "program_until" in lines else "program"
+        line = TARGETS[token].line(
+            situation if situation in lines else "", failed=_failed(failures), when=ahead(until, now),
+            code=in_brackets(codes[0] if len(codes) == 1 else None),
+        )  # fmt: skip
+        yield Standing(token, line, each.get("since") or each.get("at"), until)
+
+
+def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
+    """How a target stands for one program, and the failures in a row of its breakers."""
+    breakers: Sequence[Mapping[str, Any]] = list(said.get("breakers", {}).values())
+    states = {each.get("state") for each in breakers}
+    failures = max((int(each.get("consecutive_failures", 0)) for each in breakers), default=0)
+    tokens = {_OF_REASON[HoldReason(reason)] for reason in said.get("reasons", ()) if HoldReason(reason) in _OF_REASON}
+    tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
+    if said.get("unhealthy") and not tokens:
+        tokens.add("degraded")
+    called = not breakers or any(each.get("requests", 1) for each in breakers)
+    return min(tokens or {"ok" if called else "new"}, key=URGENCY.__getitem__), failures
+
+
+def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
+    counts = shared_breaker.counts(row.breaker)
+    closed_at = row.breaker.closed_at
+    if counts.requests:
+        return Standing("ok", TARGETS["ok"].line("counted", bad=counts.failures, requests=counts.requests))
+    if closed_at is not None:
+        return Standing("ok", TARGETS["ok"].line("again", age=lasting(now - closed_at)), closed_at)
+    return Standing("ok", TARGETS["ok"].line()) if tried else Standing("new", TARGETS["new"].line())
+
+
+def _failed(failures: int) -> str:
+    return f"it failed {many(failures, 'time')} in a row" if failures else "too many calls failed"
+
+
+def _rules(row: TargetRow) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(row.rules) if row.rules else {}
+    return found

@@ -1,0 +1,168 @@
+"""How a state is shown: icon, word and a line that says why, never a colour alone; one table for page, API and CLI.
+
+*icon* names a shape, *tone* a colour beside it. *lines* are the templates of the reason by situation, '' the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate.core.job import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One state as people see it."""
+
+    word: str
+    icon: str
+    tone: str  # "good", "busy", "warn", "bad", "calm"
+    lines: Mapping[str, str]
+
+    def line(self, situation: str = "", /, **values: Any) -> str:
+        """The reason, one line with a full stop."""
+        text = self.lines[situation].format(**values)
+        return text[:1].upper() + text[1:]
+
+
+# In the order of their urgency: where several are true of a target, the first is told.
+TARGETS: Mapping[str, Word] = {
+    "action": Word("Needs you", "alert", "bad", {
+        "": "{who} refused: {said} A person must act, and then clear it.",
+        "asked": "{who} refused: {said} It is asked again {when}; a person can clear it before.",
+        "program": "a program says that it was refused; it must be connected again there.",
+    }),
+    "paused": Word("Paused", "pause", "calm", {
+        "": "paused by {by}; it goes on {when}, or when it is resumed.",
+        "program": "a program has paused it.",
+    }),
+    "open": Word("Paused by breaker", "breaker", "bad", {
+        "": "{failed}; no call for {age}, a few try it {when}.",
+        "forced": "opened by {by}; it stays so until it is closed.",
+        "forced_until": "opened by {by}; a few calls try it {when}.",
+        "probed": "{failed}; no call for {age}, it is asked every {every} whether it is well again.",
+        "program": "{failed}; a program makes no calls for now.",
+        "program_until": "{failed}{code}; a program makes no calls, a few try it {when}.",
+    }),
+    "probing": Word("Testing recovery", "half", "warn", {
+        "": "{good} of {most} trial calls were good.",
+        "due": "{failed}; its time is over, the next call tries it.",
+        "program": "a program tries a few calls.",
+    }),
+    "disabled": Word("Resting", "moon", "warn", {
+        "": "{who} failed too often{code}; tried again {when}.",
+        "ordered": "{who} disabled by {by}; tried again {when}.",
+        "endless": "{who} disabled by {by}; a person must enable it.",
+        "program": "a program lets it rest.",
+        "program_until": "a program lets it rest{code}; it tries again {when}.",
+    }),
+    "limited": Word("Rate-limited", "timer", "warn", {
+        "": "{who} asked to wait; tried again {when}.",
+        "program": "it asked a program to wait.",
+        "program_until": "it asked a program to wait; tried again {when}.",
+    }),
+    "degraded": Word("Backing off", "quarter", "warn", {
+        "": "{who} failed {times}{code}; tried again {when}.",
+        "program": "calls of a program fail; they are tried again.",
+        "program_until": "calls of a program fail{code}; tried again {when}.",
+    }),
+    "silent": Word("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
+    "ok": Word("Working", "check", "good", {
+        "": "nothing holds its calls.",
+        "counted": "{bad} of the last {requests} calls failed.",
+        "again": "well again for {age}.",
+        "program": "a program calls it, and nothing holds it.",
+    }),
+    "new": Word("Not tried yet", "circle", "calm", {"": "no call yet."}),
+}  # fmt: skip
+
+JOBS: Mapping[str, Word] = {
+    "blocked": Word("Blocked", "link", "calm", {"": "waits for another job to be done."}),
+    "scheduled": Word("Scheduled", "clock", "calm", {"": "due {when}."}),
+    "retrying": Word("Retrying", "again", "warn", {
+        "": "attempt {attempt} of {most} ended{code}; the next one {when}.",
+    }),
+    "queued": Word("Queued", "list", "calm", {"": "in line for {age}.", "target": "in line for {target} for {age}."}),
+    "running": Word("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
+    "done": Word("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
+    "failed": Word("Failed", "cross", "bad", {
+        "": "gave up {age} ago{code}, at attempt {attempt} of {most}.",
+        "refused": "refused {age} ago{code}; it was never tried.",
+    }),
+    "expired": Word("Expired", "hourglass", "bad", {"": "waited too long to be of use; ended {age} ago."}),
+    "cancelled": Word("Cancelled", "stop", "calm", {"": "cancelled {age} ago."}),
+}  # fmt: skip
+
+NEED_YOU = frozenset({"action"})
+RECOVERING = frozenset({"probing"})
+HELD_UP = frozenset({"open", "disabled", "limited", "degraded", "silent"})
+WELL = frozenset({"ok", "new"})
+URGENCY: Mapping[str, int] = {token: rank for rank, token in enumerate(TARGETS)}
+
+
+class Line(Protocol):
+    """What must be known of a job to say how it is."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def most_attempts(self) -> int: ...
+    @property
+    def code(self) -> str | None: ...
+    @property
+    def due_at(self) -> float: ...
+    @property
+    def finished_at(self) -> float | None: ...
+
+
+def job_token(job: Line) -> str:
+    """The row of `JOBS` that is true of a job."""
+    if job.stage == Stage.WAITING:
+        return "retrying" if job.attempt or job.code else "scheduled"
+    if job.stage == Stage.READY:
+        return "queued"
+    return "expired" if job.stage == Stage.FAILED and job.code == "expired" else job.stage
+
+
+def job_reason(job: Line, now: float) -> str:
+    """Why a job is as it is, in one line."""
+    token, situation = job_token(job), ""
+    if job.stage == Stage.READY and job.target:
+        situation = "target"
+    elif "refused" in JOBS[token].lines and not job.attempt:
+        situation = "refused"
+    since = job.due_at if job.finished_at is None else job.finished_at
+    return JOBS[token].line(
+        situation, attempt=job.attempt, most=job.most_attempts, target=job.target, code=in_brackets(job.code),
+        age=lasting(now - since), when=ahead(job.due_at, now),
+    )  # fmt: skip
+
+
+def lasting(seconds: float) -> str:
+    """A span of time for people: 40 s, 12 min, 3 h, 2 days."""
+    whole = max(1, round(seconds))
+    for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
+        if whole >= size:
+            n = whole // size
+            return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
+    return f"{whole} s"
+
+
+def ahead(moment: float | None, now: float) -> str:
+    """When that is: in 12 min, or now."""
+    return "now" if moment is None or moment <= now else f"in {lasting(moment - now)}"
+
+
+def in_brackets(code: str | None) -> str:
+    return f" ({code})" if code else ""
+
+
+def many(n: int, what: str) -> str:
+    """1 job, 2 jobs, 10,000 jobs."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -1,0 +1,189 @@
+"""What a worker has under leases, from the claim to the outcome: begun in a slot, ended, or given back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.core.codes import CORE
+from tidegate.core.fault import Reach
+from tidegate.core.job import Claimed, Stage
+from tidegate.errors import StoreBusy, StoreFull
+from tidegate.machine import lifecycle
+from tidegate.runtime import job_attempts as trying
+from tidegate.runtime.context import Context
+from tidegate.runtime.cycle import Ended, Turn
+from tidegate.runtime.job_attempts import Attempt
+from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_kinds import JobKind
+from tidegate.runtime.slots import Slots
+from tidegate.store import claims
+from tidegate.store.claims import MOST_DEATHS
+
+if TYPE_CHECKING:
+    from tidegate.runtime.worker import Worker
+
+_log = logging.getLogger("tidegate.worker")
+
+_BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
+_SUSPECT_WAIT = 1.0  # seconds that a job which may kill workers waits for another one like it to end
+_SAVE_AGAIN = 0.05  # seconds between tries to save at a store that does not answer
+
+
+class Leased:
+    """The attempts of one worker. Every claim comes in here, and leaves as an outcome to be settled."""
+
+    def __init__(self, worker: Worker, kinds: Mapping[str, JobKind], gates: JobGates, store_id: str) -> None:
+        self._worker, self._kinds, self._gates, self._store_id = worker, kinds, gates, store_id
+        self.attempts: dict[tuple[int, int], Attempt] = {}  # everything under a lease of ours, until it is settled
+        self.slots = Slots(worker.policy.concurrency, self._attempt)
+        self.ended: list[Ended] = []  # to be settled
+
+    def start(self, job: Claimed, done: Turn, sent: float) -> None:
+        """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
+        parents = trying.parent_results(done.parent_results.get(job.id, {}))
+        context = Context(job, self._store_id, parents, self)
+        kind = self._kinds.get(job.kind)
+        attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
+        suspect = job.deaths >= MOST_DEATHS - 1 and any(_suspect(each) for each in self.attempts.values())
+        self.attempts[attempt.key] = attempt
+        if self._worker.stopping:
+            self._give_back(attempt)
+        elif suspect:
+            # One more death fails it. Whoever kills workers must do so alone, or those beside it fail for nothing.
+            self._give_back(attempt, wait=_SUSPECT_WAIT)
+        else:
+            self.slots.put(attempt)
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        """What a slot does with an attempt."""
+        worker = self._worker
+        began = worker.clock.monotonic()
+        ended = self._unbegun(attempt, began)
+        if ended is None and attempt.stop != "lost":
+            task = attempt.task = asyncio.current_task()
+            rules = self._gates.rules.get(attempt.job.target)
+            try:
+                ended = await trying.run(attempt, worker.threads, None if rules is None else rules.pack, worker.dice)
+            finally:
+                attempt.task = None
+            if attempt.stop is not None and task is not None:
+                while task.cancelling():
+                    task.uncancel()  # the attempt was cancelled, not the slot
+            self.slots.took(worker.clock.monotonic() - began)
+        if ended is not None:
+            self._end(attempt, ended)
+        else:
+            self.attempts.pop(attempt.key, None)
+            worker.tally.lost += 1
+            worker.wake.poke()
+
+    def _unbegun(self, attempt: Attempt, now: float) -> Ended | None:
+        """Why an attempt is over before it has begun."""
+        job = attempt.job
+        if attempt.stop == "person":
+            return Ended(lifecycle.stopped(job))
+        if attempt.stop == "fenced" or now + self._worker.policy.margin >= attempt.deadline:
+            return Ended(lifecycle.given_back(job, unsent=True))
+        if job.attempt > job.most_attempts:
+            code = CORE["worker_lost"]
+            return Ended(lifecycle.not_begun(job, code.name, "It was cut short, and no attempt is left."))
+        if job.expires_at is not None and self._worker.keeper.store_now() >= job.expires_at:
+            code = CORE["expired"]
+            return Ended(lifecycle.not_begun(job, code.name, code.message))
+        return None
+
+    def _end(self, attempt: Attempt, ended: Ended) -> None:
+        attempt.ended = True
+        if ended.note is not None and ended.note.fault is not None:
+            self._worker.asker.heard(ended.note.target, ended.note.fault)
+        if self._worker.newest is not None and ended.outcome.stage is Stage.READY:
+            # In a cycle each job has one turn: what is ready again waits for the next one.
+            ended = replace(ended, outcome=replace(ended.outcome, stage=Stage.WAITING, wait=0.0))
+        self.ended.append(ended)
+        self._worker.wake.poke()
+
+    def _give_back(self, attempt: Attempt, *, wait: float | None = None) -> None:
+        """Ends an attempt that has not begun; the job gets its attempt back."""
+        self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=True, wait=wait)))
+
+    def give_back_the_unbegun(self, *, all_of_it: bool = False) -> None:
+        """What was claimed ahead and found no slot in time: another worker may be free."""
+        limit = None if all_of_it else self._worker.clock.monotonic() - _BUFFERED
+        for attempt in self.slots.unbegun(limit):
+            self._give_back(attempt)
+
+    def let_go(self) -> None:
+        """Gives back what has not ended in time. A thread cannot be stopped: what it still does counts no more."""
+        for attempt in list(self.attempts.values()):
+            if not attempt.ended:
+                _log.warning("handler_hangs kind=%s job=%s", attempt.job.kind, attempt.job.id)
+                self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=False)))
+
+    def take_ended(self) -> list[Ended]:
+        """What is to be settled, one outcome per job: one that was lost and taken again may have ended twice."""
+        taken, self.ended = _one_each(self.ended)
+        return taken
+
+    def settled(self, each: Ended) -> None:
+        self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+
+    def unwritable(self, each: Ended) -> Ended:
+        """What is written instead of an outcome that the store refuses."""
+        job = each.outcome.job
+        kind = self._kinds.get(job.kind)
+        fault = CORE["unexpected"].fault("settle", reach=Reach.SELF)
+        policy = lifecycle.KindPolicy() if kind is None else kind.policy
+        return Ended(lifecycle.after_fault(job, fault, policy, self._worker.dice()), each.note)
+
+    def room(self, ended: int = 0) -> int:
+        """How many jobs may be claimed, once so many that have *ended* are settled."""
+        ahead = self.slots.ahead if self._worker.newest is None else 0
+        return max(0, self._worker.policy.concurrency + ahead - len(self.attempts) + ended)
+
+    async def save(self, job: Claimed, saved: str) -> bool:
+        """Keeps what a handler saves; a store that is away for a moment is waited for, as long as the lease lasts."""
+        while True:
+            try:
+                return await self._worker.at_store(lambda tx: claims.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                await self._worker.clock.asleep(_SAVE_AGAIN)
+
+    def save_now(self, job: Claimed, saved: str) -> bool:
+        while True:
+            try:
+                return self._worker.store.write(lambda tx: claims.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                self._worker.clock.sleep(_SAVE_AGAIN)
+
+    @property
+    def any_good(self) -> bool:
+        """Whether a lease of ours may still be good."""
+        now = self._worker.clock.monotonic()
+        return any(now < attempt.deadline for attempt in self.attempts.values())
+
+    def _still_held(self, job: Claimed) -> bool:
+        attempt = self.attempts.get((job.id, job.fence))
+        return attempt is not None and self._worker.clock.monotonic() + self._worker.policy.margin < attempt.deadline
+
+
+def _one_each(ended: list[Ended]) -> tuple[list[Ended], list[Ended]]:
+    """One outcome per job, and the rest."""
+    seen: set[int] = set()
+    now: list[Ended] = []
+    later: list[Ended] = []
+    for each in ended:
+        (later if each.outcome.job.id in seen else now).append(each)
+        seen.add(each.outcome.job.id)
+    return now, later
+
+
+def _suspect(attempt: Attempt) -> bool:
+    return attempt.job.deaths >= MOST_DEATHS - 1 and not attempt.ended

@@ -1,0 +1,93 @@
+"""The log of a server: one line per record, for people or as JSON, with secrets taken out.
+
+Log calls here say an event and its fields, `_log.warning("lease_lost job=%s", id)`: in JSON the fields keep their names
+and their types.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from typing import Any, TextIO
+
+from tidegate.core.redact import redacted
+
+_LONGEST = 2000  # characters of a message
+_FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
+_EVENT = re.compile(r"[a-z][a-z0-9_]*(?= |$)")
+
+
+class _Redacting(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+
+    def format(self, record: logging.LogRecord) -> str:
+        # Another handler's formatter may have left its own text of the traceback, with the secrets in it.
+        kept, record.exc_text = record.exc_text, None
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = kept
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
+        return "\n".join(redacted(line) for line in super().formatException(ei).splitlines())
+
+
+class JsonLines(_Redacting):
+    """One JSON object per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            **_said(record),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class TextLines(_Redacting):
+    """Time in UTC, level, logger, what happened."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s", "%Y-%m-%d %H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        said = _said(record)
+        message = said.pop("message", None)
+        # Fields are redacted by themselves: as one text, "key=7" would look like a secret.
+        record.message = message or " ".join([said.pop("event"), *(f"{name}={value}" for name, value in said.items())])
+        return super().formatMessage(record)
+
+
+def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = None) -> logging.Handler:
+    """Sends every record to *stream*, once; *form* is text, json, or auto: text on a terminal."""
+    out = sys.stderr if stream is None else stream
+    as_json = form == "json" or (form == "auto" and not out.isatty())
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines() if as_json else TextLines())
+    handler.set_name("tidegate")
+    root = logging.getLogger()
+    for before in [each for each in root.handlers if each.get_name() == "tidegate"]:
+        root.removeHandler(before)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    return handler
+
+
+def _said(record: logging.LogRecord) -> dict[str, Any]:
+    template = record.msg if isinstance(record.msg, str) else str(record.msg)
+    event = _EVENT.match(template)
+    names = _FIELD.findall(template)
+    values = record.args if isinstance(record.args, tuple) else ()
+    if event is None or len(names) != len(values):
+        return {"message": redacted(record.getMessage(), _LONGEST)}
+    return {"event": event[0], **{name: _plain(value) for name, value in zip(names, values, strict=True)}}
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, (bool, int, float)) else redacted(str(value))

@@ -1,0 +1,50 @@
+"""What a program that guards its calls by itself tells people, as rows of the store."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+from tidegate.core.events import Event, EventKind, Notice, NoticeKind
+from tidegate.machine.cooldown import AUTO
+from tidegate.runtime import notices
+from tidegate.runtime.keys import key_text
+from tidegate.runtime.notices import Subject
+from tidegate.store import notice_rows
+from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.tx import Tx
+
+
+def written(tx: Tx, event: Event) -> Notice | None:
+    """Writes the notice of an event; None when people know it already, from whichever process."""
+    if event.notice is None:
+        return None
+    found = notice_rows.told(tx, _row(event, event.notice))
+    return None if found is None else replace(event.notice, episode=found.episode)
+
+
+def followed(tx: Tx, event: Event) -> None:
+    """What other events mean for the notices that are open."""
+    lane = key_text(event.key)
+    place = Place(subject=notice_rows.TARGET, name=event.target, lane=lane)
+    match event.kind:
+        case EventKind.TARGET_DISABLED if event.fields.get("by") == AUTO and event.fault is not None:
+            about = Subject(event.target, event.key, None, event.at)
+            notice_rows.raised(tx, _row(event, notices.resting(about, event.fault)))
+        case EventKind.TARGET_ENABLED:
+            notice_rows.ended(tx, place, (NoticeKind.DISABLED,))
+        case EventKind.TARGET_CLEARED:
+            notice_rows.dealt_with(tx, event.target, lane)
+        case EventKind.OWN_LINK_BACK:
+            notice_rows.ended(tx, _this_machine(), (NoticeKind.OWN_LINK,))
+
+
+def _row(event: Event, notice: Notice) -> NewNotice:
+    user = None if event.user is None else key_text(event.user)
+    new = notice_rows.of_target(notice, key_text(event.key), user)
+    # Our own network is nobody's target.
+    return replace(new, place=_this_machine(), user=None) if notice.kind is NoticeKind.OWN_LINK else new
+
+
+def _this_machine() -> Place:
+    return Place(subject=notice_rows.SERVER, name=socket.gethostname())

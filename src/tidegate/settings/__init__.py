@@ -1,0 +1,54 @@
+"""The settings: the only reader of the environment and of `tidegate.toml`.
+
+    settings = load(flags={"server.port": 80}, apps=[weather])
+    settings.values.server.port
+    settings.app("weather").station
+
+A model of an application may use `Seconds` for durations and pydantic's `SecretStr` for secrets. Each name is fetched
+from its module when it is first used: who only wants to know where the database is needs no models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "Effective",
+    "Loaded",
+    "Problem",
+    "Seconds",
+    "Settings",
+    "SettingsError",
+    "load",
+    "sample",
+    "store_url",
+]
+
+if TYPE_CHECKING:
+    from tidegate.settings.effective import Effective
+    from tidegate.settings.loading import Loaded, load
+    from tidegate.settings.models import Settings
+    from tidegate.settings.place import store_url
+    from tidegate.settings.problems import Problem, SettingsError
+    from tidegate.settings.sample_file import sample
+    from tidegate.settings.seconds import Seconds
+else:
+    _MODULE_OF = {
+        "Effective": "effective",
+        "Loaded": "loading",
+        "Problem": "problems",
+        "Seconds": "seconds",
+        "Settings": "models",
+        "SettingsError": "problems",
+        "load": "loading",
+        "sample": "sample_file",
+        "store_url": "place",
+    }
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'tidegate.settings' has no attribute {name!r}", name=name)
+        value = globals()[name] = getattr(import_module(f"tidegate.settings.{_MODULE_OF[name]}"), name)
+        return value

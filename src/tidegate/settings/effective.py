@@ -1,0 +1,130 @@
+"""Every value that counts, as text for people, and where it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path as FilePath
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+from tidegate.core.redact import redacted
+from tidegate.settings.sources import Found
+from tidegate.settings.tree import Key, Section, section_of
+
+MASK = "********"
+DEFAULT = "default"
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One value that counts. A secret is masked; of one that is kept elsewhere it is said where."""
+
+    key: str
+    value: str
+    origin: str  # "default", the file, the variable or the flag
+    about: str
+    secret: bool
+    variable: str = ""  # that sets it
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def effective(tree: Section, values: BaseModel, of_apps: Mapping[str, Any], given: Found) -> list[Effective]:
+    known = {key.path for key in tree.keys()}  # noqa: SIM118 - a section is no mapping
+    found = []
+    for key, value in _pairs(tree, values, of_apps):
+        by = given.get(key.path)
+        text = text_of(value, secret=key.secret)
+        if by is not None and by.named:
+            text = f"{text} from {by.named}"
+        variable = key.variables[0] if key.path in known else ""
+        found.append(Effective(key.name, text, by.origin if by else DEFAULT, key.about, key.secret, variable))
+    return found
+
+
+def addresses(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> dict[str, str]:
+    """The addresses of services among the values of applications, by key."""
+    found = {}
+    for key, value in _pairs(tree, values, of_apps):
+        text = "" if key.secret or len(key.path) < 2 or key.path[0] not in of_apps else str(value)
+        if text.startswith(("http://", "https://")) and urlsplit(text).hostname:
+            found[key.name] = text
+    return found
+
+
+def secret_files(given: Found, file: FilePath | None) -> dict[FilePath, str]:
+    """The files that hold secrets, and what each of them is."""
+    found: dict[FilePath, str] = {}
+    for each in given.values():
+        elsewhere = each.named.split(", ") if each.named else []
+        for name in elsewhere:
+            if name.startswith("file:"):
+                path = each.folder / FilePath(name.removeprefix("file:").strip()).expanduser()
+                found[path] = f"the secret {each.key.name}"
+        if file is not None and each.origin == str(file) and not elsewhere and _hides(each.key, each.value):
+            found[file] = "a secret in the settings"
+    return found
+
+
+def _hides(key: Key, value: Any) -> bool:
+    return bool(value) if key.secret else key.reference and redacted(str(value), _MOST) != str(value)
+
+
+def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> list[tuple[Key, Any]]:
+    """Every key that counts with its value: plain keys before sections, the core before applications."""
+    found: list[tuple[Key, Any]] = []
+    for name, part in sorted(tree.parts.items(), key=lambda each: isinstance(each[1], Section)):
+        if name not in of_apps and name not in type(values).model_fields:
+            continue  # an application that is not to run
+        holder = of_apps[name] if name in of_apps else getattr(values, name)
+        found += [(part, holder)] if isinstance(part, Key) else _of_section(part, holder)
+    return found
+
+
+def _of_section(section: Section, holder: Any) -> list[tuple[Key, Any]]:
+    found: list[tuple[Key, Any]] = []
+    if holder is None:
+        return found
+    for name, part in section.parts.items():
+        value = getattr(holder, name)
+        found += [(part, value)] if isinstance(part, Key) else _of_section(part, value)
+    for name, inner in ((holder.model_extra or {}) if section.others is not None else {}).items():
+        found += [
+            (key, value)
+            for key, value in _of_section(section_of(section.others, (*section.path, name)), inner)  # type: ignore[arg-type]
+            if value is not None
+        ]
+    return found
+
+
+def text_of(value: Any, *, secret: bool = False) -> str:
+    """A value as a person would write it."""
+    if value is None:
+        return ""
+    if secret:
+        return MASK if _revealed(value) else ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return text_of(value.value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ", ".join(map(text_of, sorted(value, key=str) if isinstance(value, (set, frozenset)) else value))
+    if isinstance(value, BaseModel):
+        return redacted(value.model_dump_json(), _MOST)
+    if isinstance(value, Mapping):
+        return redacted(json.dumps(value, default=str), _MOST)
+    return redacted(str(value), _MOST)
+
+
+def _revealed(value: Any) -> bool:
+    """Whether there is something to hide."""
+    if isinstance(value, (Secret, SecretStr, SecretBytes)):
+        return bool(value.get_secret_value())
+    return bool(value)

@@ -1,0 +1,139 @@
+"""Every key of the settings, with its default and what it is for. Applications add a section each."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tidegate.core.checks import valid_name
+from tidegate.settings.place import DEFAULT_URL
+from tidegate.settings.seconds import Seconds
+from tidegate.store.opening import check_url
+
+ALL = "*"  # every application, every queue
+
+
+class Part(BaseModel):
+    """Frozen, and nothing in it that nobody knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _database(url: str) -> str:
+    try:
+        check_url(url)
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("url: ")) from None
+    return url
+
+
+def _own_machine(host: str) -> str:
+    """*host*, if only this machine can reach it."""
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise ValueError(
+            f"{host!r} would let others in, and users come first: there are no users and passwords yet; "
+            "give 127.0.0.1, ::1 or localhost"
+        )
+    return host
+
+
+def _host_name(name: str) -> str:
+    if not name or set(name) & set("/:@ \t*"):
+        raise ValueError(f"{name!r} is no host name; give a name such as tidegate.lan, without a port")
+    return name.lower()
+
+
+def _name(name: str) -> str:
+    try:
+        return valid_name(name, field="")
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+class Server(Part):
+    """The page and the API."""
+
+    host: Annotated[str, AfterValidator(_own_machine)] = Field(
+        default="127.0.0.1",
+        description="The address to listen on; only one of this machine, as there are no users yet.",
+    )
+    port: int = Field(default=8321, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    names: tuple[Annotated[str, AfterValidator(_host_name)], ...] = Field(
+        default=(), description="Host names, beside localhost, that a browser may call the server by."
+    )
+
+
+class Worker(Part):
+    """The workers that run beside the server."""
+
+    concurrency: int = Field(default=20, ge=1, le=10_000, description="Jobs at the same time.")
+    queues: tuple[Name, ...] = Field(default=(ALL,), description="The queues to work on; * stands for all.")
+    grace: Seconds = Field(
+        default=Seconds("20s"), description="How long jobs under way may finish after a stop signal."
+    )
+
+
+class Log(Part):
+    """What is written to the log."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least level that is written."
+    )
+    format: Literal["auto", "text", "json"] = Field(
+        default="auto", description="text, json, or auto: text on a terminal, json elsewhere."
+    )
+
+
+class QueueRetention(Part):
+    """How long jobs of one queue are kept; what is not given is as in [retention]."""
+
+    done: Seconds | None = Field(default=None, description="How long jobs that are done are kept.")
+    failed: Seconds | None = Field(default=None, description="How long jobs that failed are kept.")
+    cancelled: Seconds | None = Field(default=None, description="How long jobs that were cancelled are kept.")
+
+
+class Retention(Part):
+    """How long finished jobs are kept. A section [retention.QUEUE] says it for one queue."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, QueueRetention] = Field(init=False)
+
+    done: Seconds = Field(default=Seconds("7d"), description="How long jobs that are done are kept.")
+    failed: Seconds = Field(default=Seconds("30d"), description="How long jobs that failed are kept.")
+    cancelled: Seconds = Field(default=Seconds("30d"), description="How long jobs that were cancelled are kept.")
+
+    def by_queue(self) -> dict[str, dict[str, float]]:
+        """Seconds by queue and state, as `Queue(retention=...)` takes them."""
+        sections: list[tuple[str, Retention | QueueRetention]] = [(ALL, self), *self.__pydantic_extra__.items()]
+        return {
+            queue: {state: kept for state in Retention.model_fields if (kept := getattr(said, state)) is not None}
+            for queue, said in sections
+        }
+
+
+class Settings(Part):
+    """The settings of the server, of its workers and of the commands."""
+
+    url: Annotated[str, AfterValidator(_database)] = Field(
+        default=DEFAULT_URL, repr=False, json_schema_extra={"reference": True},
+        description="The database: sqlite:///tidegate.db or postgresql://user@host/database.",
+    )  # fmt: skip
+    apps: tuple[Name, ...] = Field(
+        default=(ALL,), description="The applications to run; * stands for all that are installed."
+    )
+    simulators: bool = Field(
+        default=False, description="Run the applications on their simulators, not on the real services."
+    )
+    server: Server = Server()
+    worker: Worker = Worker()
+    log: Log = Log()
+    retention: Retention = Retention()

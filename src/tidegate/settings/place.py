@@ -1,0 +1,79 @@
+"""Where the settings are. What is here needs no model, so that a verb which only wants the database starts quickly."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.settings.problems import Problem, SettingsError
+from tidegate.settings.references import resolved
+from tidegate.store.opening import check_url
+
+FILE = "tidegate.toml"
+FILE_VARIABLE = "TIDEGATE_CONFIG"
+DEFAULT_URL = "sqlite:///tidegate.db"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """The file with the settings: its path as it was given, and what is in it."""
+
+    path: Path | None  # None: there is none, and nobody asked for one
+    content: Mapping[str, Any]
+
+    @property
+    def shown(self) -> str:
+        return FILE if self.path is None else str(self.path)
+
+    @property
+    def folder(self) -> Path:
+        """Where the paths start that are written in it."""
+        return Path() if self.path is None else self.path.parent
+
+
+def find(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> SettingsFile:
+    """The file that was asked for, else `tidegate.toml` in the working directory; SettingsError when it is no TOML."""
+    environ = os.environ if environ is None else environ
+    asked = file or environ.get(FILE_VARIABLE)
+    path = Path(asked or FILE)
+    where = path if file or not asked else f"{FILE_VARIABLE}: {path}"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        if asked:
+            raise _wrong(where, "there is no such file; write one with: tidegate init") from None
+        return SettingsFile(None, {})
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise _wrong(where, f"it cannot be read ({why})") from error
+    try:
+        return SettingsFile(path, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise _wrong(where, f"it is no TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
+
+
+def store_url(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The database that the settings name, whatever else is wrong with them; None when there is no file.
+
+    SettingsError when the file cannot be read, or its `url` is none.
+    """
+    environ = os.environ if environ is None else environ
+    found = find(file, environ)
+    given = environ.get("TIDEGATE_URL") or found.content.get("url")
+    if given is None:
+        return None if found.path is None else DEFAULT_URL
+    where = "TIDEGATE_URL" if environ.get("TIDEGATE_URL") else f"{found.shown}: url"
+    try:
+        url = resolved(given, environ, found.folder) if isinstance(given, str) else given
+        check_url(url)
+    except (TypeError, ValueError) as error:
+        raise _wrong(where, str(error).removeprefix("url: ")) from error
+    return str(url)
+
+
+def _wrong(where: object, what: str) -> SettingsError:
+    return SettingsError([Problem(str(where), what)])

@@ -1,0 +1,143 @@
+"""What was given, by whom: the file, the variables, the flags. Nothing is checked here but the names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path as FilePath
+from typing import Any
+
+from tidegate.settings.place import FILE_VARIABLE, SettingsFile
+from tidegate.settings.problems import Problem, meant
+from tidegate.settings.tree import PREFIX, Key, Path, Section, Shape, section_of, variables_of
+
+# Names with our prefix that are no keys.
+OTHERS = frozenset({FILE_VARIABLE, "TIDEGATE_SECRET_KEY", "TIDEGATE_SECRET_KEY_FILE"})
+
+# What Kubernetes puts into every container for a service whose name begins with "tidegate".
+_LINK_NAME = re.compile(r"TIDEGATE(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A value as it was given, and where."""
+
+    key: Key
+    value: Any
+    origin: str  # "tidegate.toml", "TIDEGATE_SERVER_PORT", "--port"
+    where: str  # the same, with the key where the origin does not say it
+    folder: FilePath = FilePath()  # where a relative path in it starts
+    named: str = ""  # env:NAME or file:PATH, if the value was kept elsewhere
+
+
+Found = dict[Path, Given]
+
+
+def from_file(tree: Section, file: SettingsFile, problems: list[Problem]) -> Found:
+    found: Found = {}
+    for key, value in _walk(tree, tree, file.content, file.shown, problems):
+        found[key.path] = Given(
+            key=key, value=value, origin=file.shown, where=f"{file.shown}: {key.name}", folder=file.folder
+        )
+    return found
+
+
+def _walk(
+    tree: Section, section: Section, table: Mapping[str, Any], file: str, problems: list[Problem]
+) -> Iterator[tuple[Key, Any]]:
+    for name, value in table.items():
+        path = (*section.path, name)
+        part = section.parts.get(name)
+        if part is None and section.others is not None and isinstance(value, Mapping):
+            part = section_of(section.others, path)
+        where = f"{file}: {'.'.join(path)}"
+        match part:
+            case None:
+                problems.append(Problem(where, _unknown(tree, section, name, is_table=isinstance(value, Mapping))))
+            case Key():
+                yield part, value
+            case Section() if isinstance(value, Mapping):
+                yield from _walk(tree, part, value, file, problems)
+            case Section():
+                problems.append(
+                    Problem(where, f"it is a section, not a value; write [{'.'.join(path)}] above its keys")
+                )
+
+
+def _unknown(tree: Section, section: Section, name: str, *, is_table: bool) -> str:
+    what = "section" if is_table else "key"
+    near = meant(name, section.parts)
+    if near:
+        return f"there is no such {what}{near}"
+    if is_table and not section.path:
+        return "there is no such section, and no application of that name is installed; install it, or take it out"
+    elsewhere = {key.path[-1]: key.name for key in reversed([*tree.keys()])}
+    close = get_close_matches(name, elsewhere, n=1, cutoff=0.7)
+    if close and not is_table:
+        return f"there is no such {what}; did you mean {elsewhere[close[0]]}?"
+    return f"there is no such {what}; " + (f"there are: {', '.join(section.parts)}" if section.parts else "take it out")
+
+
+def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Problem]) -> Found:
+    """The name with our prefix before the names that an application also takes. An empty value is none."""
+    known = variables_of(tree)
+    found: Found = {}
+    for variable, key in known.items():
+        text = environ.get(variable, "")
+        if not text or key.path in found or (variable.startswith(PREFIX) and _LINK_VALUE.fullmatch(text)):
+            continue
+        try:
+            value = _read(key, text)
+        except ValueError:
+            problems.append(
+                Problem(variable, f"{'it' if key.secret else repr(text)[:60]} is no JSON; give {_SHAPES[key.shape]}")
+            )
+            continue
+        found[key.path] = Given(key=key, value=value, origin=variable, where=variable)
+    for variable, text in sorted(environ.items()):
+        if (
+            variable.startswith(PREFIX)
+            and variable not in known
+            and variable not in OTHERS
+            and not _linked(variable, text)
+        ):
+            near = meant(variable, known, "; unset it", prefix=PREFIX)
+            problems.append(Problem(variable, f"there is no such setting{near}"))
+    return found
+
+
+def from_flags(tree: Section, flags: Mapping[str, Any]) -> Found:
+    """Flags by the key that they set; None was not given. A flag is called as the end of its key is."""
+    keys = {key.name: key for key in tree.keys()}  # noqa: SIM118 - no mapping
+    found: Found = {}
+    for name, value in flags.items():
+        if name not in keys:
+            raise ValueError(f"flags: there is no key {name!r}{meant(name, keys)}")
+        if value is not None:
+            key = keys[name]
+            flag = "--" + key.path[-1].replace("_", "-")
+            text = _read(key, value) if isinstance(value, str) else value
+            found[key.path] = Given(key=key, value=text, origin=flag, where=flag)
+    return found
+
+
+_SHAPES = {
+    Shape.LIST: 'names with commas between them, or ["one", "two"]',
+    Shape.JSON: 'a table such as {"name": "value"}',
+}
+
+
+def _read(key: Key, text: str) -> Any:
+    if key.shape is Shape.JSON or (key.shape is Shape.LIST and text.lstrip().startswith("[")):
+        return json.loads(text)
+    if key.shape is Shape.LIST:
+        return [each.strip() for each in text.split(",") if each.strip()]
+    return text
+
+
+def _linked(variable: str, text: str) -> bool:
+    return bool(_LINK_NAME.fullmatch(variable) or (variable.endswith("_PORT") and _LINK_VALUE.fullmatch(text)))

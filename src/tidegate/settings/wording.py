@@ -1,0 +1,76 @@
+"""What pydantic finds wrong, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import SecretBytes, SecretStr
+from pydantic_core import ErrorDetails
+
+from tidegate.core.redact import redacted
+
+_MOST = 60
+
+# kind of mistake -> what to give; the fields are those that pydantic tells beside it
+_GIVE = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "list_type": 'a list such as ["one", "two"]',
+    "tuple_type": 'a list such as ["one", "two"]',
+    "set_type": 'a list such as ["one", "two"]',
+    "frozen_set_type": 'a list such as ["one", "two"]',
+    "dict_type": "a table",
+    "model_type": "a table",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "string_pattern_mismatch": "a text that matches {pattern}",
+    "url_parsing": "an address such as https://example.org",
+    "url_type": "an address such as https://example.org",
+    "url_scheme": "an address that begins with {expected_schemes}",
+    "path_type": "the path of a file",
+}
+
+
+def told(error: ErrorDetails, secrets: Iterable[str] = ()) -> str:
+    """One sentence: what is wrong and what to give. None of *secrets* is in it."""
+    context: dict[str, Any] = error.get("ctx") or {}
+    kind, value = error["type"], error["input"]
+    if kind in ("value_error", "assertion_error"):
+        return hidden(" ".join(str(context.get("error") or error["msg"]).split()), secrets)
+    give = _GIVE.get(kind, "").format_map(context)
+    if not give:
+        what = error["msg"][:1].lower() + error["msg"][1:]
+        return hidden(f"{shown(value)} is not allowed: {what}", secrets)
+    return hidden(f"{shown(value)} is not allowed; give {give}", secrets)
+
+
+def shown(value: object) -> str:
+    """A value as the user wrote it, without what looks like a secret."""
+    if isinstance(value, (SecretStr, SecretBytes)):
+        return "it"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return redacted(repr(value), _MOST)
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(repr(secret), "it").replace(secret, "***")
+    return text

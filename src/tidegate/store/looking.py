@@ -1,0 +1,120 @@
+"""A database to look at. Nothing is changed: no row, no schema, no journal; one that is not there is not made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import StoreBusy, StoreError
+from tidegate.store import local_disk, one_library
+from tidegate.store.dialect import Dialect
+from tidegate.store.migrate import Applied
+from tidegate.store.opening import core_statements, file_of
+from tidegate.store.sqlite import SqliteTx
+from tidegate.store.sqlite_driver import Driver, connect_to_look, in_wal, version, wal_is_safe
+from tidegate.store.tx import Book, Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """An open database, and what is known of it."""
+
+    dialect: Dialect
+    tx: Tx
+    engine: str  # "SQLite 3.51.3 (apsw)", "PostgreSQL 17.2"
+    applied: list[Applied]
+    ahead: float = 0.0  # seconds by which its clock is ahead of ours
+    refuses: str = ""  # why it cannot be written
+    journal: str = ""  # SQLite's
+    wal_is_safe: bool = True
+
+
+@contextmanager
+def looking(url: str, now: Callable[[], float], driver: str | None = None) -> Iterator[Look]:
+    """Opens a database for one look; StoreBusy when it cannot be reached, StoreError when it is none."""
+    path = file_of(url)
+    with _postgres(url, now) if path is None else _sqlite(path, now, driver) as found:
+        yield found
+
+
+@contextmanager
+def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator[Look]:
+    local_disk.require(path)
+    library = one_library.take(path, driver)
+    try:
+        connection = _opened(path, library)
+        try:
+            connection.execute("begin")
+            tables = connection.execute("select 1 from sqlite_master where name = 'tg_migration'")
+            tx = SqliteTx(connection.execute, Book(core_statements(Dialect.SQLITE)), now())
+            yield Look(
+                dialect=Dialect.SQLITE, tx=tx, engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
+                applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
+                refuses=_refuses(Path(path)),
+                journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
+                wal_is_safe=wal_is_safe(library),
+            )  # fmt: skip
+        finally:
+            connection.close()
+    finally:
+        one_library.leave(path)
+
+
+def _opened(path: str, library: str) -> Driver:
+    try:
+        return connect_to_look(path, library)
+    except OSError as error:
+        raise StoreError(f"it may not be read ({(error.strerror or type(error).__name__).lower()})") from error
+
+
+def _refuses(path: Path) -> str:
+    """Why a file cannot be written; its folder counts, too: the journal lies beside it."""
+    for each, what in ((path, "the file"), (path.absolute().parent, "its folder")):
+        if not os.access(each, os.W_OK):
+            return f"{what} {each} may not be written by this user"
+    return ""
+
+
+@contextmanager
+def _postgres(url: str, now: Callable[[], float]) -> Iterator[Look]:
+    try:
+        import psycopg
+
+        from tidegate.store.postgres import PostgresTx, conninfo_of, hopeless
+    except ImportError as error:
+        raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
+    try:
+        connection = psycopg.connect(conninfo_of(url), autocommit=True)
+    except psycopg.OperationalError as error:
+        why = str(error).strip().splitlines()[-1]
+        raise (StoreError(why) if hopeless(error) else StoreBusy("the database cannot be reached")) from error
+    with connection:
+        connection.execute("begin read only")
+        tables = _one(connection, "select to_regclass('tg_migration') is not null")
+        tx = PostgresTx(connection, Book(core_statements(Dialect.POSTGRES)), None)
+        asked = now()
+        theirs = float(_one(connection, "select extract(epoch from clock_timestamp())"))
+        yield Look(
+            dialect=Dialect.POSTGRES, tx=tx, engine=f"PostgreSQL {_one(connection, 'show server_version')}",
+            applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
+            ahead=theirs - (asked + now()) / 2, refuses=_refuses_writes(connection, there=tables),
+        )  # fmt: skip
+        connection.execute("rollback")
+
+
+def _refuses_writes(connection: Any, *, there: bool) -> str:
+    if _one(connection, "select pg_is_in_recovery()"):
+        return "the server is a replica"
+    if _one(connection, "show default_transaction_read_only") == "on":
+        return "the server only lets this user read"
+    if there and not _one(connection, "select has_table_privilege('tg_job', 'insert, update, delete')"):
+        return "this user may not write to the table tg_job"
+    return ""
+
+
+def _one(connection: Any, sql: str) -> Any:
+    return connection.execute(sql).fetchone()[0]

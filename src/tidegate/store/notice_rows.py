@@ -1,0 +1,117 @@
+"""Notices as rows: written with the change that they tell of, once per episode, whichever process tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tidegate.core.events import Notice, NoticeKind
+from tidegate.store.tx import Row, Tx
+
+TARGET, QUEUE, JOB, SERVER = SUBJECTS = ("target", "queue", "job", "server")
+# What a success of its key ends.
+TROUBLES = (NoticeKind.FATAL, NoticeKind.CAP, NoticeKind.DISABLED)
+_MOST_TEXT = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a notice is about."""
+
+    subject: str
+    name: str
+    lane: str = ""
+    operation: str = ""
+
+    def params(self) -> dict[str, str]:
+        return {"subject": self.subject, "name": self.name, "lane": self.lane, "operation": self.operation}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNotice:
+    """A notice that is to be written, unless it was told before."""
+
+    kind: str
+    level: str  # "error", "warning", "success" or "info"
+    place: Place
+    episode: float  # when it began
+    title: str
+    message: str
+    advice: str = ""
+    code: str = ""
+    user: str | None = None
+    over: bool = False  # it tells of an end, so there is nothing to be waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A notice that has not ended. The fields are the columns."""
+
+    kind: str
+    lane: str
+    operation: str
+    episode: float
+    code: str | None
+
+
+def of_target(notice: Notice, lane: str, user: str | None = None) -> NewNotice:
+    """The row of what a target tells."""
+    return NewNotice(
+        kind=str(notice.kind), level=notice.icon, episode=notice.episode, title=notice.title, code=notice.code,
+        message=notice.message.removesuffix(notice.advice).rstrip(), advice=notice.advice, user=user,
+        place=Place(subject=TARGET, name=notice.target, lane=_clean(lane), operation=_clean(notice.operation or "")),
+        over=notice.kind is NoticeKind.RECOVERED,
+    )  # fmt: skip
+
+
+def raised(tx: Tx, new: NewNotice) -> bool:
+    """Writes it; False when the episode has one, or the same trouble is open there.
+
+    One that is open with another code has ended: the reason is a new one.
+    """
+    where = {**new.place.params(), "kind": new.kind}
+    if new.code:
+        tx.all("notice_outdated", {**where, "code": new.code})
+    return bool(tx.all("notice_raise", {
+        **where, "level": new.level, "episode": new.episode, "code": new.code or None, "title": _clean(new.title),
+        "message": _clean(new.message), "advice": _clean(new.advice), "for_user": new.user, "over": int(new.over),
+    }))  # fmt: skip
+
+
+def ended(tx: Tx, place: Place, kinds: Iterable[str] = TROUBLES) -> float | None:
+    """Ends what is open there; returns when the first of it began, or None when nothing was."""
+    found = [row[0] for kind in kinds for row in tx.all("notice_end", {**place.params(), "kind": str(kind)})]
+    return min(found, default=None)
+
+
+def told(tx: Tx, new: NewNotice) -> NewNotice | None:
+    """Writes what a target tells; None when people know it already.
+
+    A recovery ends the trouble there and gets its episode; nobody needs to hear of the end of what nobody was told of.
+    """
+    if new.kind == NoticeKind.RECOVERED:
+        began = ended(tx, new.place)
+        if began is None:
+            return None
+        new = replace(new, episode=began)
+    return new if raised(tx, new) else None
+
+
+def dealt_with(tx: Tx, target: str, lane: str) -> int:
+    """A person has cleared a key: all that is open of it has ended."""
+    return len(tx.all("notice_end_key", {"subject": TARGET, "name": target, "lane": _clean(lane)}))
+
+
+def open_of(tx: Tx, target: str, most: int = 1000) -> list[Open]:
+    rows: list[Row] = tx.all("notices_open_of", {"subject": TARGET, "name": target, "n": most})
+    return [Open(*row) for row in rows]
+
+
+def prune(tx: Tx, before: float, most: int) -> int:
+    """Removes a slice of those that ended before then."""
+    return len(tx.all("notices_prune", {"before": before, "n": most}))
+
+
+def _clean(text: str) -> str:
+    """As every database takes it."""
+    return text[:_MOST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()

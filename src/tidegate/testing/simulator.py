@@ -1,0 +1,189 @@
+"""A stand-in for an HTTP service on a port of this machine: it answers, fails and misbehaves as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from tidegate.core.checks import valid_name, whole
+from tidegate.core.duration import Duration, brief, seconds
+from tidegate.ops.outage import Outage
+from tidegate.runtime.clock import SYSTEM
+from tidegate.testing.simulator_asked import Asked
+from tidegate.testing.simulator_control import answer
+from tidegate.testing.simulator_http import Read
+from tidegate.testing.simulator_running import Limits, Running
+from tidegate.testing.simulator_script import Script
+from tidegate.testing.simulator_steps import Step
+from tidegate.testing.simulator_weather import outage_of
+
+_LISTED = 20
+
+
+class Simulator:
+    """A service that speaks HTTP over real sockets, in a thread of its own.
+
+        with Simulator() as sim:
+            sim.on("GET /queue", Status(503), Hang(), {"totalRecords": 0})    # the last one stays
+            sim.on("POST /album", lambda asked: {"id": 7, **asked.json})
+            client.get(f"{sim.url}/queue")
+            assert sim.count("GET /queue") == 1
+
+    Each request takes the next step of its route: a `Step`, a `Status`, a `Hang`, ConnectionResetError, bytes, text, a
+    dict or a list (JSON), or a function of the `Asked` request that returns one of them. Functions run one at a time;
+    one that waits stops the simulator, so give a `Step` with a delay instead. While an *outage* lasts, requests meet
+    it and the script waits; its times count from the start.
+
+    *slow_accept*: how long each connection waits at the door. *on_reset* is called by `reset()`, for the state that
+    functions keep. The rest are bounds: connections at a time, bytes of a request's body, requests in the journal.
+    """
+
+    def __init__(
+        self,
+        name: str = "simulator",
+        *,
+        port: int = 0,
+        outage: Outage | str | None = None,
+        seed: int = 0,
+        slow_accept: Duration = 0,
+        on_reset: Callable[[], object] | None = None,
+        most_connections: int = 256,
+        most_body: int = 8 * 1024 * 1024,
+        most_kept: int = 10_000,
+    ) -> None:
+        self.name = valid_name(name, field="name")
+        self._port = whole(port, field="port", least=0, most=65535)
+        self._limits = Limits(
+            connections=whole(most_connections, field="most_connections"),
+            body=whole(most_body, field="most_body", least=0),
+            slow=seconds(slow_accept, field="slow_accept"),
+        )
+        self._script = Script(seed, whole(most_kept, field="most_kept"))
+        self._outage = outage_of(outage)
+        self._on_reset = on_reset
+        self._running: Running | None = None
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> str:
+        """Its address; OSError when the port is taken."""
+        if self._running is not None:
+            raise RuntimeError(f"the simulator {self.name!r} runs already, at {self.url}")
+        self._script.outage(self._outage, SYSTEM.monotonic())
+        self._running = Running(self.name, self._port, self._script, self._control, self._limits)
+        return self.url
+
+    def stop(self) -> None:
+        """Frees every client at once; nothing is left of its thread and its sockets. Stopping twice is no mistake."""
+        running = self._running
+        if running is None:
+            return
+        if running.here:
+            raise RuntimeError(f"the simulator {self.name!r} cannot be stopped by one of its own functions")
+        self._running = None
+        running.stop()
+
+    @property
+    def url(self) -> str:
+        return self._now_running().url
+
+    @property
+    def control_url(self) -> str:
+        """Of the control endpoint, on a port of its own: it answers while nothing listens at the other."""
+        return self._now_running().control_url
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- what it does ------------------------------------------------------------------------------------------------
+
+    def on(self, route: str, *script: object) -> None:
+        """What requests of *route* meet, one after the other; the last answer stays. Once more: it is declared anew.
+
+        A route is a method and a path, `GET /album/{id}`; without a method any will do, `{rest:path}` is all that
+        follows.
+        """
+        self._script.on(route, *script)
+
+    def then(self, route: str, *steps: object) -> None:
+        """What the next requests of *route* meet before its answer; `/{rest:path}` stands for any request."""
+        self._script.then(route, *steps)
+
+    def stay(self, route: str, answer: object) -> None:
+        """Another answer that stays, until the next `reset()`."""
+        self._script.stay(route, answer)
+
+    def outage(self, what: Outage | str | None) -> None:
+        """An outage from now on, such as "5m down" or "1h 30% errors"; None ends it. It has begun when this returns."""
+        outage = outage_of(what)
+        self._script.outage(outage, SYSTEM.monotonic())
+        if self._running is None:
+            self._outage = outage
+        else:
+            self._running.weather_changed()
+
+    def reset(self) -> None:
+        """Everything as it was declared, no outage, an empty journal."""
+        self._script.reset(SYSTEM.monotonic())
+        if self._on_reset is not None:
+            self._on_reset()
+        if self._running is not None:
+            self._running.weather_changed()
+
+    # -- what it was asked -------------------------------------------------------------------------------------------
+
+    def asked(self, route: str | None = None) -> list[Asked]:
+        """The last requests of *route*, or all of them, oldest first."""
+        return self._script.asked(route)
+
+    def count(self, route: str | None = None) -> int:
+        """How many there were since the last reset. Of a route that was not declared, those in the journal count."""
+        return self._script.count(route)
+
+    def wait_for(
+        self, route: str | None = None, n: int = 1, timeout: Duration = 5, *, over: bool = False
+    ) -> list[Asked]:
+        """Waits until there were *n* requests of *route*, and returns them; *over*: that were answered or broken off.
+
+        TimeoutError says what there was instead.
+        """
+        wait = seconds(timeout, field="timeout")
+
+        def found() -> list[Asked]:
+            return [each for each in self.asked(route) if each.over or not over]
+
+        if not self._script.journal.wait(lambda: len(found()) >= n, wait):
+            there = "\n".join(f"  {each!r}" for each in self.asked()[-_LISTED:]) or "  nothing at all"
+            wanted = f"expected {n} of {route or 'any request'} within {brief(wait)}, found {len(found())}"
+            raise TimeoutError(f"{wanted}. It was asked:\n{there}")
+        return found()
+
+    def as_json(self) -> dict[str, Any]:
+        """Its state, as the control endpoint shows it."""
+        running = self._now_running()
+        return {
+            "name": self.name,
+            "url": running.url,
+            "control": running.control_url,
+            "connections": running.connections,
+            **self._script.as_json(SYSTEM.monotonic()),
+        }
+
+    def _control(self, read: Read) -> Step:
+        return answer(self, read)
+
+    def _now_running(self) -> Running:
+        if self._running is None:
+            raise RuntimeError(f"the simulator {self.name!r} is not running; start it, or use it in a with statement")
+        return self._running

@@ -1,0 +1,174 @@
+"""The control endpoint of a simulator, `/_sim`: what it was asked, and another script or outage while it runs.
+
+GET    /_sim               its state
+GET    /_sim/journal       what it was asked; ?route=GET /album&most=50
+POST   /_sim/script        {"route": "GET /album", "steps": [{"status": 503}, {"hang": "30s"}], "answer": ...}
+POST   /_sim/outage        {"text": "5m down"}
+DELETE /_sim/outage        all is well again
+POST   /_sim/reset         everything as it was declared, and an empty journal
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from tidegate.testing.simulator_http import Read
+from tidegate.testing.simulator_steps import Step
+
+if TYPE_CHECKING:
+    from tidegate.testing.simulator import Simulator
+
+PATH = "/_sim"
+_FOR_EVER = "1d"
+_LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+_FIELDS = {each.name for each in fields(Step) if each.init} | {"base64"}
+
+
+def controls(path: str) -> bool:
+    """Whether a request is for the control endpoint."""
+    return path == PATH or path.startswith(f"{PATH}/")
+
+
+def answer(sim: Simulator, read: Read) -> Step:
+    """What the control endpoint says to a request."""
+    if not _from_here(read):
+        return _said(403, "the control endpoint answers this machine only")
+    found = _VERBS.get((read.method, read.path.removeprefix(PATH).rstrip("/")))
+    if found is None:
+        there = ", ".join(f"{method} {PATH}{path}" for method, path in _VERBS)
+        return _said(404, f"the control endpoint has no {read.method} {read.path}; there are: {there}")
+    try:
+        return Step(200, found(sim, read))
+    except (ValueError, TypeError) as error:
+        return _said(400, str(error))
+
+
+def _state(sim: Simulator, _: Read) -> Any:
+    return sim.as_json()
+
+
+def _journal(sim: Simulator, read: Read) -> Any:
+    given = {name: values[-1] for name, values in parse_qs(read.query).items()}
+    _known(given, {"route", "most"})
+    most = given.get("most", "100")
+    if not most.isascii() or not most.isdigit():
+        raise ValueError(f"most: {most!r} is no number; give how many of the last requests are wanted, such as 100")
+    found = sim.asked(given.get("route"))
+    return {"asked": [each.as_json() for each in found[-int(most) :]] if int(most) else [], "kept": len(found)}
+
+
+def _script(sim: Simulator, read: Read) -> Any:
+    given = _object(read)
+    _known(given, {"route", "steps", "answer"})
+    steps = given.get("steps", [])
+    if not isinstance(given.get("route"), str):
+        raise TypeError("route: it is missing; give a method and a path, such as 'GET /album/{id}'")
+    if not isinstance(steps, list):
+        raise TypeError('steps: they are no list; give one, such as [{"status": 503}]')
+    made = [step_from(each) for each in steps]
+    stays = (step_from(given["answer"]),) if "answer" in given else ()
+    if not made and not stays:
+        raise ValueError("steps: there are none, and no answer; give at least one")
+    sim.then(given["route"], *made)
+    for each in stays:
+        sim.stay(given["route"], each)
+    return sim.as_json()
+
+
+def _outage(sim: Simulator, read: Read) -> Any:
+    given = _object(read)
+    _known(given, {"text"})
+    if "text" not in given:
+        raise ValueError("text: it is missing; give an outage, such as '5m down'")
+    sim.outage(given["text"])
+    return sim.as_json()
+
+
+def _no_outage(sim: Simulator, _: Read) -> Any:
+    sim.outage(None)
+    return sim.as_json()
+
+
+def _reset(sim: Simulator, _: Read) -> Any:
+    sim.reset()
+    return sim.as_json()
+
+
+_VERBS: Mapping[tuple[str, str], Callable[[Simulator, Read], Any]] = {
+    ("GET", ""): _state,
+    ("GET", "/journal"): _journal,
+    ("POST", "/script"): _script,
+    ("POST", "/outage"): _outage,
+    ("DELETE", "/outage"): _no_outage,
+    ("POST", "/reset"): _reset,
+}
+
+
+def step_from(given: object) -> Step:
+    """A step out of JSON; ValueError or TypeError names the field. Bytes are given as `base64`."""
+    if not isinstance(given, dict):
+        raise TypeError(f'step: {given!r:.80} is no step; give an object, such as {{"status": 503}}')
+    _known(given, _FIELDS)
+    values = dict(given)
+    if "base64" in values:
+        values["body"] = _bytes(values.pop("base64"), "base64")
+    if "raw" in values:
+        values["raw"] = str(values["raw"]).encode()
+    if values.get("hang") is True:
+        values["hang"] = _FOR_EVER
+    for flag in ("gzip", "reset"):
+        if not isinstance(values.get(flag, False), bool):
+            raise TypeError(f"{flag}: {values[flag]!r} is not allowed; give true or false")
+    if not isinstance(values.get("headers", {}), dict):
+        raise TypeError('headers: they are no object; give one, such as {"ETag": "7"}')
+    return Step(**values)
+
+
+def _bytes(text: object, field: str) -> bytes:
+    try:
+        return base64.b64decode(text if isinstance(text, str) else "?", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"{field}: it is no base64; give bytes in that form") from error
+
+
+def _object(read: Read) -> dict[str, Any]:
+    try:
+        found = json.loads(read.body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the body is no JSON; give an object") from error
+    if not isinstance(found, dict):
+        raise TypeError("the body is no JSON object; give one")
+    return found
+
+
+def _known(given: Mapping[str, object], allowed: set[str]) -> None:
+    for name in given:
+        if name not in allowed:
+            near = get_close_matches(name, allowed, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(allowed))}"
+            raise ValueError(f"{name}: there is no such field; {hint}")
+
+
+def _from_here(read: Read) -> bool:
+    """A page of somebody else in a browser on this machine can send requests too, by our name or by its own."""
+    host = read.headers.get("host")
+    origin = read.headers.get("origin")
+    return _name(host) in _LOCAL and (not origin or origin == f"http://{host}")
+
+
+def _name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _said(status: int, message: str) -> Step:
+    return Step(status, {"error": message})

@@ -1,0 +1,148 @@
+"""A simulator at work: its thread, its two doors, and the weather that opens and shuts one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tidegate.runtime.clock import SYSTEM
+from tidegate.testing.simulator_asked import Asked
+from tidegate.testing.simulator_control import PATH, controls
+from tidegate.testing.simulator_door import Door
+from tidegate.testing.simulator_http import Read, Unreadable
+from tidegate.testing.simulator_script import Script
+from tidegate.testing.simulator_sending import Sending, sending_of
+from tidegate.testing.simulator_steps import Step, Told, step_of
+from tidegate.testing.simulator_thread import LoopThread
+from tidegate.testing.simulator_wire import Connection
+
+_MOST_CONTROL = 16  # connections to the control endpoint
+_log = logging.getLogger("tidegate.testing")
+
+Control = Callable[[Read], Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a simulator takes; *slow* is how long each connection waits at the door, in seconds."""
+
+    connections: int
+    body: int
+    slow: float = 0.0
+
+
+class Front:
+    """Answers requests by the script, and those for the control endpoint whatever the weather."""
+
+    def __init__(self, script: Script, control: Control) -> None:
+        self._script = script
+        self._control = control
+
+    def meet(self, read: Read) -> tuple[Asked | None, Sending]:
+        at = SYSTEM.now()
+        if controls(read.path):
+            return None, sending_of(self._control(read), method=read.method, keep=read.keep, now=at)
+        asked, who, told = self._script.meet(read, at=at, now=SYSTEM.monotonic())
+        try:
+            step = _resolved(told, asked)
+            sending = sending_of(step, method=read.method, keep=read.keep, now=at)
+        except Exception as error:  # of a function that a test handed in
+            _log.exception("the answer to %s %s failed", asked.method, asked.path)
+            who, step = "failed", Step(500, {"error": f"the simulator's own function failed: {error!r}"})
+            sending = sending_of(step, method=read.method, keep=read.keep, now=at)
+        asked.met = f"{who}: {step.label}"
+        self._script.journal.add(asked)
+        return asked, sending
+
+    def refuse(self, error: Unreadable) -> Sending:
+        return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=SYSTEM.now())
+
+    def over(self, asked: Asked, *, gone: bool) -> None:
+        self._script.journal.over(asked, gone=gone)
+
+
+class Side(Front):
+    """Answers nothing but the control endpoint, and does so while the other door is shut."""
+
+    def meet(self, read: Read) -> tuple[Asked | None, Sending]:
+        if controls(read.path):
+            return super().meet(read)
+        step = Step(404, {"error": f"only the control endpoint is here: {PATH}"})
+        return None, sending_of(step, method=read.method, keep=read.keep, now=SYSTEM.now())
+
+
+class Running:
+    """Opened when it is made; OSError when the port is taken."""
+
+    def __init__(self, name: str, port: int, script: Script, control: Control, limits: Limits) -> None:
+        self._script = script
+        front, side = Front(script, control), Side(script, control)
+        self._front = Door(port, limits.connections, lambda: Connection(front, limits.body), limits.slow)
+        try:
+            self._side = Door(0, _MOST_CONTROL, lambda: Connection(side, limits.body))
+        except OSError:
+            self._front.close()
+            raise
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread = LoopThread(name)
+        self._thread.do(self._begin)
+
+    @property
+    def url(self) -> str:
+        return self._front.url
+
+    @property
+    def control_url(self) -> str:
+        return f"{self._side.url}{PATH}"
+
+    @property
+    def connections(self) -> int:
+        return len(self._front.inside)
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the simulator's own thread, in which its functions are called."""
+        return self._thread.here
+
+    def weather_changed(self) -> None:
+        """Opens or shuts the door as the outage says; it is so when this returns to another thread."""
+        if self._thread.here and self._script.weather.down(SYSTEM.monotonic()):
+            asyncio.get_running_loop().call_soon(self._look)  # whoever asked for it gets an answer first
+        else:
+            self._thread.do(self._look)
+
+    def stop(self) -> None:
+        self._thread.do(self._end)
+        self._thread.stop()
+
+    def _begin(self) -> None:
+        self._side.open()
+        self._look()
+
+    def _look(self) -> None:
+        now = SYSTEM.monotonic()
+        weather = self._script.weather
+        if weather.down(now):
+            self._front.shut()
+        else:
+            self._front.open()
+        if self._timer is not None:
+            self._timer.cancel()
+        change = weather.change(now)
+        self._timer = None
+        if change is not None:
+            # A timer of the loop may come a little early; then the next look finds the same change again.
+            self._timer = asyncio.get_running_loop().call_later(max(0.001, change - now), self._look)
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._front.close()
+        self._side.close()
+
+
+def _resolved(told: Told, asked: Asked) -> Step:
+    step = told if isinstance(told, Step) else step_of(told(asked))
+    return replace(step, body=step.body(asked)) if callable(step.body) else step

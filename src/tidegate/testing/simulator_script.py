@@ -1,0 +1,95 @@
+"""What a simulator has been told, and what it was asked: everything but the sockets. Any thread may use it."""
+
+from __future__ import annotations
+
+import random
+from threading import Lock
+from typing import Any
+
+from tidegate.ops.outage import Outage
+from tidegate.testing.simulator_asked import Asked, Journal
+from tidegate.testing.simulator_http import Read
+from tidegate.testing.simulator_routes import Pattern, Routes
+from tidegate.testing.simulator_steps import Step, Told
+from tidegate.testing.simulator_weather import Weather
+
+
+class Script:
+    """Routes, an outage and a journal; the outage comes before the routes. Chance comes from *seed*."""
+
+    def __init__(self, seed: int, most_kept: int) -> None:
+        self.journal = Journal(most_kept)
+        self._seed = seed
+        self._dice = random.Random(seed)
+        self._routes = Routes()
+        self._weather = Weather(Outage(), 0.0)
+        self._asked = 0
+        self._lock = Lock()
+
+    @property
+    def weather(self) -> Weather:
+        return self._weather
+
+    def on(self, route: str, *script: object) -> None:
+        with self._lock:
+            self._routes.on(route, script)
+
+    def then(self, route: str, *steps: object) -> None:
+        with self._lock:
+            self._routes.then(route, steps)
+
+    def stay(self, route: str, answer: object) -> None:
+        with self._lock:
+            self._routes.stay(route, answer)
+
+    def outage(self, outage: Outage, now: float) -> None:
+        with self._lock:
+            self._weather = Weather(outage, now)
+
+    def reset(self, now: float) -> None:
+        """As declared, without an outage, with the dice of the beginning."""
+        with self._lock:
+            self._routes.reset()
+            self._weather = Weather(Outage(), now)
+            self._dice = random.Random(self._seed)
+            self._asked = 0
+            self.journal.clear()
+
+    def meet(self, read: Read, *, at: float, now: float) -> tuple[Asked, str, Told]:
+        """The request as it will be known, which part of the script it meets, and what that says."""
+        with self._lock:
+            self._asked += 1
+            asked = Asked(read, number=self._asked, at=at)
+            self._routes.seen(read.method, read.path)
+            trouble = self._weather.step(now, self._dice.random())
+            if trouble is not None:
+                return asked, "outage", trouble
+            met = self._routes.meet(read.method, read.path)
+            if met is None:
+                return asked, "no route", self._unknown(read)
+        asked.params = met.params
+        return asked, met.who, met.told
+
+    def asked(self, route: str | None) -> list[Asked]:
+        if route is None:
+            return self.journal.matching(lambda each: True)
+        pattern = Pattern(route)
+        return self.journal.matching(lambda each: pattern.match(each.method, each.path) is not None)
+
+    def count(self, route: str | None) -> int:
+        if route is None:
+            return self.journal.total
+        with self._lock:
+            known = self._routes.count(Pattern(route).text)
+        return len(self.asked(route)) if known is None else known
+
+    def as_json(self, now: float) -> dict[str, Any]:
+        with self._lock:
+            return {"asked": self._asked, "outage": self._weather.as_json(now), "routes": self._routes.as_json()}
+
+    def _unknown(self, read: Read) -> Step:
+        methods = self._routes.methods(read.path)
+        if not methods:
+            return Step(404, {"error": f"the simulator has no route for {read.method} {read.path}"})
+        allowed = ", ".join(methods)
+        return Step(405, {"error": f"the simulator knows {read.path} with {allowed} only"}, {"Allow": allowed})

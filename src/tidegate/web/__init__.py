@@ -1,0 +1,35 @@
+"""The server's pages and API, and what applications use of them. Names are loaded when they are first used.
+
+from tidegate.web import body_limit, current_user, form, page, problem
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.web.for_apps import body_limit, current_user, form, problem
+    from tidegate.web.frame import build
+    from tidegate.web.pages.rendering import page
+    from tidegate.web.problems import Problem
+    from tidegate.web.site import Site
+
+_HOMES = {
+    "Problem": "tidegate.web.problems",
+    "Site": "tidegate.web.site",
+    "body_limit": "tidegate.web.for_apps",
+    "build": "tidegate.web.frame",
+    "current_user": "tidegate.web.for_apps",
+    "form": "tidegate.web.for_apps",
+    "page": "tidegate.web.pages.rendering",
+    "problem": "tidegate.web.for_apps",
+}
+
+__all__ = ["Problem", "Site", "body_limit", "build", "current_user", "form", "page", "problem"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,181 @@
+"""/jobs: lists, one with its history, and what people do to one."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from tidegate.errors import NotThere, Refused
+from tidegate.ops import actions, listing, reports
+from tidegate.ops.reports import JobReport
+from tidegate.store import people
+from tidegate.store.tx import Tx
+from tidegate.web.api import job_shapes, strict
+from tidegate.web.api.answers import next_link, read, says
+from tidegate.web.api.job_shapes import JobItem, JobShown, Wanted
+from tidegate.web.api.once import Acting, Asking, once
+from tidegate.web.api.shapes import JobId, Listed, Reason, Shown, iso
+from tidegate.web.problems import Problem
+from tidegate.web.site import Site, site_of
+
+router = strict.api("jobs")
+
+LONGEST_WAIT = 20.0  # seconds
+MOST_WAITING = 100
+_FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two looks
+Numbered = Annotated[JobId, Path(description="The number of a job.")]
+
+
+class Acted(Shown):
+    """What came of it. `result` of a cancel is 'cancelled', or 'asked' when it runs and was told to stop."""
+
+    id: int
+    action: str
+    result: str
+
+
+@router.get("/jobs", responses=says(Listed[JobItem], 400))
+def list_jobs(
+    request: Request,
+    wanted: Annotated[Wanted, Depends()],
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str, Query(pattern="^(j[0-9a-f]{1,16})?$")] = "",
+) -> Response:
+    """The newest first."""
+    site = site_of(request)
+
+    def work(tx: Tx) -> Listed[JobItem]:
+        found = listing.jobs(tx, wanted.filter, cursor=cursor or None, most=limit)
+        count = listing.count(tx, wanted.filter)
+        now = actions.now_of(tx)
+        items = [job_shapes.item(line, now) for line in found.items]
+        return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
+
+    try:
+        page = site.read(work)
+    except ValueError as error:
+        raise Problem("bad_cursor") from error
+    return read(request, page, next_link(request, page.next_cursor))
+
+
+@router.get("/jobs/{id}", responses=says(JobShown, 404))
+async def one_job(
+    request: Request,
+    id: Numbered,  # noqa: A002 - its name in the address
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for another state, if it has not ended.")
+    ] = 0,
+) -> Response:
+    """One job with its history, and why it waits if it does."""
+    site = site_of(request)
+    if wait:
+        await _changed(request, site, id, wait)
+
+    def work() -> JobShown:
+        report, now = site.read(lambda tx: (reports.job(tx, id), actions.now_of(tx)))
+        return job_shapes.whole(report, now)
+
+    return read(request, await run_in_threadpool(work))
+
+
+async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
+    """Returns when the state of a job is another, when it has ended, or after *wait* seconds."""
+    waiting: set[object] = request.app.state.waiting
+    closing: threading.Event = request.app.state.closing
+    clock, token = site.queue.clock, object()
+    if len(waiting) >= MOST_WAITING:  # it gets its answer at once, and asks again
+        return
+    waiting.add(token)
+    try:
+        end, pause, first = clock.monotonic() + wait, _FIRST_LOOK, None
+        while True:
+            state, stage, fence = await run_in_threadpool(_place, site, id_)
+            first = first or (stage, fence)
+            left = end - clock.monotonic()
+            if state or (stage, fence) != first or left <= 0 or closing.is_set() or await request.is_disconnected():
+                return
+            await clock.asleep(min(pause, left))
+            pause = min(pause * _GROWTH, _SLOWEST_LOOK)
+    finally:
+        waiting.discard(token)
+
+
+def _place(site: Site, id_: int) -> tuple[bool, str, int]:
+    found = site.read(lambda tx: people.get(tx, id_))
+    if found is None:
+        raise NotThere(f"there is no job {id_}")
+    return found.state.final, found.stage, found.fence
+
+
+# -- what people do --------------------------------------------------------------------------------------------------
+
+_ACTION = says(Acted, 400, 404, 409)
+
+
+@router.post("/jobs/{id}/retry", responses=_ACTION)
+def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
+    """Queues a failed or cancelled job again: attempts restart, its history stays."""
+
+    def work(tx: Tx) -> str:
+        actions.retry(tx, id, asking.by)
+        return "queued"
+
+    return _act(asking, id, "retry", work)
+
+
+@router.post("/jobs/{id}/cancel", responses=_ACTION)
+def cancel(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
+    """Cancels a job that waits, or tells one that runs to stop."""
+
+    def work(tx: Tx) -> str:
+        job = people.get(tx, id)
+        kind = None if job is None else asking.site.queue._kinds.get(job.kind)
+        if kind is not None and not kind.cancellable:
+            raise Refused(f"jobs of the kind {kind.name!r} cannot be cancelled")
+        return actions.cancel(tx, id, asking.by)
+
+    return _act(asking, id, "cancel", work)
+
+
+@router.post("/jobs/{id}/forget", responses=_ACTION)
+def forget(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
+    """Removes a job that has ended, with its history, and frees its unique."""
+
+    def work(tx: Tx) -> str:
+        actions.forget(tx, id, asking.by)
+        return "forgotten"
+
+    return _act(asking, id, "forget", work)
+
+
+def _act(asking: Asking, id_: int, action: str, work: Callable[[Tx], str]) -> Response:
+    try:
+        return once(asking, lambda tx: Acted(id=id_, action=action, result=work(tx)))
+    except Refused as error:
+        raise _refused(asking.site, id_, str(error)) from error
+
+
+def _refused(site: Site, id_: int, said: str) -> Problem:
+    """Says when asking again makes sense: when what it waits for is over, or its lease."""
+    report, now = site.read(lambda tx: (_report(tx, id_), actions.now_of(tx)))
+    if report is None or report.job.state.final:
+        return Problem("refused", f"{said}.")
+    ends = [why.until for why in report.whys] or [report.job.lease_until]
+    known = [end for end in ends if end is not None and math.isfinite(end)]
+    return Problem(
+        "refused", f"{said}.", retry_after=max(max(known) - now, 0.0) if known else None,
+        state=str(report.job.state), until=iso(max(known)) if known else None,
+        waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.whys],
+    )  # fmt: skip
+
+
+def _report(tx: Tx, id_: int) -> JobReport | None:
+    try:
+        return reports.job(tx, id_)
+    except NotThere:
+        return None

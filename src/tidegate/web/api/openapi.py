@@ -1,0 +1,44 @@
+"""/api/openapi.json: the API as OpenAPI 3.1."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+
+from tidegate.web.api import strict
+from tidegate.web.api.answers import read
+from tidegate.web.api.shapes import ProblemShown
+
+_ABOUT = (
+    "What the server knows and does, for programs. Times are ISO-8601 in UTC, durations are seconds, lists are pages "
+    "with a cursor, mistakes are problems (RFC 9457) with a code. A POST with an Idempotency-Key happens once."
+)
+
+
+def router() -> APIRouter:
+    found = APIRouter(route_class=strict.StrictRoute)
+
+    @found.get("/api/openapi.json", include_in_schema=False)
+    def openapi(request: Request) -> Response:
+        app: FastAPI = request.app
+        if app.openapi_schema is None:
+            app.openapi_schema = document(app)
+        return read(request, json.dumps(app.openapi_schema).encode())
+
+    return found
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document."""
+    found: dict[str, Any] = get_openapi(
+        title=app.title, version=app.version, openapi_version="3.1.0", description=_ABOUT, routes=app.routes,
+        servers=[{"url": app.root_path or "/"}],
+    )  # fmt: skip
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= problem.pop("$defs", {})
+    schemas["ProblemShown"] = problem
+    return found

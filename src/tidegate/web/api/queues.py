@@ -1,0 +1,77 @@
+"""/queues: how full they are, and pausing them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Request, Response
+
+from tidegate.ops import actions, reports
+from tidegate.ops.actions import now_of
+from tidegate.store.tx import Tx
+from tidegate.web.api import strict
+from tidegate.web.api.answers import read, says
+from tidegate.web.api.ends import Ending
+from tidegate.web.api.once import Acting, once
+from tidegate.web.api.shapes import Listed, Moment, Name, Shown
+from tidegate.web.site import Site, site_of
+
+router = strict.api("queues")
+
+Named = Annotated[Name, Path(description="The name of a queue.")]
+
+
+class QueueShown(Shown):
+    """One queue: its jobs by state, who paused it, and how many workers take from it."""
+
+    name: str
+    jobs: dict[str, int]
+    paused_until: Moment | None
+    paused_by: str | None
+    workers: int
+
+
+class Done(Shown):
+    queue: str
+    action: str
+    changed: bool
+    until: Moment | None = None
+
+
+@router.get("/queues", responses=says(Listed[QueueShown]))
+def list_queues(request: Request) -> Response:
+    """Every queue that has or had jobs, or that jobs are declared for."""
+    items = _queues(site_of(request))
+    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+def _queues(site: Site) -> list[QueueShown]:
+    queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
+    found = {each.name: QueueShown(**each.as_json()) for each in queues}
+    for name in site.queue.queues() - set(found):  # nobody has put anything in yet
+        at_work = sum(each.there and name in each.queues for each in workers)
+        found[name] = QueueShown(name=name, jobs={}, paused_until=None, paused_by=None, workers=at_work)
+    return [found[name] for name in sorted(found)]
+
+
+@router.post("/queues/{name:path}/pause", responses=says(Done, 400, 404, 409))
+def pause(name: Named, body: Ending, asking: Acting) -> Response:
+    """Claims no job of it until a time."""
+
+    def work(tx: Tx) -> Done:
+        known = asking.site.queue.queues()
+        end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.by, known)
+        return Done(queue=name, action="pause", changed=True, until=end)
+
+    return once(asking, work)
+
+
+@router.post("/queues/{name:path}/resume", responses=says(Done, 400, 404, 409))
+def resume(name: Named, asking: Acting) -> Response:
+    """Ends a pause."""
+
+    def work(tx: Tx) -> Done:
+        was = actions.resume_queue(tx, name, asking.by, asking.site.queue.queues())
+        return Done(queue=name, action="resume", changed=was)
+
+    return once(asking, work)

@@ -1,0 +1,267 @@
+"""/targets: how they stand, and what people do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from starlette.convertors import StringConvertor, register_url_convertor
+
+from tidegate.machine.states import OPEN
+from tidegate.ops import actions, listing, reports
+from tidegate.ops.actions import now_of
+from tidegate.ops.reports import TargetReport
+from tidegate.store.tx import Tx
+from tidegate.web.api import once, strict
+from tidegate.web.api.answers import next_link, read, says
+from tidegate.web.api.ends import Ending, Time, moment
+from tidegate.web.api.once import Acting, Asking
+from tidegate.web.api.shapes import Asked, GateEventShown, Key, Listed, Moment, Name, Reason, Seconds, Shown
+from tidegate.web.problems import Problem
+from tidegate.web.site import site_of
+
+router = strict.api("targets")
+
+
+class NoAction(StringConvertor):
+    """A name that may have slashes, and does not end in what can be done to it: that is an address of its own."""
+
+    regex = r"(?:(?!/(?:pause|resume|reset|force|clear|enable|disable)$).)+"
+
+
+register_url_convertor("target", NoAction())
+
+Token = Literal[
+    "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "ok", "new", ""
+]  # fmt: skip
+Named = Annotated[Name, Path(description="The name of a target.")]
+
+
+class TargetItem(Shown):
+    """One target. `token` is its state, `word` and `reason` say it to people."""
+
+    name: str
+    token: str
+    word: str
+    reason: str
+    next_try_at: Moment | None
+    breaker: str
+    breaker_since: Moment | None
+    breaker_until: Moment | None
+    paused_until: Moment | None
+    paused_by: str | None
+    held_keys: int
+    running: int
+
+
+class KeyShown(Shown):
+    """A key of a target that is held."""
+
+    key: str
+    reason: str
+    since: Moment
+    until: Moment | None
+    failures: int
+    code: str | None
+    message: str | None
+
+
+class TargetShown(TargetItem):
+    rules: dict[str, Any]
+    programs: dict[str, Any]
+    waits_for: list[Reason]
+    keys: list[KeyShown]
+    events: list[GateEventShown]
+
+
+class Done(Shown):
+    """What came of it: *changed* is false when it was so already."""
+
+    target: str
+    action: str
+    changed: bool
+    until: Moment | None = None
+    breaker: str | None = None
+
+
+class OneKey(Asked):
+    key: Key = ""
+
+
+class Rest(Asked):
+    """Give `until` or `for`."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["until"]}, {"required": ["for"]}]})
+
+    key: Key = ""
+    until: Time | SkipJsonSchema[None] = None
+    for_: Seconds | SkipJsonSchema[None] = Field(None, alias="for")
+
+    @model_validator(mode="after")
+    def one_end(self) -> Rest:
+        if (self.until is None) == (self.for_ is None):
+            raise ValueError("it must have an end: give either until or for")
+        return self
+
+
+_NO_END = {"not": {"anyOf": [{"required": ["until"]}, {"required": ["for"]}]}}
+_OPEN_ENDS: dict[str, Any] = {
+    "oneOf": [
+        {"properties": {"state": {"const": "open"}}, "required": ["until"]},
+        {"properties": {"state": {"const": "open"}}, "required": ["for"]},
+        {"properties": {"state": {"const": "closed"}}, **_NO_END},
+    ]
+}
+
+
+class Force(Asked):
+    """Open until a time, or closed now; give `until` or `for` with open, neither with closed."""
+
+    model_config = ConfigDict(json_schema_extra=_OPEN_ENDS)
+
+    state: Literal["open", "closed"]
+    until: Time | SkipJsonSchema[None] = None
+    for_: Seconds | SkipJsonSchema[None] = Field(None, alias="for")
+
+    @model_validator(mode="after")
+    def open_ends(self) -> Force:
+        ends = (self.until is not None) + (self.for_ is not None)
+        if self.state == "open" and ends != 1:
+            raise ValueError("a breaker is forced open until a time: give either until or for")
+        if self.state == "closed" and ends:
+            raise ValueError("a breaker is closed now: leave out until and for")
+        return self
+
+
+@router.get("/targets", responses=says(Listed[TargetItem], 400))
+def list_targets(
+    request: Request,
+    state: Annotated[Token, Query(description="Those that stand so.")] = "",
+    name: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str, Query(max_length=1000)] = "",
+) -> Response:
+    """Those that need attention first, then by name."""
+    site = site_of(request)
+    try:
+        found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, most=limit))
+    except ValueError as error:
+        raise Problem("bad_cursor") from error
+    items = [_item(report) for report in found.items]
+    return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
+
+
+@router.get("/targets/{name:target}", responses=says(TargetShown, 404))
+def one_target(request: Request, name: Named) -> Response:
+    """One target: what holds it, its keys that are not well, its last events."""
+    found = site_of(request).read(lambda tx: reports.target(tx, name))
+    report = found.report
+    return read(request, TargetShown(
+        **_columns(report), rules=report.rules, programs=report.programs,
+        waits_for=[Reason(**why.as_json()) for why in found.whys],
+        keys=[
+            KeyShown(key=row.lane, reason=row.reason, since=row.since, until=row.until, failures=row.failures,
+                     code=row.code, message=row.message)
+            for row in found.keys
+        ],
+        events=[GateEventShown(**{**event.as_json(), "id": event.id}) for event in found.events],
+    ))  # fmt: skip
+
+
+def _item(report: TargetReport) -> TargetItem:
+    return TargetItem(**_columns(report))
+
+
+def _columns(report: TargetReport) -> dict[str, Any]:
+    return {
+        "name": report.name, "token": report.token, "word": report.word, "reason": report.reason,
+        "next_try_at": report.next_try, "breaker": report.breaker,
+        "breaker_since": report.since or None, "breaker_until": report.until,
+        "paused_until": report.paused_until, "paused_by": report.paused_by, "held_keys": report.held_keys,
+        "running": report.running,
+    }  # fmt: skip
+
+
+# -- what people do --------------------------------------------------------------------------------------------------
+
+_ACTION = says(Done, 400, 404, 409)
+
+
+@router.post("/targets/{name:path}/pause", responses=_ACTION)
+def pause(name: Named, body: Ending, asking: Acting) -> Response:
+    """Claims no job of it until a time."""
+
+    def work(tx: Tx) -> Done:
+        end = actions.pause_target(tx, name, body.moment(now_of(tx)), asking.by)
+        return Done(target=name, action="pause", changed=True, until=end)
+
+    return _act(asking, name, work)
+
+
+@router.post("/targets/{name:path}/resume", responses=_ACTION)
+def resume(name: Named, asking: Acting) -> Response:
+    """Ends a pause."""
+    return _act(
+        asking, name, lambda tx: Done(target=name, action="resume", changed=actions.resume_target(tx, name, asking.by))
+    )
+
+
+@router.post("/targets/{name:path}/reset", responses=_ACTION)
+def reset(name: Named, asking: Acting) -> Response:
+    """Closes its breaker and forgets its counts: everything may go at once."""
+
+    def work(tx: Tx) -> Done:
+        was = actions.reset_breaker(tx, name, asking.by)
+        return Done(target=name, action="reset", changed=was != "closed", breaker="closed")
+
+    return _act(asking, name, work)
+
+
+@router.post("/targets/{name:path}/force", responses=_ACTION)
+def force(name: Named, body: Force, asking: Acting) -> Response:
+    """Opens its breaker until a time, or closes it now."""
+
+    def work(tx: Tx) -> Done:
+        end = moment(body.until, body.for_, now_of(tx)) if body.state == OPEN else None
+        was = actions.force_breaker(tx, name, body.state, asking.by, end)
+        return Done(target=name, action="force", changed=was != body.state, breaker=body.state, until=end)
+
+    return _act(asking, name, work)
+
+
+@router.post("/targets/{name:path}/clear", responses=_ACTION)
+def clear(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
+    """Forgets all state of a key, as after new credentials: its jobs go at once."""
+    return _act(
+        asking, name,
+        lambda tx: Done(target=name, action="clear", changed=actions.clear_key(tx, name, body.key, asking.by)),
+    )  # fmt: skip
+
+
+@router.post("/targets/{name:path}/enable", responses=_ACTION)
+def enable(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
+    """Ends the rest of a key, whoever ordered it."""
+    return _act(
+        asking, name,
+        lambda tx: Done(target=name, action="enable", changed=actions.enable_key(tx, name, body.key, asking.by)),
+    )  # fmt: skip
+
+
+@router.post("/targets/{name:path}/disable", responses=_ACTION)
+def disable(name: Named, body: Rest, asking: Acting) -> Response:
+    """Claims no job of a key until a time."""
+
+    def work(tx: Tx) -> Done:
+        end = moment(body.until, body.for_, now_of(tx))
+        actions.disable_key(tx, name, body.key, asking.by, end)
+        return Done(target=name, action="disable", changed=True, until=end)
+
+    return _act(asking, name, work)
+
+
+def _act(asking: Asking, name: str, work: Callable[[Tx], BaseModel]) -> Response:
+    # One that is declared here exists, even if no worker has met it yet.
+    return once.once(asking, work, asking.site.queue.target(name).act)

@@ -1,0 +1,165 @@
+"""The server as one ASGI application: guards, API, health, metrics, pages, and what the applications bring."""
+
+from __future__ import annotations
+
+import html
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import HTMLResponse
+from starlette.routing import BaseRoute, Match
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from tidegate.errors import TidegateError
+from tidegate.face.app import Installed, Page
+from tidegate.web import health, metrics, problems
+from tidegate.web.api import openapi
+from tidegate.web.api import router as api_router
+from tidegate.web.bulk import Bulks
+from tidegate.web.for_apps import MOST_BODY
+from tidegate.web.guards import Guards, path_of, places
+from tidegate.web.problems import Problem
+from tidegate.web.refusals import problem_of_validation
+from tidegate.web.site import Site
+
+__all__ = ["Site", "build"]
+
+_log = logging.getLogger("tidegate.web")
+
+STATIC = Path(__file__).parent / "static"
+_FOR_PROGRAMS = ("/api", "/health", "/metrics")
+
+
+def build(site: Site) -> FastAPI:
+    """The server of *site*. Nothing is opened before the first request."""
+    from tidegate.web.pages import router as page_router
+
+    bulks = Bulks(site)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        app.state.closing.clear()
+        bulks.begin()
+        yield
+        app.state.closing.set()
+        await run_in_threadpool(bulks.stop)
+
+    app = FastAPI(
+        title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
+        redirect_slashes=False, root_path=site.base, lifespan=lifespan,
+    )  # fmt: skip
+    app.state.site = site
+    app.state.bulks = bulks
+    app.state.streams = {}  # by token: when each began
+    app.state.waiting = set()  # one token for each long poll
+    app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
+    app.include_router(api_router())
+    app.include_router(openapi.router())
+    app.include_router(health.router())
+    app.include_router(metrics.router())
+    large = [limit for there in site.apps for limit in _install(app, there)]
+    app.include_router(page_router(site))
+    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
+    for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
+        app.add_exception_handler(kind, _failed(site))
+    app.add_middleware(Guards, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large))
+    return app
+
+
+Limit = tuple[BaseRoute, int]
+
+
+def _install(app: FastAPI, there: Installed[Any]) -> list[Limit]:
+    """Adds the routes and pages of one application; returns the routes that take more than usual."""
+    routes: list[BaseRoute] = []
+    if there.app.routes is not None:
+        router = there.app.routes(there)
+        app.include_router(router, tags=[there.app.name])
+        routes = list(router.routes)
+    pages = APIRouter(include_in_schema=False)
+    for page in there.app.pages:
+        pages.add_api_route(page.path, _showing(page, there), methods=["GET"], name=f"{there.app.name} {page.path}")
+    app.include_router(pages)
+    found = [(route, getattr(getattr(route, "endpoint", None), MOST_BODY, None)) for route in routes]
+    return [(route, most) for route, most in found if isinstance(most, int)]
+
+
+def _showing(page: Page[Any], there: Installed[Any]) -> Callable[[Request], Response]:
+    def show(request: Request) -> Response:
+        return page.show(request, there)
+
+    return show
+
+
+# -- what went wrong -------------------------------------------------------------------------------------------------
+
+
+def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def failed(request: Request, error: Exception) -> Response:
+        return shown(_problem_of(request, error, site), request.scope, site)
+
+    return failed
+
+
+def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
+    if isinstance(error, RequestValidationError):
+        return problem_of_validation(request, error)
+    if isinstance(error, StarletteHTTPException) and not isinstance(error, Problem):
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
+        # Starlette's own words are reason phrases; ours say what to do.
+        detail = "" if type(error) is StarletteHTTPException or error.status_code in (404, 405) else error.detail
+        error = HTTPException(error.status_code, detail, headers)
+    return problems.problem_of(error, site)
+
+
+def shown(problem: Problem, scope: Scope, site: Site) -> Response:
+    """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
+    if path_of(scope).startswith(_FOR_PROGRAMS):
+        return problems.answer(problem, scope, site.codes)
+    about = problems.document(problem, scope, site.codes)
+    headers = problems.headers_of(problem)
+    try:
+        from tidegate.web.pages.failing import failure
+
+        return failure(scope, about, headers)
+    except Exception as error:  # whatever is wrong with the page, its reader gets an answer
+        _log.error("failure_page_failed id=%s error=%s at=%s", about["request_id"], type(error).__name__, places(error))
+    said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail")}
+    text = (
+        f'<!doctype html><html lang="en"><title>{said["title"]}</title><h1>{said["title"]}</h1><p>{said["detail"]}</p>'
+    )
+    return HTMLResponse(text, problem.status_code, headers)
+
+
+# -- routes ----------------------------------------------------------------------------------------------------------
+
+
+def _methods_at(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
+    """Every method that some route takes at this path."""
+    found: set[str] = set()
+    for route in routes:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            if route.matches({**scope, "method": method})[0] is Match.FULL:
+                found.add(method)
+    return found | ({"HEAD"} if "GET" in found else set())
+
+
+def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
+    """How much the route of a request takes, where an application said so with `body_limit`."""
+
+    def large(scope: Scope) -> int | None:
+        fits = (most for route, most in limits if route.matches(dict(scope))[0] is Match.FULL)
+        return next(fits, None)
+
+    return large

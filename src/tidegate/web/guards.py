@@ -1,0 +1,198 @@
+"""What every request passes before anything looks at it, and what every answer carries.
+
+Host: only our own names, so that a foreign name that points at this machine (DNS rebinding) gets nothing. Origin: what
+changes something comes from our own page, or under /api from a program that is no browser. Body: not more than allowed,
+counted while it is read. Whatever breaks inside is told to nobody but the log, and there without what it said.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from fastapi import Response
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tidegate.web.problems import REQUEST_ID, Problem
+from tidegate.web.site import Site
+
+_log = logging.getLogger("tidegate.web")
+
+CSP = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_OURS = frozenset({"same-origin", "none"})
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
+
+Fail = Callable[[Problem, Scope], Response]
+Large = Callable[[Scope], int | None]  # how many bytes the route of a request may read, if not the usual number
+
+
+class Guards:
+    """ASGI middleware, outside everything else."""
+
+    def __init__(self, app: ASGIApp, *, site: Site, fail: Fail, large: Large) -> None:
+        self._app, self._site, self._fail, self._large = app, site, fail, large
+        self._names = site.names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        scope[REQUEST_ID] = uuid.uuid4().hex[:12]
+        answer = _Answer(send, scope)
+        headers = Headers(scope=scope)
+        refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
+        if refusal is None:
+            refusal, bounded = self._bounded(scope, headers, receive)
+            receive = bounded
+        if refusal is not None:
+            _log.warning("request_refused code=%s id=%s", refusal.code, scope[REQUEST_ID])
+            await self._fail(refusal, scope)(scope, receive, answer)
+            return
+        if scope["method"] == "HEAD":  # what a GET would say, without the body
+            scope = {**scope, "method": "GET", HEAD: True}
+        try:
+            await self._app(scope, receive, answer)
+        except Exception as error:
+            _log.error("request_failed id=%s error=%s at=%s", scope[REQUEST_ID], type(error).__name__, places(error))
+            if answer.begun:
+                # The connection must break, so that nobody takes half an answer for a whole one.
+                raise BrokenOff from None
+            await self._fail(Problem("internal"), scope)(scope, receive, answer)
+
+    def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Problem | None, Receive]:
+        most = self._site.most_body
+        stated = headers.get("content-length", "")
+        if stated and not (stated.isascii() and stated.isdigit() and len(stated) < 20):
+            return Problem("malformed", "content-length: it is no number."), receive
+        if int(stated or 0) > most or "transfer-encoding" in headers:
+            most = max(most, self._large(scope) or 0)
+        if int(stated or 0) > most:
+            return too_large(most), receive
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            if message["type"] == "http.request":
+                read += len(message.get("body", b""))
+                if read > most:
+                    raise too_large(most)
+            return message
+
+        return None, bounded
+
+
+class BrokenOff(RuntimeError):
+    """An answer that had begun could not be finished; the log says what happened."""
+
+
+class _Answer:
+    """Sends an answer with the headers that all of them have."""
+
+    __slots__ = ("_head", "_id", "_path", "_send", "begun")
+
+    def __init__(self, send: Send, scope: Scope) -> None:
+        self._send = send
+        self._id: str = scope[REQUEST_ID]
+        self._path = path_of(scope)
+        self._head = scope["method"] == "HEAD"
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-cache" if self._path.startswith("/static/") else "no-store")
+            headers.setdefault("x-request-id", self._id)
+            del headers["server"]
+        elif self._head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await self._send(message)
+
+
+def path_of(scope: Scope) -> str:
+    """The path below the server's base."""
+    path, base = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
+
+
+def refused_host(headers: Headers, names: Iterable[str]) -> Problem | None:
+    """A problem when the request is for another host than ours."""
+    hosts = headers.getlist("host")
+    found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    if found is None:
+        return Problem("malformed", "host: there must be one Host header with a name.")
+    name = found["name"].lower().strip("[]").rstrip(".")
+    return None if name in names else Problem("misdirected")
+
+
+def refused_origin(method: str, path: str, headers: Headers) -> Problem | None:
+    """A problem when another site made a browser send this.
+
+    A browser says where a request comes from; a program says nothing, and may use the API.
+    """
+    sites = headers.getlist("sec-fetch-site")
+    if method in _SAFE:
+        # Following a link from elsewhere is fine; fetching our data into a foreign page is not.
+        foreign = any(site not in _OURS for site in sites) and headers.get("sec-fetch-mode") != "navigate"
+        return Problem("cross_site") if foreign else None
+    origins = headers.getlist("origin")
+    if len(origins) > 1 or len(sites) > 1:
+        return Problem("cross_site")
+    if sites and sites[0] not in _OURS:
+        return Problem("cross_site")
+    if origins and not same_origin(origins[0], headers["host"]):
+        return Problem("cross_site")
+    if not origins and not sites and not path.startswith("/api/"):
+        return Problem("cross_site", "The request does not say where it comes from; use a newer browser, or /api.")
+    return None
+
+
+def same_origin(origin: str, host: str) -> bool:
+    """Whether an Origin header names the host that the request is for."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    if parts.scheme not in _DEFAULT_PORTS or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        return False
+    port = _DEFAULT_PORTS[parts.scheme]
+    return parts.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)
+
+
+def too_large(most: int) -> Problem:
+    # What is still coming is not read, so the connection cannot be used again.
+    headers = {"Connection": "close"}
+    return Problem("too_large", f"At most {most} bytes are taken here.", headers=headers, most_bytes=most)
+
+
+def places(error: BaseException, most: int = 5) -> str:
+    """Where it was raised, innermost last: file:line:function. Never what it said: that may be a secret."""
+    frames = traceback.extract_tb(error.__traceback__)[-most:]
+    return " > ".join(f"{PurePath(frame.filename).name}:{frame.lineno}:{frame.name}" for frame in frames)

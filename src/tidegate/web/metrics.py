@@ -1,0 +1,145 @@
+"""/metrics: what the store has added up, and the breakers of this process, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import CollectorRegistry
+
+from tidegate.errors import StoreError
+from tidegate.ops.figures import BreakerFigures, Figures, QueueFigures, figures
+from tidegate.runtime.metrics import BreakerCollector
+from tidegate.web.site import Site, site_of
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+def router() -> APIRouter:
+    found = APIRouter(include_in_schema=False)
+    found.add_api_route("/metrics", metrics, methods=["GET"])
+    return found
+
+
+def metrics(request: Request) -> Response:
+    """In the format that the Accept header asks for."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Numbers(site_of(request)))
+    encode, kind = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), media_type=kind, headers={"Cache-Control": "no-store"})
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A collector. With the database away it tells what this process knows, and that the database is away."""
+
+    site: Site
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily("tidegate_build_info", "The version that runs", labels=["version"])
+        build.add_metric([self.site.version], 1)
+        yield build
+        up = GaugeMetricFamily("tidegate_store_up", "Whether the database can be read")
+        try:
+            found = self.site.read(figures)
+        except StoreError:
+            up.add_metric([], 0)
+            yield up
+            yield from BreakerCollector().collect()
+            return
+        up.add_metric([], 1)
+        yield up
+        yield from _of_queues(found.queues)
+        yield from _of_breakers(found.breakers)
+        yield from _of_targets(found)
+        yield from _of_workers(found)
+
+
+def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
+    depth = GaugeMetricFamily("queue_depth", "Jobs that are blocked, waiting or ready", labels=["queue"])
+    active = GaugeMetricFamily("jobs_active", "Jobs that run", labels=["queue"])
+    oldest = GaugeMetricFamily(
+        "tidegate_queue_oldest_age_seconds", "Age of the oldest job that is ready", labels=["queue"]
+    )
+    failed = CounterMetricFamily("jobs_failed", "Jobs that failed for good, by code", labels=["queue", "error_code"])
+    retries = CounterMetricFamily("manual_retry", "Jobs that a person queued again", labels=["queue"])
+    expired = CounterMetricFamily("tidegate_lease_expired", "Leases that ran out", labels=["queue"])
+    took = HistogramMetricFamily("job_processing_duration_seconds", "How long attempts took", labels=["queue"])
+    for each in queues:
+        name = [each.name]
+        depth.add_metric(name, each.depth)
+        active.add_metric(name, each.active)
+        oldest.add_metric(name, each.oldest_age)
+        for code, n in each.failed.items():
+            failed.add_metric([each.name, code], n)
+        retries.add_metric(name, each.manual_retries)
+        expired.add_metric(name, each.lease_expired)
+        buckets = [("+Inf" if bound == float("inf") else str(bound), n) for bound, n in each.durations.buckets]
+        took.add_metric(name, buckets, each.durations.sum)
+    yield from (depth, active, oldest, failed, retries, expired, took)
+
+
+def _of_breakers(rows: list[BreakerFigures]) -> Iterator[Metric]:
+    """Those of this process, and those that are rows; of one name, the row counts for all processes."""
+    known = {row.name for row in rows}
+    for family in BreakerCollector().collect():
+        family.samples[:] = [sample for sample in family.samples if sample.labels["name"] not in known]
+        for row in rows:
+            _ADD[family.name](family, row)
+        yield family
+
+
+def _add_state(family: Metric, row: BreakerFigures) -> None:
+    family.add_sample("circuit_breaker_state", {"name": row.name}, row.state)
+
+
+def _add_run(family: Metric, row: BreakerFigures) -> None:
+    family.add_sample("circuit_breaker_consecutive_failures", {"name": row.name}, row.consecutive_failures)
+
+
+def _add_requests(family: Metric, row: BreakerFigures) -> None:
+    for result, n in row.requests.items():
+        family.add_sample("circuit_breaker_requests_total", {"name": row.name, "result": result}, n)
+
+
+def _add_moves(family: Metric, row: BreakerFigures) -> None:
+    for (old, new), n in row.transitions.items():
+        labels = {"name": row.name, "from_state": old, "to_state": new}
+        family.add_sample("circuit_breaker_state_transitions_total", labels, n)
+
+
+_ADD = {
+    "circuit_breaker_state": _add_state,
+    "circuit_breaker_consecutive_failures": _add_run,
+    "circuit_breaker_requests": _add_requests,
+    "circuit_breaker_state_transitions": _add_moves,
+}
+
+
+def _of_targets(found: Figures) -> Iterator[Metric]:
+    labels = ["target", "state"]
+    state = GaugeMetricFamily("tidegate_target_state", "How a target stands: 1 for its state", labels=labels)
+    for name, token in found.target_state.items():
+        for each in found.tokens:
+            state.add_metric([name, each], float(each == token))
+    counted = GaugeMetricFamily("tidegate_targets", "Targets by state, all of them", labels=["state"])
+    for token, n in found.targets.items():
+        counted.add_metric([token], n)
+    yield from (state, counted)
+
+
+def _of_workers(found: Figures) -> Iterator[Metric]:
+    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=found.workers)
+    tick = GaugeMetricFamily("tidegate_engine_last_tick_timestamp_seconds", "When a worker was last heard of")
+    if found.last_tick is not None:
+        tick.add_metric([], found.last_tick)
+    yield tick
+    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=found.unread_notices)

@@ -1,0 +1,54 @@
+"""`/find`: a job by its number, a target or a queue by its name; and paths that people guess."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from tidegate.ops import reports
+from tidegate.store import gate_rows, people
+from tidegate.store.tx import Tx
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+_MOST_ID = 2**62
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/find")
+    def find(request: Request, what: Annotated[str, Query(max_length=300)] = "") -> Response:
+        text = what.strip()
+        place = site.read(lambda tx: _place(tx, text)) if text else "/"
+        if place:
+            return RedirectResponse(site.base + place, 303)
+        return page(request, "not_found.html", status=404, what=text)
+
+    @found.get("/jobs")
+    def jobs(request: Request) -> Response:
+        return RedirectResponse(f"{site.base}/queue?{request.url.query}", 307)
+
+    @found.get("/queues/{name:path}")
+    def queue(name: str) -> Response:
+        return RedirectResponse(f"{site.base}/queue/{quote(name, safe='')}", 307)
+
+    return found
+
+
+def _place(tx: Tx, text: str) -> str:
+    """Where it has its page: an exact match, else the list that it may be in; empty when nothing has that name."""
+    number = text.removeprefix("#")
+    if number.isdecimal() and int(number) < _MOST_ID and people.get(tx, int(number)) is not None:
+        return f"/jobs/{int(number)}"
+    if gate_rows.target(tx, text) is not None:
+        return f"/targets/{quote(text, safe='')}"
+    if any(each.name == text for each in reports.queues(tx)):
+        return f"/queue/{quote(text, safe='')}"
+    close = [row.name for row in gate_rows.targets(tx) if text.casefold() in row.name.casefold()]
+    if len(close) == 1:
+        return f"/targets/{quote(close[0], safe='')}"
+    return f"/targets?name={quote(text, safe='')}" if close else ""

@@ -1,0 +1,115 @@
+"""`/help`: what every state and every code means, the shortcuts, and where the documentation is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate.core.codes import CORE, Code
+from tidegate.errors import NotThere
+from tidegate.ops.words import JOBS, TARGETS
+from tidegate.web.pages.rendering import page
+from tidegate.web.problems import API_CODES
+from tidegate.web.site import Site
+
+# What each state means, in a sentence that needs no situation.
+MEANINGS = {
+    "action": "A service refused us for good: a password, a key or a plan. Nothing is sent until a person acts.",
+    "paused": "A person stopped it for a time. It goes on by itself when the time is over.",
+    "open": "Too many calls failed, so none is made for a while. Its jobs wait, and lose no attempt.",
+    "probing": "After a pause a few calls go through. If they are good, everything goes again.",
+    "disabled": "One part of it failed too often in a row and rests. One job tries it when the rest is over.",
+    "limited": "It asked us to slow down and said until when.",
+    "degraded": "Its last calls failed; they are tried again, with longer and longer waits.",
+    "silent": "The program that reports it has said nothing for a while.",
+    "ok": "Calls go through.",
+    "new": "Nobody has called it yet.",
+    "blocked": "It waits for another job to be done.",
+    "scheduled": "It is due at a later time.",
+    "retrying": "An attempt failed; the next one is due later.",
+    "queued": "It is in line.",
+    "running": "A worker has it under a lease.",
+    "done": "It ended well.",
+    "failed": "It ended in a fault that is final, or its attempts are used up. A person can retry it.",
+    "expired": "It waited until it was of no use.",
+    "cancelled": "A person stopped it.",
+}
+SHORTCUTS = (
+    ("g then o", "Overview"), ("g then t", "Targets"), ("g then q", "Queue"), ("g then w", "Workers"),
+    ("g then n", "Notices"), ("g then s", "Settings"), ("g then h", "Help"), ("/", "Find a job, a target or a queue"),
+    ("?", "This page"),
+)  # fmt: skip
+DOCS = (
+    ("First guard", "docs/tutorial/first-guard.md", "from nothing to a guarded call"),
+    ("First queue", "docs/tutorial/first-queue.md", "durable jobs in five minutes"),
+    ("Why is it not running?", "docs/explanation/why-is-it-not-running.md", "every reason, and who ends it"),
+    ("Command line", "docs/reference/cli.md", "every command, also for scripts"),
+    ("Codes", "docs/reference/codes.md", "the table below, with what a breaker counts"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One code for people."""
+
+    name: str
+    message: str
+    advice: str
+    fatal: bool
+    reason: str = ""
+    reach: str = ""
+    status: int | None = None
+    app: str = ""
+
+    @property
+    def will(self) -> str:
+        return "A person must act." if self.fatal else "It is tried again by itself."
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/help")
+    def show(request: Request) -> Response:
+        return page(
+            request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
+            docs=DOCS, faults=_of_book(site), answers=_of_api(),
+        )  # fmt: skip
+
+    @found.get("/help/errors/{code}")
+    def one(request: Request, code: str) -> Response:
+        known = {entry.name: entry for entry in (*_of_api(), *_of_book(site))}
+        if code not in known:
+            raise NotThere(f"there is no code {code!r}")
+        return page(request, "help_code.html", entry=known[code], counts=_counts(site, code))
+
+    return found
+
+
+def _of_book(site: Site) -> list[Entry]:
+    apps = {code.name: there.app.shown for there in site.apps for code in there.app.codes}
+    return [
+        Entry(
+            code.name, code.message, code.advice, code.fatal, str(code.reason), str(code.reach), app=apps.get(name, "")
+        )
+        for name, code in site.codes.items()
+    ]
+
+
+def _of_api() -> list[Entry]:
+    """What the API answers with, and the book does not know."""
+    return [
+        Entry(row.name, row.title, row.advice, not row.retriable, status=row.status)
+        for row in API_CODES.values()
+        if row.name not in CORE
+    ]
+
+
+def _counts(site: Site, code: str) -> str:
+    """What a breaker makes of it."""
+    found: Code | None = site.codes.get(code)
+    if found is None:
+        return ""
+    verdicts = {True: "It counts as a failure.", None: "It does not count."}
+    return verdicts.get(found.counts_as_failure, "It counts as a success: the service answered.")

@@ -1,0 +1,175 @@
+"""`/jobs/{id}`: one job, what it waits for, every attempt, and what a person can do about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Path, Request, Response
+
+from tidegate.core.job import Job, JobEvent
+from tidegate.errors import NotThere, Refused
+from tidegate.ops import actions, reports
+from tidegate.ops.reports import JobLine, JobReport
+from tidegate.store.tx import Tx
+from tidegate.web.masking import shown_json
+from tidegate.web.pages import drawing, times
+from tidegate.web.pages.drawing import Stretch
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.saying import Said, act, answer, attempt
+from tidegate.web.pages.telling import of_job
+from tidegate.web.site import Site
+
+_MOST_TEXT = 4000
+_SCREEN = 100  # attempts in the picture
+_TOLD_ELSEWHERE = ("processing", "queued")
+
+Id = Annotated[int, Path(ge=1, le=2**62)]
+Field = Annotated[str, Form(max_length=2000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One dispatch of a job. *ended* is None while it runs; *waited* is how long nothing happened before it."""
+
+    n: int
+    began: float
+    ended: float | None
+    event: JobEvent | None
+    worker: str
+    waited: float | None
+
+    @property
+    def kind(self) -> str:
+        return "processing" if self.event is None else self.event.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    report: JobReport
+    line: JobLine
+    attempts: list[Attempt]  # the newest first
+    others: list[JobEvent]  # the newest first
+    parents: list[tuple[int, str]]
+    twin: int | None
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/jobs/{id_}")
+    def show(request: Request, id_: Id) -> Response:
+        seen = site.read(lambda tx: _seen(tx, id_))
+        job = seen.report.job
+        now = site.queue.clock.now()
+        return page(
+            request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
+            texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
+            stage=job.stage, final=job.state.final,
+        )  # fmt: skip
+
+    @found.get("/jobs/{id_}/forget")
+    def ask(request: Request, id_: Id) -> Response:
+        report = site.read(lambda tx: reports.job(tx, id_))
+        return page(request, "forget.html", job=report.job, final=report.job.state.final)
+
+    @found.post("/jobs/{id_}/retry")
+    def retry(request: Request, id_: Id, back: Field = "") -> Response:
+        done = Said(text=f"Job {id_} was queued again; its attempts start from one.")
+        said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+        return answer(request, said, back, f"/jobs/{id_}")
+
+    @found.post("/jobs/{id_}/cancel")
+    def cancel(request: Request, id_: Id, back: Field = "") -> Response:
+        def work() -> Said:
+            try:
+                was = site.queue.cancel(id_, site.actor_of(request))
+            except KeyError:
+                raise NotThere(f"there is no job {id_}") from None
+            if was is None:
+                raise Refused(f"job {id_} has ended already; there is nothing to cancel")
+            if was == "asked":
+                return Said(text=f"Job {id_} runs, and was asked to stop.")
+            return Said(text=f"Job {id_} was cancelled.", undo="retry_job", of=str(id_))
+
+        return answer(request, attempt(work), back, f"/jobs/{id_}")
+
+    @found.post("/jobs/{id_}/forget")
+    def forget(request: Request, id_: Id, back: Field = "") -> Response:
+        done = Said(text=f"Job {id_} was forgotten, with its history.")
+        said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+        return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
+
+    return found
+
+
+def _seen(tx: Tx, id_: int) -> Seen:
+    report = reports.job(tx, id_)
+    job = report.job
+    found = attempts(report.events)
+    others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
+    parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
+    return Seen(report, _line(job), found[::-1], others[::-1], parents, _twin(tx, job))
+
+
+def _line(job: Job) -> JobLine:
+    return JobLine(
+        job.id, job.queue, job.kind, job.target, job.lane, job.stage, job.priority, job.created_at, job.due_at,
+        job.attempt, job.most_attempts, job.error_code or job.last_code, job.finished_at,
+    )  # fmt: skip
+
+
+def _twin(tx: Tx, job: Job) -> int | None:
+    """The other job that holds what this one would have to itself."""
+    if job.unique_key is None:
+        return None
+    rows = tx.many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
+    return next((int(row[0]) for row in rows if int(row[0]) != job.id), None)
+
+
+def attempts(events: list[JobEvent]) -> list[Attempt]:
+    """The dispatches that these events tell of, the oldest first."""
+    ends = {event.fence: event for event in events if event.duration is not None}
+    found: list[Attempt] = []
+    free_since: float | None = next((event.at for event in events if event.kind == "queued"), None)
+    for event in events:
+        if event.kind != "processing":
+            continue
+        end = ends.get(event.fence)
+        waited = None if free_since is None else max(0.0, event.at - free_since)
+        found.append(Attempt(event.attempt, event.at, None if end is None else end.at, end, event.actor or "", waited))
+        free_since = None if end is None else end.at
+    return found
+
+
+def _picture(seen: Seen, now: float) -> str:
+    """The life of a job, from when it was put in: when it was tried, and how each attempt ended."""
+    if len(seen.attempts) < 2:
+        return ""  # one bar tells nothing
+    job = seen.report.job
+    end = job.finished_at or now
+    shown = [
+        Stretch(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
+        for each in reversed(seen.attempts[:_SCREEN])
+    ]
+    label = f"{times.many(len(seen.attempts), 'attempt')} in {times.span(max(1.0, end - job.created_at))}"
+    return drawing.stretches(shown, job.created_at, end, label)
+
+
+def _texts(job: Job) -> list[tuple[str, str]]:
+    return [
+        (name, text) for name, text in (("Arguments", job.args), ("Saved", job.saved), ("Result", job.result)) if text
+    ]
+
+
+def _cut(text: str) -> tuple[str, int]:
+    """JSON as people read it, without secrets, at most so long; and how much was left out."""
+    value: Any = shown_json(text)
+    shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return shown[:_MOST_TEXT], max(0, len(shown) - _MOST_TEXT)
+
+
+def _held_while(mask: int) -> str:
+    names = ("queued", "running", "done", "failed", "cancelled")
+    return ", ".join(name for bit, name in enumerate(names) if mask & 1 << bit)

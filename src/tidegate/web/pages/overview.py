@@ -1,0 +1,59 @@
+"""`/`: whether anything is wrong, whether it is getting better, and what a person must do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate.ops import actions
+from tidegate.ops.overview import Overview, overview
+from tidegate.ops.words import TARGETS
+from tidegate.store import gate_rows
+from tidegate.store.tx import Tx
+from tidegate.web.pages import looks, policy
+from tidegate.web.pages.drawing import Part
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.times import many
+from tidegate.web.site import Site
+
+_MOST_GAUGES = 6
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/")
+    def show(request: Request) -> Response:
+        seen, gauges = site.read(lambda tx: (overview(tx), _gauges(tx)))
+        return page(request, "overview.html", gauges=gauges, **_values(site, seen))
+
+    return found
+
+
+def _values(site: Site, seen: Overview) -> dict[str, Any]:
+    states = [(token, seen.targets[token]) for token in TARGETS if seen.targets.get(token)]
+    parts = [Part(n, looks.of(token).tone, looks.of(token).word) for token, n in states]
+    total = sum(n for _, n in states)
+    label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
+    return {
+        "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
+        "need_look": looks.of_need, "store_url": _shown(site.queue.url),
+    }  # fmt: skip
+
+
+def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
+    """The targets that say how full they are, the fullest first."""
+    found = []
+    for row in gate_rows.targets(tx):
+        if row.capacity is not None and row.rules is not None:
+            gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), actions.now_of(tx))
+            if gauge is not None:
+                found.append((row.name, gauge))
+    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]
+
+
+def _shown(url: str) -> str:
+    """The URL of the store for a program to copy; without it where it may hold a password."""
+    return url if url.startswith("sqlite:") else "postgresql://…"

@@ -1,0 +1,71 @@
+"""The numbers of a target in words, as its workers told them to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.machine import filling as fillings
+from tidegate.machine.filling import Filling, Limits
+from tidegate.web.pages.times import span
+
+_BEHIND = {
+    "hold": "its jobs wait",
+    "fail": "its jobs fail at once",
+    "fail-fast": "its jobs fail at once",
+    "stale": "the last good answer is given",
+}
+
+
+def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and meaning of each number that is in force."""
+    found: list[tuple[str, str]] = []
+    if behind := rules.get("behind"):
+        found.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
+    if numbers := rules.get("breaker"):
+        found += _breaker(numbers)
+    if "probe_every" in rules:
+        found.append(("Probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
+    if rate := rules.get("rate"):
+        found.append(
+            ("Rate", f"at most {rate['count']:g} calls in {span(float(rate['per']))}, {rate['burst']:g} at once")
+        )
+    if limit := rules.get("concurrency"):
+        found.append(("At the same time", f"at most {limit} jobs"))
+    if capacity := rules.get("capacity"):
+        found.append(("Capacity", f"at most {capacity['cap']} in its own queue"))
+    return found
+
+
+def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    if (ratio := numbers.get("failure_ratio")) is not None:
+        within = f" within {span(float(numbers['window']))}" if numbers.get("window") else ""
+        if not within and numbers.get("interval"):
+            within = f" within {span(float(numbers['interval']))}"
+        found.append(
+            ("Breaker opens", f"when {ratio:.0%} of at least {numbers.get('min_requests', 1)} calls fail{within}")
+        )
+    if (run := numbers.get("consecutive")) is not None:
+        found.append(("Or opens", f"after {run} failures in a row"))
+    open_for = numbers.get("open_for")
+    found.append(("Stays open for", "as long as its probe fails" if open_for is None else span(float(open_for))))
+    found.append(("Trial calls", f"{numbers['max_requests']} good ones close it again"))
+    return found
+
+
+def breaker(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of its breaker; empty when it has none."""
+    return dict(rules.get("breaker") or {})
+
+
+def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
+    """How full a target says it is: its depth, what we sent since, and its cap; None when nobody has asked yet."""
+    if not limits or known is None:
+        return None
+    found = Filling.loaded(known)
+    if found.depth is None:
+        return None
+    own = len(fillings.own_sends(found, Limits(**limits), now))
+    cap, taken = int(limits["cap"]), found.depth + own
+    return {"depth": found.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": found.at}

@@ -1,0 +1,28 @@
+"""What a reader likes: light or dark, shortcuts or none. Kept in a cookie, changed by a form."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+
+from tidegate.web.pages.rendering import KEYS_COOKIE, THEME_COOKIE, THEMES
+from tidegate.web.pages.saying import answer
+from tidegate.web.site import Site
+
+_YEAR = 366 * 86400
+Field = Annotated[str, Form(max_length=2000)]
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.post("/preferences")
+    def prefer(request: Request, back: Field = "", theme: Field = "", keys: Field = "") -> Response:
+        response = answer(request, None, back, "/")
+        for cookie, value, allowed in ((THEME_COOKIE, theme, THEMES), (KEYS_COOKIE, keys, ("on", "off"))):
+            if value in allowed:
+                response.set_cookie(cookie, value, max_age=_YEAR, samesite="lax", httponly=True, path=site.base or "/")
+        return response
+
+    return found

@@ -1,0 +1,124 @@
+"""`/queue` and `/queue/{name}`: jobs by state, with a filter that lives in the URL; and pausing a queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
+
+from tidegate.errors import NotThere
+from tidegate.ops import actions, listing, reports
+from tidegate.ops.listing import Count, Page
+from tidegate.ops.reports import JobLine, QueueReport
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import GateEvent
+from tidegate.store.tx import Tx
+from tidegate.web.pages import filtering, times
+from tidegate.web.pages.filtering import AGES, Chosen
+from tidegate.web.pages.paging import cursor_of
+from tidegate.web.pages.pausing import end_of
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.saying import Said, act, answer
+from tidegate.web.site import Site
+
+_MOST = 50
+_COUNTED = 1000  # a number beside a tab is counted no further
+TABS = ("", "queued", "running", "failed", "done", "cancelled")
+_STAGES_OF = {"queued": ("blocked", "waiting", "ready"), "": reports.STAGES}
+# What can be done to all jobs of a state.
+BULK = {
+    "queued": ("cancel",), "blocked": ("cancel",), "waiting": ("cancel",), "ready": ("cancel",), "running": ("cancel",),
+    "failed": ("retry", "forget"), "cancelled": ("retry", "forget"), "done": ("forget",),
+}  # fmt: skip
+
+Field = Annotated[str, Form(max_length=2000)]
+Wanted = Annotated[Chosen, Depends(filtering.chosen)]
+Cursor = Annotated[str, Query(max_length=500)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The jobs that were asked for, and what surrounds them."""
+
+    jobs: Page[JobLine]
+    counts: dict[str, Count]
+    queues: list[QueueReport]
+    kinds: list[str]
+    codes: list[str]
+    events: list[GateEvent]
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/queue")
+    def show_all(request: Request, wanted: Wanted, cursor: Cursor = "") -> Response:
+        return _page(site, request, wanted, cursor, None)
+
+    @found.get("/queue/{name:path}")
+    def show_one(request: Request, name: str, wanted: Wanted, cursor: Cursor = "") -> Response:
+        return _page(site, request, wanted.with_(queue=name), cursor, name)
+
+    @found.post("/queue/{name:path}/pause")
+    def pause(request: Request, name: str, back: Field = "", lasts: Field = "", until: Field = "") -> Response:
+        def work(tx: Tx) -> tuple[float, float]:
+            now = actions.now_of(tx)
+            end = end_of(lasts, until, now)
+            return actions.pause_queue(tx, name, end, site.actor_of(request), site.queue.queues()), now
+
+        said = act(site, work, lambda end: Said(
+            text=f"The queue {name} is paused until {times.clock(*end)}.", undo="resume_queue", of=name
+        ))  # fmt: skip
+        return answer(request, said, back, "/queue", name)
+
+    @found.post("/queue/{name:path}/resume")
+    def resume(request: Request, name: str, back: Field = "") -> Response:
+        def say(was: bool) -> Said:
+            if was:
+                return Said(text=f"The queue {name} goes on.")
+            return Said(text=f"The queue {name} was not paused.", tone="warn")
+
+        by = site.actor_of(request)
+        said = act(site, lambda tx: actions.resume_queue(tx, name, by, site.queue.queues()), say)
+        return answer(request, said, back, "/queue", name)
+
+    return found
+
+
+def _page(site: Site, request: Request, wanted: Chosen, cursor: str, name: str | None) -> Response:
+    seen = site.read(lambda tx: _seen(tx, wanted, cursor, name))
+    queue = next((each for each in seen.queues if each.name == name), None)
+    if name is not None and queue is None:
+        if name not in site.queue.queues():
+            raise NotThere(f"there is no queue {name!r}")
+        queue = QueueReport(name=name, jobs={})
+    kept = wanted if name is None else wanted.without("queue")
+    return page(
+        request, "queue.html", seen=seen, wanted=wanted, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
+        names=[] if name is None else [name], paged=bool(cursor), bulk=BULK.get(wanted.state, ()),
+        jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
+    )  # fmt: skip
+
+
+def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
+    queues = reports.queues(tx)
+    return Seen(
+        jobs=cursor_of(cursor, lambda given: listing.jobs(tx, wanted.wanted, cursor=given, most=_MOST)),
+        counts=_counts(tx, wanted, queues),
+        queues=queues,
+        kinds=listing.kinds(tx),
+        codes=listing.codes(tx),
+        events=[] if name is None else gate_rows.events(tx, "queue", name, 8),
+    )
+
+
+def _counts(tx: Tx, wanted: Chosen, queues: list[QueueReport]) -> dict[str, Count]:
+    """How many jobs each tab has, in the scope of the list: read off the tallies where they know."""
+    if set(wanted.query) <= {"queue", "state"}:
+        of = [each for each in queues if wanted.queue in ("", each.name)]
+        return {
+            tab: Count(sum(each.jobs.get(stage, 0) for each in of for stage in _STAGES_OF.get(tab, (tab,))))
+            for tab in TABS
+        }
+    return {tab: listing.count(tx, wanted.with_(state=tab).wanted, _COUNTED) for tab in TABS}

@@ -1,0 +1,195 @@
+"""A template and its values become a page: the frame around it, its navigation, its words for times and numbers.
+
+An application's templates are in `templates/` of its package, are named "weather/forecast.html" for the application
+`weather`, and extend "frame.html".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, PrefixLoader, StrictUndefined
+from markupsafe import Markup
+
+from tidegate.core.duration import brief
+from tidegate.ops import notices
+from tidegate.web.pages import drawing, looks, times
+from tidegate.web.pages.saying import COOKIE, Said
+from tidegate.web.pages.telling import told
+from tidegate.web.site import Site, site_of
+
+STATIC = Path(__file__).parent.parent / "static"
+TEMPLATES = Path(__file__).parent.parent / "templates"
+THEME_COOKIE = "tidegate_theme"
+THEMES = ("auto", "light", "dark")
+KEYS_COOKIE = "tidegate_keys"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the navigation."""
+
+    path: str
+    title: str
+    icon: str
+    under: tuple[str, ...] = ()  # other paths that belong to it
+
+
+CORE = (
+    Entry("/", "Overview", "overview"),
+    Entry("/targets", "Targets", "targets"),
+    Entry("/queue", "Queue", "queue", ("/jobs",)),
+    Entry("/workers", "Workers", "workers"),
+    Entry("/notices", "Notices", "notices"),
+    Entry("/settings", "Settings", "settings"),
+    Entry("/help", "Help", "help"),
+)
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page of a template. *values* are what it shows; text among them is escaped."""
+    unread = site_of(request).read(notices.unread)
+    return rendered(request, template, status, {"unread": unread, **values})
+
+
+def rendered(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
+    """As `page`, without asking the store: for the pages that are shown when it is away."""
+    site = site_of(request)
+    cookie = request.cookies.get(COOKIE)
+    frame = _frame(request, site, Said.loaded(cookie) if cookie else None)
+    html = _environment(_packages(site)).get_template(template).render({"unread": 0, **frame, **values})
+    response = HTMLResponse(html, status)
+    if cookie:
+        response.delete_cookie(COOKIE, path=frame["base"] or "/")
+    return response
+
+
+def theme_of(request: Request) -> str:
+    chosen = request.cookies.get(THEME_COOKIE, "auto")
+    return chosen if chosen in THEMES else "auto"
+
+
+def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
+    base = str(request.scope.get("root_path", "")).rstrip("/")
+    path = request.url.path.removeprefix(base) or "/"
+    now = site.queue.clock.now()
+    return {
+        "site": site, "base": base, "said": said, "theme": theme_of(request), "now": now,
+        "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
+        "here": base + path + (f"?{request.url.query}" if request.url.query else ""), "path": path,
+        "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),
+        "href": partial(_href, base), "asset": partial(_asset, base), "icon": partial(_icon, base),
+        "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
+        "relative": partial(_relative, now), "span": times.span,
+    }  # fmt: skip
+
+
+def _of_apps(site: Site) -> Iterator[Entry]:
+    for each in site.apps:
+        for one in each.app.pages:
+            if one.title:
+                yield Entry(one.path, one.title, one.icon)
+
+
+def _current(path: str, site: Site) -> str:
+    """The entry that the reader is at."""
+    for entry in (*CORE[1:], *_of_apps(site)):
+        if any(path == under or path.startswith(under + "/") for under in (entry.path, *entry.under)):
+            return entry.path
+    return "/" if path == "/" else ""
+
+
+# -- what templates call -----------------------------------------------------------------------------------------------
+
+
+def _href(base: str, path: str, *names: object, **query: object) -> str:
+    """A path of ours: names are quoted and put behind it, empty parts of the query left out."""
+    kept = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
+    shown = base + path + "".join("/" + quote(str(name), safe="") for name in names)
+    return f"{shown}?{urlencode(kept)}" if kept else shown
+
+
+def _asset(base: str, name: str) -> str:
+    return f"{base}/static/{name}?v={_digest(name)}"
+
+
+def _icon(base: str, name: str, label: str = "") -> Markup:
+    """A picture of the sprite; hidden from readers aloud unless it has a label."""
+    spoken = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
+    known = name if name in icons() else "app"
+    return Markup('<svg class="icon" {}><use href="{}#{}"></use></svg>').format(
+        spoken, _asset(base, "icons.svg"), known
+    )
+
+
+def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Markup:
+    """A state as its icon and its word."""
+    look = looks.of(token)
+    size = " large" if large else ""
+    return Markup('<span class="state {}{}">{}{}</span>').format(
+        look.tone, size, _icon(base, look.icon), word or look.word
+    )
+
+
+def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
+    """A moment as people say it, and exactly where one asks; *both*: exactly beside it."""
+    if at is None:
+        return Markup("")
+    exact = times.absolute(at)
+    beside = Markup(' <span class="quiet">at {}</span>').format(times.to_the_second(at, now)) if both else Markup("")
+    return Markup('<time datetime="{}" title="{}">{}</time>{}').format(
+        times.machine(at), exact, times.relative(at, now), beside
+    )
+
+
+def _clock(now: float, at: float, *, seconds: bool = False) -> Markup:
+    """The time of day, which stays as it is while the page is open."""
+    exact = times.absolute(at)
+    return Markup('<time datetime="{}" title="{}" data-still>{}</time>').format(
+        times.machine(at), exact, times.to_the_second(at, now) if seconds else times.clock(at, now)
+    )
+
+
+def _relative(now: float, at: float) -> str:
+    return times.relative(at, now)
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:10]
+
+
+@cache
+def icons() -> frozenset[str]:
+    """The names of the sprite's pictures."""
+    text = (STATIC / "icons.svg").read_text(encoding="utf-8")
+    return frozenset(part.partition('"')[0] for part in text.split('<symbol id="')[1:])
+
+
+def _packages(site: Site) -> tuple[tuple[str, str], ...]:
+    return tuple((each.app.name, each.app.package) for each in site.apps if each.app.package)
+
+
+@lru_cache(maxsize=16)
+def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
+    with_templates = {name: where for name, where in packages if files(where).joinpath("templates").is_dir()}
+    loader = ChoiceLoader([
+        FileSystemLoader(TEMPLATES),
+        PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
+    ])  # fmt: skip
+    found = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        auto_reload=False,
+    )  # fmt: skip
+    found.filters.update(number=times.number, span=times.span, took=times.took, brief=brief)
+    found.globals.update(many=times.many, draw=drawing, look=looks.of, told=told)
+    return found

@@ -1,0 +1,105 @@
+"""What happened, said on the next page: a form answers with a redirect, and a cookie, read once, carries the words.
+
+What the cookie says is shown as text, and what can be undone is named by a table: a cookie that somebody else has put
+there can neither bring markup nor lead anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+
+from tidegate.errors import NotThere, Refused, UniqueTaken
+
+if TYPE_CHECKING:
+    from tidegate.store.tx import Tx
+    from tidegate.web.site import Site
+
+COOKIE = "tidegate_said"
+_SECONDS = 60
+_MOST = 1500
+TONES = ("good", "warn", "bad")
+UNDO = {
+    "resume_target": "/targets/{}/resume",
+    "resume_queue": "/queue/{}/resume",
+    "enable_key": "/targets/{}/enable",
+    "retry_job": "/jobs/{}/retry",
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message. *undo* names a row of the table, *of* what it is about, and *key* a part of that."""
+
+    text: str
+    tone: str = "good"
+    undo: str = ""
+    of: str = ""
+    key: str = ""
+
+    @property
+    def undo_path(self) -> str:
+        """Where the undoing is asked for; empty when nothing can be undone."""
+        return UNDO[self.undo].format(quote(self.of, safe="")) if self.undo in UNDO and self.of else ""
+
+    def dumped(self) -> str:
+        text = self.text if len(self.text) <= _MOST else self.text[: _MOST - 1] + "…"
+        kept = {"text": text, "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
+        return base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()
+
+    @classmethod
+    def loaded(cls, cookie: str) -> Said | None:
+        """None when the cookie is not one of ours."""
+        try:
+            kept = json.loads(base64.urlsafe_b64decode(cookie.encode()))
+            values = {name: kept[name] for name in ("text", "tone", "undo", "of", "key")}
+        except (binascii.Error, ValueError, KeyError, TypeError):
+            return None
+        if not all(isinstance(value, str) for value in values.values()) or values["tone"] not in TONES:
+            return None
+        return cls(**values)
+
+
+def local_path(back: str, otherwise: str) -> str:
+    """*back* when it leads to a page of ours, else *otherwise*."""
+    fine = back.startswith("/") and not back.startswith("//") and "\\" not in back and back.isprintable()
+    return back if fine and len(back) < 2000 else otherwise
+
+
+def answer(request: Request, said: Said | None, back: str, otherwise: str, *names: str) -> Response:
+    """Back to where it was asked, or to the page *otherwise* of these names, with what is to be said there."""
+    base = str(request.scope.get("root_path", ""))
+    place = base + otherwise + "".join("/" + quote(name, safe="") for name in names)
+    response = RedirectResponse(local_path(back, place), status_code=303)
+    if said is not None:
+        response.set_cookie(COOKIE, said.dumped(), max_age=_SECONDS, httponly=True, samesite="lax", path=base or "/")
+    return response
+
+
+def attempt(work: Callable[[], Said]) -> Said:
+    """What *work* says, or why it was not done."""
+    try:
+        return work()
+    except UniqueTaken:
+        return Said(text="Nothing was changed: another job of the same kind has taken its place.", tone="warn")
+    except Refused as error:
+        return Said(text=f"Nothing was changed: {error}.", tone="warn")
+    except NotThere as error:
+        return Said(text=f"Nothing was changed: {error}.", tone="bad")
+    except ValueError as error:
+        return Said(text=f"Nothing was changed: {error}.", tone="bad")
+
+
+def act(site: Site, work: Callable[[Tx], T], say: Callable[[T], Said]) -> Said:
+    """Runs *work* in a transaction and wakes the workers; says what came of it."""
+    return attempt(lambda: say(site.write(work)))

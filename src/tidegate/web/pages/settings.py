@@ -1,0 +1,33 @@
+"""`/settings`: every value in force, where it comes from, secrets masked; and the applications that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate.core.redact import redacted
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+_MOST = 1000
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/settings")
+    def show(request: Request) -> Response:
+        return page(request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps))
+
+    return found
+
+
+def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+    """Values by the part of their key before the first dot; those without one come first."""
+    rows = sorted(values, key=lambda row: ("." in row["key"], row["key"].split(".")[0]))
+    for name, of in groupby(rows, key=lambda row: row["key"].split(".")[0] if "." in row["key"] else ""):
+        # Whoever gives the settings masks them; what looks like a secret in an address is taken out here, too.
+        yield name, [{"about": "", "variable": "", **row, "value": redacted(str(row["value"]), _MOST)} for row in of]

@@ -1,0 +1,60 @@
+"""`/targets/{name}`: one target, what holds it, its numbers, and what happened to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate.machine import shared_breaker
+from tidegate.machine.epoch import Counts
+from tidegate.ops import actions, reports
+from tidegate.ops.reports import TargetDetail
+from tidegate.store import gate_rows
+from tidegate.store.tx import Tx
+from tidegate.web.pages import policy
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+# What holds a key, as the state that it is shown as.
+_HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
+_ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retry_after", "backoff"))}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A target as its page shows it."""
+
+    detail: TargetDetail
+    counts: Counts
+    good: int  # trial calls that were good, while half-open
+    buckets: list[tuple[float, float]]
+    filling: dict[str, Any] | None
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/targets/{name:path}")
+    def show(request: Request, name: str) -> Response:
+        seen = site.read(lambda tx: _seen(tx, name))
+        report = seen.detail.report
+        return page(
+            request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
+            breaker=policy.breaker(report.rules), held_token=_HELD.get,
+        )  # fmt: skip
+
+    return found
+
+
+def _seen(tx: Tx, name: str) -> Seen:
+    detail = reports.target(tx, name)
+    row = gate_rows.target(tx, name)
+    if row is None:  # it cannot be: the report is of the same transaction
+        raise AssertionError(name)
+    keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
+    detail = replace(detail, keys=keys)
+    buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
+    filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
+    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling)

@@ -1,0 +1,42 @@
+"""`/targets`: every target, those that need attention first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from tidegate.ops import listing, overview
+from tidegate.ops.words import TARGETS
+from tidegate.store.tx import Tx
+from tidegate.web.pages.paging import cursor_of
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+_MOST = 50
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/targets")
+    def show(
+        request: Request,
+        state: Annotated[str, Query(max_length=20)] = "",
+        name: Annotated[str, Query(max_length=200)] = "",
+        cursor: Annotated[str, Query(max_length=500)] = "",
+    ) -> Response:
+        chosen = state if state in TARGETS else ""
+
+        def work(tx: Tx) -> tuple[object, dict[str, int]]:
+            at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
+            return at, overview.target_states(tx)
+
+        listed, states = site.read(work)
+        shown = [token for token in TARGETS if states.get(token) or token == chosen]
+        return page(
+            request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
+            total=sum(states.values()), paged=bool(cursor),
+        )  # fmt: skip
+
+    return found

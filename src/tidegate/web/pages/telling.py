@@ -1,0 +1,111 @@
+"""An event in one line for people: what it is about, what happened, who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from tidegate.store.gate_rows import GateEvent
+from tidegate.web.pages import times
+
+_NOBODY = ("worker", "")  # what happens by itself has no actor for people
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    tone: str
+    icon: str
+    text: str
+    subject: str = ""
+    path: str = ""
+    by: str = ""
+
+
+_BREAKER = {
+    "open": ("warn", "breaker", "is paused by its breaker"),
+    "half-open": ("busy", "half", "is being tested: a few jobs try it"),
+    "closed": ("good", "check", "works again: its breaker is closed"),
+}
+
+Row = tuple[str, str, Callable[[Mapping[str, Any], float], str]]
+
+
+def _plain(text: str) -> Callable[[Mapping[str, Any], float], str]:
+    return lambda fields, at: text
+
+
+def _until(text: str) -> Callable[[Mapping[str, Any], float], str]:
+    def said(fields: Mapping[str, Any], at: float) -> str:
+        end = fields.get("until")
+        return f"{text} until {times.clock(float(end), at)}" if isinstance(end, (int, float)) else text
+
+    return said
+
+
+def _failed(text: str) -> Callable[[Mapping[str, Any], float], str]:
+    def said(fields: Mapping[str, Any], _: float) -> str:
+        message = str(fields.get("message") or "").rstrip(".")
+        return f"{text}: {message}" if message else text
+
+    return said
+
+
+_KINDS: dict[str, Row] = {
+    "target_fatal": ("bad", "alert", _failed("needs you")),
+    "target_recovered": ("good", "check", _plain("works again")),
+    "target_disabled": ("warn", "moon", _until("rests")),
+    "target_enabled": ("good", "check", _plain("was enabled")),
+    "target_paused": ("calm", "pause", _until("was paused")),
+    "target_resumed": ("good", "play", _plain("goes on")),
+    "target_cleared": ("good", "again", _plain("was cleared: what was held against it is forgotten")),
+    "queue_paused": ("calm", "pause", _until("was paused")),
+    "queue_resumed": ("good", "play", _plain("goes on")),
+    "breaker_reset": ("good", "again", _plain("had its breaker reset")),
+    "own_link_lost": ("warn", "unplug", _plain("fails as many others do: our own network may be down")),
+    "own_link_back": ("good", "check", _plain("answers: our own network is back")),
+    "call_failed": ("warn", "cross", _failed("failed")),
+    "job_forgotten": ("calm", "close", lambda fields, at: f"has forgotten job {fields.get('job', '')}"),
+}
+
+
+def told(event: GateEvent) -> Line:
+    """The line of an event; one of an unknown kind is told by its name."""
+    if event.kind == "breaker_state_changed":
+        tone, icon, text = _BREAKER.get(str(event.fields.get("to")), ("calm", "info", "has a breaker that changed"))
+        end = event.fields.get("until")
+        if event.actor not in _NOBODY and isinstance(end, (int, float)):
+            text = f"is held by its breaker until {times.clock(float(end), event.at)}"
+    else:
+        tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
+        text = say(event.fields, event.at)
+    where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
+    key = f"{text}" if not event.lane else f"(key {event.lane}) {text}"
+    by = "" if event.actor in _NOBODY else event.actor
+    return Line(tone, icon, key, event.name, where, by)
+
+
+_JOB: dict[str, tuple[str, str, str]] = {
+    "queued": ("calm", "list", "was put in"),
+    "refused": ("bad", "cross", "was refused at intake"),
+    "processing": ("busy", "play", "began"),
+    "done": ("good", "done", "is done"),
+    "again": ("warn", "again", "failed and will be tried again"),
+    "failed": ("bad", "cross", "failed for good"),
+    "cancelled": ("calm", "stop", "was cancelled"),
+    "cancel_asked": ("calm", "stop", "was asked to stop"),
+    "given_back": ("calm", "again", "was given back before anything was sent"),
+    "lost": ("warn", "unplug", "lost its worker"),
+    "retried": ("busy", "again", "was queued again"),
+    "expired": ("bad", "clock", "waited too long"),
+}
+
+
+# Tone and icon of every line, for a test to look at.
+ROWS = [row[:2] for table in (_BREAKER, _KINDS, _JOB) for row in table.values()]
+
+
+def of_job(kind: str) -> Line:
+    tone, icon, text = _JOB.get(kind, ("calm", "info", kind.replace("_", " ")))
+    return Line(tone, icon, text)

@@ -1,0 +1,116 @@
+"""What the server shows: one queue, the applications on it, and the few settings that pages and API need."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+import tidegate
+from tidegate.core.codes import CORE, CodeBook
+from tidegate.errors import StoreError
+from tidegate.face.app import Installed
+from tidegate.face.queue import Queue
+from tidegate.store.tx import Tx
+
+T = TypeVar("T")
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MOST_BODY = 1_000_000
+_SOONEST, _LATEST = 1.0, 60.0
+
+
+class Outage:
+    """How long the database has been away, and so when to ask again: as long as it already lasts, up to a minute."""
+
+    __slots__ = ("_clock", "_lock", "_since")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    def seen(self) -> float:
+        """It is away; returns the seconds after which asking again makes sense."""
+        with self._lock:
+            now = self._clock()
+            if self._since is None:
+                self._since = now
+            return float(math.ceil(min(max(now - self._since, _SOONEST), _LATEST)))
+
+    def over(self) -> None:
+        if self._since is not None:
+            self._since = None
+
+
+def local(_: Request) -> str:
+    """Who acts: the one person at this machine."""
+    return "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What `build` makes a server of.
+
+    site = Site(queue=Queue("sqlite:///jobs.db"))
+    app = build(site)
+
+    *config*: the effective settings, one mapping each with name, value and origin, secrets masked. *hosts*: names that
+    a request may be for, beside those of this machine. *base*: the path before everything, behind a proxy.
+    """
+
+    queue: Queue
+    apps: Sequence[Installed[Any]] = ()
+    version: str = tidegate.__version__
+    config: Callable[[], list[dict[str, Any]]] = list
+    hosts: Sequence[str] = ()
+    base: str = ""
+    actor_of: Callable[[Request], str] = local
+    most_body: int = MOST_BODY
+    outage: Outage = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
+            raise ValueError(f"base: {self.base!r} is not allowed; give a path such as '/tidegate', or nothing")
+        object.__setattr__(self, "outage", Outage(self.queue.clock.monotonic))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The hosts that a request may be for."""
+        return frozenset(name.lower().strip("[]").rstrip(".") for name in (*LOOPBACK, *self.hosts))
+
+    @property
+    def codes(self) -> CodeBook:
+        """The code book with the codes of every application."""
+        known = set(CORE)
+        return CORE.extend(
+            *{code.name: code for there in self.apps for code in there.app.codes if code.name not in known}.values()
+        )
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """What *work* reads; StoreError when the database is away, and then the page says since when."""
+        return self._at_store(lambda: self.queue.store.read(work))
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """What *work* changes, on disk when this returns; the workers are woken."""
+        return self._at_store(lambda: self.queue.put(work))
+
+    def _at_store(self, work: Callable[[], T]) -> T:
+        try:
+            found = work()
+        except StoreError:
+            self.outage.seen()
+            raise
+        self.outage.over()
+        return found
+
+
+def site_of(request: Request) -> Site:
+    """The site that answers *request*."""
+    site = request.app.state.site
+    assert isinstance(site, Site)  # noqa: S101 - `build` put it there
+    return site

@@ -1,0 +1,86 @@
+"""The tutorial of the page, followed to the letter: a server, a program that is guarded, a service that comes back."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+from threading import Thread
+
+import httpx2
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-page.md"
+COMMAND = Path(sys.executable).with_name("tidegate")
+PORT = "9999"
+SOONER = {
+    '"5s", cap="1m"': '"1s", cap="1s"',
+    '"20s"': '"4s"',
+    "sleep(2)": "sleep(0.2)",
+}  # a reader has more patience than a test
+
+
+@contextmanager
+def running(folder: Path, *command: str | Path) -> Iterator[subprocess.Popen[str]]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    process = subprocess.Popen(
+        command, cwd=folder, env={**kept, "PYTHONUNBUFFERED": "1"}, text=True, stdout=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=40)
+        finally:
+            process.kill()
+
+
+def line_with(process: subprocess.Popen[str], word: str) -> str:
+    assert process.stdout is not None
+    return next(line for line in process.stdout if word in line)
+
+
+def until(what: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -> None:
+    # A port of our own: 9999 may be somebody's.
+    service = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    port = str(service.server_port)
+    service.server_close()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for said, sooner in {PORT: port, **SOONER}.items():
+        assert said in code
+        code = code.replace(said, sooner)
+    (tmp_path / "hello.py").write_text(code)
+
+    with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
+        address = re.search(r"http\S+", line_with(server, "is at"))
+        assert address is not None
+        with httpx2.Client(base_url=address[0], timeout=10) as client:
+            assert "No target yet" in client.get("/targets").text
+            with running(tmp_path, sys.executable, "hello.py") as hello:
+                assert "failed: The service could not be reached." in line_with(hello, "failed")
+                assert "is held (backoff)" in line_with(hello, "not asked")
+                until(lambda: any(word in client.get("/targets/weather").text for word in ("Backing off", "breaker")))
+                assert "weather" in client.get("/targets").text
+                until(lambda: "Paused by breaker" in client.get("/targets/weather").text)
+
+                service = HTTPServer(("127.0.0.1", int(port)), SimpleHTTPRequestHandler)
+                Thread(target=service.serve_forever, daemon=True).start()
+                try:
+                    until(lambda: "Working" in client.get("/targets/weather").text)
+                finally:
+                    service.shutdown()
+                    service.server_close()

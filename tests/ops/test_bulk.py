@@ -1,0 +1,201 @@
+"""The same thing done to many jobs: as many as were expected, in slices, and what could not be done is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, database
+from tests.runtime_jobs.gating import play, queue_on, states
+from tidegate.errors import Refused
+from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Fail
+from tidegate.ops import bulk
+from tidegate.ops.listing import Count, Filter
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=BOTH)
+def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
+    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
+        yield found
+
+
+def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[int]:
+    """So many jobs that have failed, half of them with each of two codes."""
+
+    @q.job(queue="mail", name="send", **options)
+    async def send(n: int) -> None:
+        raise Fail("bad_request" if n % 2 else "gone")
+
+    made = [job.id for job in send.enqueue_many(list(range(jobs)))]
+
+    async def main() -> None:
+        await q.adrain()
+
+    play(clock, main)
+    assert states(q) == {"failed": jobs}
+    return made
+
+
+def queued(q: Queue, jobs: int) -> list[int]:
+    @q.job(queue="mail", name="wait")
+    async def wait(n: int) -> None: ...
+
+    return [job.id for job in wait.enqueue_many(list(range(jobs)))]
+
+
+def previewed(q: Queue, action: str, wanted: Filter) -> Count:
+    return q.store.read(lambda tx: bulk.preview(tx, action, wanted))
+
+
+def test_without_a_number_many_are_only_counted(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 5)
+
+    found = q.retry_many(queue="mail")
+
+    assert (found.matched, found.changed) == (5, 0)
+    assert states(q) == {"failed": 5}
+
+
+@pytest.mark.parametrize("which", [{"queue": "mail", "code": "gone"}, {"kind": "send", "code": "gone"}])
+def test_many_are_retried_when_they_are_as_many_as_expected(
+    q: Queue, clock: VirtualClock, which: dict[str, str]
+) -> None:
+    jobs = failing(q, clock, 250)
+
+    found = q.retry_many(125, by="ada", **which)
+
+    assert (found.matched, found.changed, found.left) == (125, 125, ())
+    assert [q.get(job).state for job in jobs] == ["queued", "failed"] * 125
+    assert q.events(jobs[0])[-1].actor == "ada"
+
+
+def test_another_number_than_expected_changes_nothing(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 4)
+
+    with pytest.raises(Refused, match="4 match, not 3; look again"):
+        q.retry_many(3, queue="mail")
+    assert states(q) == {"failed": 4}
+
+
+@pytest.mark.parametrize("which", [{"queue": "other"}, {"target": "svc"}, {"kind": "x"}, {"code": "network"}])
+def test_a_filter_that_matches_nothing_finds_nothing(q: Queue, clock: VirtualClock, which: dict[str, str]) -> None:
+    failing(q, clock, 2)
+
+    assert q.retry_many(0, **which).matched == 0
+
+
+def test_more_than_can_be_retried_at_once_are_refused(
+    q: Queue, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(q, clock, 3)
+    monkeypatch.setattr(bulk, "MOST_AT_ONCE", 2)
+
+    with pytest.raises(Refused, match="more than 2 jobs match"):
+        q.retry_many(3, queue="mail")
+
+
+def test_one_whose_place_a_twin_has_taken_is_left_and_the_others_go(q: Queue, clock: VirtualClock) -> None:
+    @q.job(queue="mail", name="send", unique=lambda n: n)
+    async def send(n: int) -> None:
+        raise Fail("gone")
+
+    jobs = [job.id for job in send.enqueue_many(list(range(6)))]
+
+    async def main() -> None:
+        await q.adrain()
+
+    play(clock, main)
+    send.enqueue(2)
+
+    found = q.retry_many(6, queue="mail")
+
+    assert (found.changed, found.left) == (5, (jobs[2],))
+    assert states(q) == {"failed": 1, "ready": 6}
+
+
+def test_many_are_cancelled_and_the_rest_of_the_queue_goes_on(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 3)
+    jobs = queued(q, 5)
+    wanted = Filter(queue="mail", kind="wait")
+
+    assert previewed(q, "cancel", wanted) == Count(5)
+    found = bulk.run(q.store, "cancel", wanted, "ada", expected=5)
+
+    assert (found.matched, found.changed, found.left) == (5, 5, ())
+    assert states(q) == {"cancelled": 5, "failed": 3}
+    assert q.events(jobs[0])[-1].actor == "ada"
+
+
+def test_many_are_forgotten_and_their_queue_remembers_how_many(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 250)
+    queued(q, 1)
+
+    found = bulk.run(q.store, "forget", Filter(code="gone"), "ada", expected=125)
+
+    assert found.changed == 125
+    assert states(q) == {"failed": 125, "ready": 1}
+    events = q.store.read(lambda tx: gate_rows.events(tx, "queue", "mail"))
+    assert [(event.kind, event.actor) for event in events] == [("jobs_forgotten", "ada")] * 2
+    assert sum(event.fields["jobs"] for event in events) == 125
+
+
+def test_progress_is_told_slice_by_slice(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 250)
+    heard: list[tuple[int, int]] = []
+
+    bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=250, progress=lambda *far: heard.append(far))
+
+    assert heard == [(100, 250), (200, 250), (250, 250)]
+
+
+def test_what_others_did_meanwhile_is_left(q: Queue, clock: VirtualClock) -> None:
+    jobs = failing(q, clock, 150)
+
+    def meddle(done: int, _total: int) -> None:
+        if done == 100:
+            q.retry(jobs[149])
+
+    found = bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=150, progress=meddle)
+
+    assert (found.changed, found.left) == (149, (jobs[149],))
+    assert q.get(jobs[149]).manual_retries == 1
+
+
+def test_cancelled_jobs_are_retried_only_when_they_are_asked_for(q: Queue, clock: VirtualClock) -> None:
+    (job,) = queued(q, 1)
+    q.cancel(job)
+
+    assert previewed(q, "retry", Filter(queue="mail")) == Count(0)
+    assert bulk.run(q.store, "retry", Filter(state="cancelled"), "ada", expected=1).changed == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "says"),
+    [("retry", "done", "only failed or cancelled jobs can be retried"),
+     ("cancel", "failed", "only queued or running jobs can be cancelled"),
+     ("forget", "ready", "only jobs that have ended can be forgotten")],
+)  # fmt: skip
+def test_a_state_that_cannot_be_changed_so_is_an_error(q: Queue, action: str, state: str, says: str) -> None:
+    with pytest.raises(ValueError, match=f"state: '{state}' is not allowed here; {says}"):
+        previewed(q, action, Filter(state=state))
+
+
+def test_an_action_that_is_none_is_an_error_that_names_those_there_are(q: Queue) -> None:
+    with pytest.raises(ValueError, match="action: 'burn' is not allowed; give one of: retry, cancel, forget"):
+        previewed(q, "burn", Filter())
+
+
+def test_which_jobs_has_no_other_words() -> None:
+    with pytest.raises(TypeError):
+        Filter(colour="red")  # type: ignore[call-arg]

@@ -1,0 +1,82 @@
+"""Where the verbs find their database: the option, the variable, the settings, or the one that was made here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate.cli.exits import Exit
+from tidegate.face.queue import Queue
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("TIDEGATE_"):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+def made(name: str) -> str:
+    """A database with a queue that has its name."""
+    url = f"sqlite:///{name}.db"
+    with Queue(url) as queue:
+
+        @queue.job(queue=name, name="send")
+        def send(n: int) -> None: ...
+
+        send.enqueue(1)
+    return url
+
+
+def queue_seen(command: Command, *options: str) -> str:
+    run = command("jobs", "list", *options)
+    assert run.code == 0, run
+    return run.out.splitlines()[1].split()[2]
+
+
+def test_the_nearest_source_wins(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tidegate", "file", "other", "variable", "flag"):
+        made(name)
+    assert queue_seen(command) == "tidegate"
+    Path("tidegate.toml").write_text("url = 'sqlite:///file.db'\n[nobody]\nknows = 'this'\n")
+    assert queue_seen(command) == "file"
+    Path("other.toml").write_text("url = 'env:OTHER'\n")
+    monkeypatch.setenv("OTHER", "sqlite:///other.db")
+    assert queue_seen(command, "--config", "other.toml") == "other"
+    monkeypatch.setenv("TIDEGATE_CONFIG", "other.toml")
+    assert queue_seen(command) == "other"
+    monkeypatch.setenv("TIDEGATE_URL", "sqlite:///variable.db")
+    assert queue_seen(command) == "variable"
+    assert queue_seen(command, "--url", "sqlite:///flag.db") == "flag"
+
+
+def test_a_reference_may_stand_in_the_variable(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_URL", "file:where.txt")
+    Path("where.txt").write_text(made("far"))
+
+    assert queue_seen(command) == "far"
+
+
+def test_without_any_of_them_it_is_asked_for(command: Command) -> None:
+    run = command("jobs", "list")
+
+    assert (run.code, run.out, run.err.count("\n")) == (Exit.USAGE, "", 1)
+    assert "Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init" in run.err
+
+
+def test_settings_that_cannot_be_read_are_exit_code_3(command: Command) -> None:
+    Path("tidegate.toml").write_text("url = \n")
+
+    run = command("jobs", "list")
+
+    assert (run.code, run.err) == (
+        Exit.CONFIGURATION,
+        "tidegate: tidegate.toml: it is no TOML: invalid value (at line 1, column 7)\n",
+    )
+    assert command("jobs", "list", "--config", "none.toml").code == Exit.CONFIGURATION
+    assert command("jobs", "list", "--url", "sqlite:///none.db").code == Exit.NOT_FOUND

@@ -1,0 +1,49 @@
+"""The page of settings has every key, as the models say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.core.test_codes import tables
+from tidegate.settings import Settings, load
+from tidegate.settings.sample_file import toml
+from tidegate.settings.tree import tree_of
+
+PAGE = "reference/settings.md"
+TEXT = (Path(__file__).parents[3] / "docs" / PAGE).read_text()
+
+
+def rows() -> Iterator[str]:
+    for key in tree_of(Settings).keys():  # noqa: SIM118 - a section is no mapping
+        yield f"| `{key.name}` | `{key.variables[0]}` | `{toml(key.default)}` | {key.about} |"
+
+
+def test_every_key_is_on_the_page_with_its_variable_default_and_meaning() -> None:
+    found = re.findall(r"^\| `[a-z.]+` \| `TIDEGATE_.*$", TEXT, re.MULTILINE)
+
+    assert "\n".join(found) == "\n".join(rows())
+
+
+def test_the_keys_of_a_queue_are_those_of_all_queues() -> None:
+    from tidegate.settings.models import QueueRetention, Retention
+
+    assert list(QueueRetention.model_fields) == list(Retention.model_fields)
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE))
+def test_the_file_on_the_page_can_be_used(block: str, tmp_path: Path) -> None:
+    (tmp_path / "tidegate.toml").write_text(block)
+
+    assert load(file=tmp_path / "tidegate.toml", environ={}).values.server.port == 8400
+
+
+def test_the_names_on_the_page_are_there() -> None:
+    import tidegate.settings
+
+    for cell in (row[0] for row in tables(PAGE)["name"]):
+        name = re.split(r"[(.]", cell)[0]
+        assert name == "settings" or hasattr(tidegate.settings, name)

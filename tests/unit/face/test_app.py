@@ -1,0 +1,122 @@
+"""What an application is, and what installing one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tidegate import App, Capacity, Code, Every, Installed, JobFunction, Page, Queue, Reach, Reason, Target
+from tidegate.errors import NotThere
+from tidegate.face import app as apps
+from tidegate.face.app import install
+
+CITY = Code(
+    name="NO_CITY", reason=Reason.ITEM, reach=Reach.ITEM, message="There is no such city.", advice="Check the name."
+)
+
+
+STATEMENTS = """
+-- name: add
+insert into weather_city (name) values (:name);
+
+-- name: cities
+select name from weather_city;
+"""
+
+
+class Settings(BaseModel):
+    url: str = "https://weather.example"
+    cap: int = 5
+
+
+def declared(there: Installed[Settings]) -> JobFunction[str, None]:
+    target = Target("weather", capacity=there.capacity["weather"])
+
+    @there.queue.job(queue="weather", target=target)
+    def fetch(city: str) -> None: ...
+
+    return fetch
+
+
+def hourly(there: Installed[Settings]) -> Iterable[Every]:
+    yield Every(cron="0 * * * *", job=there.jobs, args="Oslo")
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterable[Queue]:
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
+        yield q
+
+
+def weather(tmp_path: Path) -> App[Settings]:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "migrations" / "0001_weather.sql").write_text("create table weather_city (name text primary key);\n")
+    return App(
+        name="weather",
+        settings=Settings,
+        codes=[CITY],
+        statements=STATEMENTS,
+        migrations=tmp_path / "migrations",
+        capacity=lambda there: {"weather": Capacity(there.settings.cap, depth=lambda: 0)},
+        jobs=declared,
+        schedules=hourly,
+    )
+
+
+def test_installing_gives_tables_jobs_schedules_codes_and_settings(tmp_path: Path, queue: Queue) -> None:
+    there = install(weather(tmp_path), queue, Settings(cap=7))
+
+    there.db.all("add", name="Oslo")
+    assert there.db.all("cities") == [("Oslo",)]
+    assert there.capacity["weather"].limits.cap == 7
+    assert queue.get(there.jobs.enqueue("Oslo").id).queue == "weather"
+    assert queue.queues() == {"weather"}
+    assert there.codes["NO_CITY"].message == "There is no such city."
+    with pytest.raises(ValueError, match=r"there is a schedule 'weather\.fetch 0"):
+        queue.schedule("0 * * * *", there.jobs, "Rome")
+
+
+def test_without_settings_it_has_its_defaults(tmp_path: Path, queue: Queue) -> None:
+    assert install(weather(tmp_path), queue).settings == Settings()
+
+
+def test_an_application_may_be_nothing_but_a_name(queue: Queue) -> None:
+    there: Installed[None] = install(App(name="empty"), queue)
+    assert (there.settings, there.jobs, queue.queues()) == (None, None, frozenset())
+
+
+def shown(request: Any, there: Any) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: App(name="My App"), "name: 'My App' is not allowed; give 2 to 20 small letters and digits"),
+        (
+            lambda: App(name="weather", commands="weather"),
+            "commands: 'weather' is not allowed; give 'module:attribute'",
+        ),
+        (lambda: App(name="weather", codes=[CITY, CITY]), "code 'NO_CITY' stands twice"),
+        (lambda: Page(path="weather", show=shown), "path: 'weather' is no path of a page; give one such as '/weather'"),
+    ],
+)
+def test_a_mistake_is_said_when_it_is_made(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_one_that_is_not_there_is_said_with_those_that_are() -> None:
+    with pytest.raises(NotThere, match="there is no application 'wether'; there are: "):
+        apps.load("wether")
+
+
+def test_it_closes_what_it_was_given(queue: Queue) -> None:
+    there: Installed[None] = install(App(name="weather"), queue)
+    closed: list[str] = []
+    there.closing.callback(closed.append, "client")
+    there.closing.close()
+    assert closed == ["client"]

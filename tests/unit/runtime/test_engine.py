@@ -1,0 +1,62 @@
+"""The workers of a server on a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tidegate.runtime.engine import Engine
+
+
+def test_it_works_until_it_is_asked_to_end() -> None:
+    begun = threading.Event()
+
+    async def work(stop: asyncio.Event) -> None:
+        begun.set()
+        await stop.wait()
+
+    engine = Engine(work)
+    engine.start()
+    assert begun.wait(5)
+    assert not engine.join(0.05)
+    engine.ask()
+    assert engine.join(5)
+
+
+def test_work_that_breaks_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+    times: list[int] = []
+    again = threading.Event()
+
+    async def work(stop: asyncio.Event) -> None:
+        times.append(1)
+        if len(times) < 3:
+            raise RuntimeError("a bug")
+        again.set()
+        await stop.wait()
+
+    engine = Engine(work, rest=0.01)
+    engine.start()
+    assert again.wait(5)
+    engine.ask()
+    assert engine.join(5)
+    assert len(times) == 3
+    assert [record.message for record in caplog.records] == ["engine_broke again_in=0.01"] * 2
+
+
+def test_asked_while_it_rests_it_does_not_begin_again() -> None:
+    times: list[int] = []
+    broke = threading.Event()
+
+    async def work(stop: asyncio.Event) -> None:
+        times.append(1)
+        broke.set()
+        raise RuntimeError("a bug")
+
+    engine = Engine(work, rest=60)
+    engine.start()
+    assert broke.wait(5)
+    engine.ask()
+    assert engine.join(5)
+    assert times == [1]

@@ -1,0 +1,74 @@
+"""The log of a server: names and types of fields are kept, secrets are not."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tidegate.runtime.log_lines import write_log
+
+log = logging.getLogger("tidegate.test_log_lines")
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    out, root = io.StringIO(), logging.getLogger()
+    before = root.level
+    yield out
+    root.setLevel(before)
+    for handler in [each for each in root.handlers if each.get_name() == "tidegate"]:
+        root.removeHandler(handler)
+
+
+def lines(out: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_an_event_keeps_its_fields_as_json(written: io.StringIO) -> None:
+    write_log("INFO", "json", written)
+    log.warning("lease_lost job=%s key=%s wait=%.1f", 7, "user8", 1.5)
+    (line,) = lines(written)
+    assert line.pop("at").endswith("Z")
+    assert line == {
+        "level": "WARNING", "logger": log.name, "event": "lease_lost", "job": 7, "key": "user8", "wait": 1.5,
+    }  # fmt: skip
+
+
+def test_a_key_that_is_no_secret_stays_and_a_secret_goes(written: io.StringIO) -> None:
+    write_log("INFO", "text", written)
+    log.info("target_held key=%s url=%s", "user8", "https://ann:hunter2@example.org/?token=abc123")
+    log.info("GET /x?api_key=abc123 took long")
+    assert "key=user8" in written.getvalue()
+    assert "hunter2" not in written.getvalue()
+    assert "abc123" not in written.getvalue()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_traceback_is_kept_and_its_secrets_are_not(written: io.StringIO, form: str) -> None:
+    write_log("INFO", form, written)
+    try:
+        raise ValueError("password=hunter2")
+    except ValueError:
+        log.exception("it_broke job=%s", 3)
+    assert "Traceback" in written.getvalue()
+    assert "ValueError" in written.getvalue()
+    assert "hunter2" not in written.getvalue()
+
+
+def test_it_is_text_on_a_terminal_and_json_elsewhere(written: io.StringIO) -> None:
+    write_log("INFO", "auto", written)
+    log.info("started")
+    assert lines(written)[0]["event"] == "started"
+
+
+def test_setting_it_twice_writes_once_and_the_level_counts(written: io.StringIO) -> None:
+    write_log("INFO", "json", written)
+    write_log("WARNING", "json", written)
+    log.info("quiet")
+    log.warning("loud")
+    assert [line["event"] for line in lines(written)] == ["loud"]

@@ -1,0 +1,75 @@
+"""The system's Chromium, and pages that keep account of what goes wrong in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str | None:
+    """Where the browser is: $CHROMIUM, or the one of the system."""
+    given = os.environ.get("CHROMIUM")
+    if given:
+        return given if Path(given).exists() else None
+    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    found = chromium()
+    if found is None:
+        raise FileNotFoundError("there is no Chromium; install it (make browser), or say where it is in CHROMIUM")
+    with sync_playwright() as playwright:
+        # As root, as in a container, Chromium does not start with its sandbox.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=found, args=options)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@dataclass
+class Visit:
+    """One page of a browser, and what it complained of: errors, refused requests, broken policies."""
+
+    page: Page
+    base: str
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.base + path)
+        return self.page
+
+
+@contextlib.contextmanager
+def visit(
+    opened: Browser, base: str, *, script: bool = True, scheme: Any = "light", width: int = 1280
+) -> Iterator[Visit]:
+    context = opened.new_context(
+        java_script_enabled=script, color_scheme=scheme, viewport={"width": width, "height": 900},
+        reduced_motion="reduce",
+    )  # fmt: skip
+    page = context.new_page()
+    found = Visit(page, base)
+
+    def heard(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            found.complaints.append(f"{page.url}: {message.text}")
+
+    page.on("console", heard)
+    page.on("pageerror", lambda error: found.complaints.append(f"{page.url}: {error}"))
+    page.on("requestfailed", lambda request: found.complaints.append(f"{request.url}: {request.failure}"))
+    try:
+        yield found
+    finally:
+        context.close()

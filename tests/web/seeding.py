@@ -1,0 +1,235 @@
+"""Three hours in the life of a music server, played on virtual time: targets and jobs in every state, workers, notices.
+
+    with seeded(folder) as q: ...
+
+It always ends at the same moment, in the middle of several troubles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tidegate import Again, Backoff, Capacity, Context, Cooldown, Fail, Queue, Target
+from tidegate.face.job_function import JobFunction
+from tidegate.machine import shared_breaker
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import claims, gate_rows
+from tidegate.store.claims import Lane
+from tidegate.store.tx import Tx
+
+END = 1_794_753_000.0  # 2026-11-15 14:30 UTC
+LENGTH = 3 * 3600.0
+BREAKER = {"interval": 60, "timeout": 600, "min_requests": 6, "failure_ratio": 0.6, "max_requests": 3}
+
+
+class Refusal(Exception):
+    """An answer with a status, as HTTP libraries raise it."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        super().__init__(f"status {status}")
+        self.status_code = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass(frozen=True)
+class Album:
+    artist: str
+    title: str
+    user: int = 0
+
+
+ALBUMS = [
+    Album(artist, title)
+    for artist, titles in {
+        "Radiohead": ("Kid A", "Amnesiac", "In Rainbows", "OK Computer"),
+        "Björk": ("Homogenic", "Vespertine", "Post"),
+        "Portishead": ("Dummy", "Third"),
+        "Talk Talk": ("Spirit of Eden", "Laughing Stock"),
+        "Nina Simone": ("Pastel Blues", "Wild Is the Wind"),
+        "Can": ("Tago Mago", "Ege Bamyasi", "Future Days"),
+    }.items()
+    for title in titles
+]
+
+
+@contextlib.contextmanager
+def seeded(folder: Path) -> Iterator[Queue]:
+    """The queue of a server that has seen some troubles; its clock stands still."""
+    clock = VirtualClock(END - LENGTH)
+    with Queue(f"sqlite:///{folder / 'tidegate.db'}", clock=clock, inline=True, dice=lambda: 0.5) as q:
+        play(q, clock)
+        yield q
+
+
+def play(q: Queue, clock: VirtualClock) -> None:
+    """Plays the story on an empty queue, until its clock stands at the end."""
+    kinds = _declared(q, clock)
+    clock.run(_three_hours(q, clock, kinds))
+    clock.advance_to(LENGTH)
+    q.store.write(_at_the_end)
+    _more(q, kinds)
+
+
+def _declared(q: Queue, clock: VirtualClock) -> dict[str, JobFunction[Any, Any]]:
+    """The kinds of jobs, each with a service that is ill at its time."""
+
+    def left() -> float:
+        return END - clock.now()
+
+    lidarr = Target("lidarr", backoff=None, breaker=BREAKER, capacity=Capacity(50, depth=lambda: 47), concurrency=4)
+    spotify = Target("spotify", backoff=Backoff("30s", cap="30m"), concurrency=8)
+    brainz = Target("musicbrainz", backoff=Backoff("5s", cap="10m"), rate=1.0)
+    feeds = Target("feed", cooldown=Cooldown({"not_found": (3, "48h")}), backoff=Backoff("1m", cap="1h"))
+    gateway = Target("gateway", backoff=None, breaker={**BREAKER, "timeout": 120}, behind="fail-fast")
+    tautulli = Target("tautulli", backoff=Backoff("30s", cap="10m"), breaker=BREAKER)
+    lastfm = Target("last.fm", backoff=Backoff("30s", cap="30m"))
+    openai = Target("openai")
+    navidrome = Target("navidrome", breaker=BREAKER)
+
+    def ill(when: Callable[[], bool], status: int, **headers: str) -> None:
+        if when():
+            raise Refusal(status, **headers)
+
+    @q.job(queue="lidarr", name="submit album", target=lidarr, unique=lambda a: (a.artist, a.title), attempts=10,
+           while_={"queued", "running", "done", "failed"})  # fmt: skip
+    async def submit(album: Album) -> dict[str, Any]:
+        await asyncio.sleep(1.5)
+        ill(lambda: left() < 300 or 5000 < left() < 5400, 503)
+        return {"lidarr_id": hash(album.title) % 9000, "status": "accepted"}
+
+    @q.job(queue="sync", name="recent plays", target=spotify, key=lambda user: user, attempts=4)
+    async def plays(user: int) -> int:
+        await asyncio.sleep(0.4)
+        ill(lambda: user == 7 and left() < 2500, 401)
+        ill(lambda: user == 12 and left() < 900, 500)
+        return 20 + user
+
+    @q.job(queue="sync", name="scrobble", target=lastfm, attempts=6)
+    async def scrobble(user: int) -> None:
+        await asyncio.sleep(0.2)
+        ill(lambda: left() < 700, 502)
+
+    @q.job(queue="sync", name="look up artist", target=brainz, attempts=8)
+    async def look_up(artist: str) -> str:
+        await asyncio.sleep(0.3)
+        ill(lambda: left() < 420, 429, retry_after="1800")
+        return f"mbid of {artist}"
+
+    @q.job(queue="feeds", name="poll feed", target=feeds, key=lambda feed: feed, attempts=1)
+    async def poll(feed: int) -> int:
+        await asyncio.sleep(0.6)
+        ill(lambda: feed == 4711, 404)
+        ill(lambda: feed == 99 and left() < 1500, 410)
+        return 3
+
+    @q.job(queue="convert", name="convert pdf", target=gateway, attempts=3, backoff=Backoff("5s", factor=3, cap="45s"))
+    async def convert(name: str, job: Context) -> dict[str, Any]:
+        await asyncio.sleep(4)
+        if name.startswith("broken"):
+            raise Fail("bad_request", "This file is no PDF.")
+        if name.startswith("odd"):
+            raise RuntimeError("something nobody knows")
+        ill(lambda: name.startswith("slow") and job.attempt < 3, 504)
+        return {"pages": 12, "file": name.replace(".pdf", ".txt")}
+
+    @q.job(queue="sync", name="history", target=tautulli, attempts=5)
+    async def history(page: int) -> int:
+        await asyncio.sleep(0.5)
+        return 100
+
+    @q.job(queue="sync", name="now playing", target=navidrome, attempts=5)
+    async def now_playing(user: int) -> None:
+        await asyncio.sleep(0.1)
+        ill(lambda: user == 3, 503)
+
+    @q.job(queue="convert", name="summarise", target=openai, attempts=5)
+    async def summarise(name: str) -> None:
+        raise Again("5m", keep_attempt=True)
+
+    return {
+        "submit": submit, "plays": plays, "scrobble": scrobble, "look_up": look_up, "poll": poll, "convert": convert,
+        "history": history, "now_playing": now_playing, "summarise": summarise,
+    }  # fmt: skip
+
+
+async def _three_hours(q: Queue, clock: VirtualClock, kinds: dict[str, JobFunction[Any, Any]]) -> None:
+    stop = asyncio.Event()
+    worker = asyncio.create_task(q.arun_worker(16, stop=stop))
+    albums = itertools.cycle(ALBUMS)
+    for minute in range(int(LENGTH // 60) - 1):
+        for user in (1, 7, 12):
+            kinds["plays"].enqueue(user)
+        if minute % 2 == 0:
+            kinds["scrobble"].enqueue(minute % 5)
+            kinds["poll"].enqueue((4711, 12, 99, 40, 41, 42)[minute // 2 % 6])
+        if minute % 3 == 0:
+            album = next(albums)
+            kinds["submit"].enqueue(Album(album.artist, f"{album.title} ({minute})"))
+            kinds["look_up"].enqueue(album.artist)
+            kinds["now_playing"].enqueue(minute % 4)
+            kinds["history"].enqueue(minute)
+        if minute % 9 == 0:
+            kinds["convert"].enqueue(f"report-{minute}.pdf")
+        if minute % 40 == 10:
+            kinds["convert"].enqueue(f"broken-{minute}.pdf")
+        if minute % 60 == 20:
+            kinds["convert"].enqueue(f"odd-{minute}.pdf")
+        if minute % 50 == 30:
+            kinds["convert"].enqueue(f"slow-{minute}.pdf")
+        if minute == 120:
+            q.target("tautulli").pause("4h", by="ann")
+        if minute == 90:
+            q.pause("convert", "10m", by="ann")
+        if minute > LENGTH / 60 - 6:  # more work than a service that is ill can take
+            for n in range(6):
+                album = next(albums)
+                kinds["submit"].enqueue(Album(album.artist, f"{album.title} (live, {minute}-{n})"))
+        await asyncio.sleep(60)
+    stop.set()
+    await worker
+
+
+def _at_the_end(tx: Tx) -> None:
+    """What holds at the last moment: other workers, a breaker that is being tried, programs that tell of their targets."""
+    for id_, host, pid, queues, stopping in (
+        ("atlas-311", "atlas", 311, ["convert", "feeds", "lidarr", "sync"], 0),
+        ("atlas-1207", "atlas", 1207, ["lidarr", "sync"], 0),
+        ("hydra-42", "hydra", 42, ["convert"], 1),
+    ):
+        about = {"id": id_, "host": host, "pid": pid, "queues": json.dumps(queues), "stopping": stopping}
+        tx.all("worker_seen", about)
+    rows, now = gate_rows.locked(tx, ["gateway"])
+    before = rows["gateway"].breaker
+    assert now is not None
+    opened = shared_breaker.half_opened(shared_breaker.opened(before, now - 130, now - 10), now - 10)
+    gate_rows.put_breaker(tx, "gateway", before, replace(opened, good=1))
+    for name, ago, unhealthy in (("fanart.tv", 2.0, 0), ("weather", 400.0, 0)):
+        said = {"hydra-77": {"at": now - ago, "unhealthy": unhealthy, "reasons": {}, "breakers": {}, "dropped": 0}}
+        tx.all("target_report", {"name": name, "summary": json.dumps(said)})
+
+
+def _more(q: Queue, kinds: dict[str, JobFunction[Any, Any]]) -> None:
+    """Jobs that run, wait for others, wait for a time, or were stopped by a person."""
+    kinds["summarise"].enqueue("report-9.pdf", due="2h")
+    first = kinds["convert"].enqueue("thesis.pdf")
+    kinds["summarise"].enqueue("thesis.pdf", after=[first])
+    kinds["convert"].enqueue("handbook.pdf")
+    for feed in (40, 41, 42):
+        kinds["poll"].enqueue(feed)
+    stopped = kinds["convert"].enqueue("draft.pdf")
+    q.cancel(stopped, by="ann")
+    q.store.write(_claimed)
+
+
+def _claimed(tx: Tx) -> None:
+    claims.claim(tx, Lane("convert", "gateway", ""), 1, "atlas-311", 30.0)
+    for feed in ("40", "41"):
+        claims.claim(tx, Lane("feeds", "feed", feed), 1, "atlas-311", 30.0)
+    claims.claim(tx, Lane("sync", "navidrome", ""), 2, "atlas-1207", 12.0)
