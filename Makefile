@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -q
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run tour test test-long check bench requirements lock clean
+.PHONY: help run tour test test-long check bench requirements lock clean browser screenshots
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,7 +39,7 @@ run: $(READY) ## the server, with its database in var/: page and API at http://1
 tour: $(READY) ## outages played on a virtual clock
 	$(BIN)/tidegate simulate --tour
 
-test: $(READY) ## every test but the long ones, the breaker's coverage, the requirements
+test: $(READY) browser ## every test but the long ones, the breaker's coverage, the requirements
 	$(PYTEST) -n $(WORKERS) -m "not long" --requirements=$(RESULTS)
 	$(BIN)/python -m coverage run --branch -m pytest -q -n 0 -m "not long" tests/unit/machine
 	$(BIN)/python -m coverage report --include=$(BREAKER) --fail-under=95
@@ -54,6 +54,16 @@ check: $(READY) ## lint, format, types, layers and the unit tests, in under a mi
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) -n $(WORKERS) -m "not long" tests/unit
+
+# The page's tests use the system's Chromium, or the one that CHROMIUM names; where apt may install it, it does.
+browser: ## the browser that the page's tests need, if it is missing
+	@test -n "$$CHROMIUM$$(command -v chromium || command -v chromium-browser || command -v google-chrome)" || \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "Installing Chromium for the page's tests" && \
+	    { apt-get update -qq; apt-get install -y -qq --no-install-recommends chromium fonts-liberation; } >/dev/null 2>&1; } || \
+	  echo "There is no Chromium, and it cannot be installed here: the page's tests are skipped (with CI set, they fail)."
+
+screenshots: $(READY) browser ## pictures of every page, light and dark, narrow and wide, in build/screenshots
+	$(BIN)/python -m tools.screenshots
 
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench

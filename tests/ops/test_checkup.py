@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +222,20 @@ def test_a_look_sees_what_is_still_in_the_journal(tmp_path: Path) -> None:
         job(queue).enqueue_many([1, 2, 3])
 
         assert "3 jobs of mail" in only(found_in(queue.url)["workers.there"]).fact
+
+
+def test_a_look_waits_for_nobody_in_vain(tmp_path: Path) -> None:
+    """Without a WAL a writer keeps readers out: what it is about to change is not read."""
+    with Queue(f"sqlite:///{tmp_path}/jobs.db", driver="sqlite3") as queue:
+        queue.store.now()
+    writer = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
+    writer.execute("begin exclusive")
+    try:
+        finding = only(found_in(queue.url, "sqlite3")["store.reachable"])
+    finally:
+        writer.close()
+
+    assert (finding.status, "locked" in finding.fact) == (Status.ERROR, True)
 
 
 # -- work --------------------------------------------------------------------------------------------------------------

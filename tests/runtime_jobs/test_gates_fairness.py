@@ -39,6 +39,9 @@ class Watched:
     def one_migrator(self) -> None:
         self._tx.one_migrator()
 
+    def others_write(self, table: str) -> bool:
+        return self._tx.others_write(table)
+
 
 def test_a_quiet_key_does_not_wait_behind_a_noisy_one(db: Database) -> None:
     clock = VirtualClock()

@@ -186,7 +186,7 @@ def test_an_outcome_that_cannot_be_written_at_all_is_left_to_its_lease_and_not_b
 
     class Refuses(Flaky):
         def write(self, work):  # type: ignore[no-untyped-def]
-            if self.away and "_at_turn" in work.__qualname__ and len(ran) == 1 and q.get(1).state is JobState.RUNNING:
+            if self.away and "Turns." in work.__qualname__ and len(ran) == 1 and q.get(1).state is JobState.RUNNING:
                 raise StoreError("this row is cursed")
             return self._store.write(work)
 

@@ -197,3 +197,90 @@ def test_no_statement_gets_past_the_rules(raw: Any, jobs: Jobs) -> None:
 def test_the_rows_beside_the_jobs_are_checked_too(raw: Any, sql: str) -> None:
     with pytest.raises(REFUSALS):
         raw.execute(sql)
+
+
+def taken(raw: Any, table: str, row: Values) -> bool:
+    """Whether the database takes a row of a table; it does not stay."""
+    values = ", ".join("null" if v is None else repr(v) for v in row.values())
+    raw.execute("savepoint one")
+    try:
+        raw.execute(f"insert into {table} ({', '.join(row)}) values ({values})")
+    except REFUSALS:
+        return False
+    else:
+        return True
+    finally:
+        raw.execute("rollback to savepoint one")
+
+
+def all_rows(good: Values, choices: dict[str, tuple[Any, ...]]) -> list[Values]:
+    return [{**good, **dict(zip(choices, values, strict=True))} for values in product(*choices.values())]
+
+
+NOTICE: Values = {
+    "kind": "fatal", "level": "error", "subject": "target", "name": "t", "episode": 1.0, "title": "T", "message": "M.",
+    "created_at": 5.0,
+}  # fmt: skip
+REQUEST: Values = {"scope": "s", "name": "k", "digest": "d", "begun_at": 1.0}
+
+
+@EVERYWHERE
+def test_a_notice_ends_and_is_read_after_it_was_made_and_says_by_whom(raw: Any) -> None:
+    rows = all_rows(
+        NOTICE, {"ended_at": (None, 4.0, 5.0, 6.0), "acked_at": (None, 4.0, 5.0), "acked_by": (None, "ada")}
+    )
+
+    def legal(row: Values) -> bool:
+        after = all(row[field] is None or row[field] >= 5.0 for field in ("ended_at", "acked_at"))
+        return after and (row["acked_at"] is None) == (row["acked_by"] is None)
+
+    assert [taken(raw, "tg_notice", row) for row in rows] == [legal(row) for row in rows]
+
+
+@EVERYWHERE
+def test_a_request_has_an_answer_or_a_lease_and_never_both(raw: Any) -> None:
+    choices = {"lease_until": (None, 2.0), "status": (None, 99, 200, 600), "headers": (None, "{}"), "body": (None, "x")}
+    rows = all_rows(REQUEST, choices)
+
+    def legal(row: Values) -> bool:
+        if row["status"] is None:
+            return row["lease_until"] is not None and row["headers"] is None and row["body"] is None
+        return row["status"] == 200 and row["lease_until"] is None and row["headers"] is not None
+
+    found = [taken(raw, "tg_request", row) for row in rows]
+    assert found == [legal(row) for row in rows]
+    assert sum(found) == 3
+
+
+@EVERYWHERE
+@pytest.mark.parametrize(
+    ("table", "good", "wrong"),
+    [
+        ("tg_notice", NOTICE, dict.fromkeys(NOTICE)),
+        ("tg_notice", NOTICE, {"kind": "", "level": "loud", "subject": "person", "name": ""}),
+        ("tg_notice", NOTICE, {"title": "", "message": ""}),
+        ("tg_request", {**REQUEST, "lease_until": 2.0}, dict.fromkeys(REQUEST)),
+        ("tg_request", {**REQUEST, "lease_until": 2.0}, {"scope": "", "name": "", "digest": "", "fence": 0}),
+        ("tg_request", {**REQUEST, "status": 200, "headers": "{}"}, {"body": "x" * 65_537}),
+    ],
+)  # fmt: skip
+def test_one_wrong_field_of_a_notice_or_a_request_is_enough(raw: Any, table: str, good: Values, wrong: Values) -> None:
+    assert taken(raw, table, good)
+    assert [field for field, value in wrong.items() if taken(raw, table, {**good, field: value})] == []
+
+
+@EVERYWHERE
+def test_one_episode_has_one_notice_and_one_place_one_that_is_open(raw: Any) -> None:
+    ended = {**NOTICE, "ended_at": 6.0}
+    values = ", ".join(map(repr, ended.values()))
+    raw.execute(f"insert into tg_notice ({', '.join(ended)}) values ({values})")
+    assert not taken(raw, "tg_notice", NOTICE)
+    again = {**NOTICE, "episode": 2.0}
+    assert taken(raw, "tg_notice", again)
+
+    raw.execute(f"insert into tg_notice ({', '.join(again)}) values ({', '.join(map(repr, again.values()))})")
+    other = {**NOTICE, "episode": 3.0}
+    assert not taken(raw, "tg_notice", other)
+    for change in ({"ended_at": 9.0}, {"lane": "7"}, {"operation": "x"}, {"kind": "cap"}, {"name": "u"}):
+        assert taken(raw, "tg_notice", {**other, **change}), change
+    assert taken(raw, "tg_notice", {**other, "subject": "queue"})

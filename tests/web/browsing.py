@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
@@ -59,6 +59,7 @@ def visit(
         java_script_enabled=script, color_scheme=scheme, viewport={"width": width, "height": 900},
         reduced_motion="reduce",
     )  # fmt: skip
+    context.set_default_timeout(10_000)
     page = context.new_page()
     found = Visit(page, base)
 
@@ -66,9 +67,13 @@ def visit(
         if message.type in ("error", "warning"):
             found.complaints.append(f"{page.url}: {message.text}")
 
+    def failed(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the reader has gone on
+            found.complaints.append(f"{request.url}: {request.failure}")
+
     page.on("console", heard)
     page.on("pageerror", lambda error: found.complaints.append(f"{page.url}: {error}"))
-    page.on("requestfailed", lambda request: found.complaints.append(f"{request.url}: {request.failure}"))
+    page.on("requestfailed", failed)
     try:
         yield found
     finally:

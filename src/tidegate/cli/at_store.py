@@ -37,6 +37,7 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
     (StoreError, Exit.CONFIGURATION),
     (ValueError, Exit.USAGE),
     (TypeError, Exit.USAGE),
+    (TidegateError, Exit.NEGATIVE),
 )
 
 

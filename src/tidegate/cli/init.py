@@ -54,7 +54,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 def _private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, _PRIVATE)
     with contextlib.suppress(OSError):  # a file that was there, or a disk without modes
-        os.fchmod(descriptor, _PRIVATE)
+        os.chmod(path, _PRIVATE)  # noqa: PTH101 - an opener has no Path
     return descriptor
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import plain_mistakes, shown_url
+from tidegate.cli.at_store import Stopped, plain_mistakes, shown_url
 from tidegate.cli.exits import Exit
 
 
@@ -41,7 +41,10 @@ def serve(
         write_log(values.log.level, values.log.format)
         with assembly.assembled(loaded, apps, simulators=simulators or values.simulators) as there:
             there.queue.store.now()  # a database that cannot be used is said at once
-            at = assembly.listening(values.server.host, values.server.port)
+            try:
+                at = assembly.listening(values.server.host, values.server.port)
+            except assembly.PortTaken as error:
+                raise Stopped(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:
                 names = ", ".join(each.app.name for each in there.apps) or "none"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import click
@@ -69,92 +71,96 @@ def _detail(found: TargetDetail) -> list[str]:
     return lines + (["", *table(programs, ("PROGRAM", "UNHEALTHY KEYS", "SAID AT"))] if programs else [])
 
 
-def _act(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], Any], said: Callable[[Any], str]) -> int:
-    with store_at(url, driver) as store:
-        result = store.write(work)
-        watching.tell(store)
-    say({"done": result is not False, "result": result}, as_json, lambda: [said(result)])
-    return Exit.NEGATIVE if result is False else Exit.OK
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is done to a target, and what is said of its result; False means that there was nothing to do."""
+
+    work: Callable[[Tx], Any]
+    said: Callable[[Any], str]
 
 
-@targets.command()
-@click.argument("name")
+def _action(describe: Callable[..., Action]) -> click.Command:
+    """The verb that does what *describe* says of a target: it has the name of it, its options, and --by."""
+    own = list(getattr(describe, "__click_params__", ()))
+
+    @targets.command(describe.__name__)
+    @click.argument("name")
+    @by_option
+    @command_at_store
+    @wraps(describe)
+    def run(url: str, driver: str | None, as_json: bool, **asked: Any) -> int:
+        action = describe(**asked)
+        with store_at(url, driver) as store:
+            result = store.write(action.work)
+            watching.tell(store)
+        say({"done": result is not False, "result": result}, as_json, lambda: [action.said(result)])
+        return Exit.NEGATIVE if result is False else Exit.OK
+
+    run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # what all have comes last
+    return run
+
+
+@_action
 @click.option("--for", "lasts", required=True, metavar="TIME", callback=duration, help=_FOR)
-@by_option
-@command_at_store
-def pause(name: str, lasts: float, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def pause(name: str, lasts: float, by: str) -> Action:
     """Claims no job of a target for a time."""
 
     def work(tx: Tx) -> float:
         return actions.pause_target(tx, name, actions.now_of(tx) + lasts, by)
 
-    return _act(url, driver, as_json, work, lambda until: f"{name} is paused until {when(until)}.")
+    return Action(work, lambda until: f"{name} is paused until {when(until)}.")
 
 
-@targets.command()
-@click.argument("name")
-@by_option
-@command_at_store
-def resume(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+@_action
+def resume(name: str, by: str) -> Action:
     """Ends the pause of a target."""
-    return _act(
-        url, driver, as_json, lambda tx: actions.resume_target(tx, name, by),
+    return Action(
+        lambda tx: actions.resume_target(tx, name, by),
         lambda was: f"{name} goes on." if was else f"{name} was not paused.",
-    )  # fmt: skip
+    )
 
 
-@targets.command()
-@click.argument("name")
+@_action
 @_key_option
-@by_option
-@command_at_store
-def clear(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def clear(name: str, key: str, by: str) -> Action:
     """Forgets all state of a target's key, as after new credentials: its jobs go at once."""
-    return _act(
-        url, driver, as_json, lambda tx: actions.clear_key(tx, name, key, by),
-        lambda was: f"{_who(name, key)} is cleared." if was else f"There was nothing to clear of {_who(name, key)}.",
-    )  # fmt: skip
+    who = _who(name, key)
+    return Action(
+        lambda tx: actions.clear_key(tx, name, key, by),
+        lambda was: f"{who} is cleared." if was else f"There was nothing to clear of {who}.",
+    )
 
 
-@targets.command()
-@click.argument("name")
+@_action
 @_key_option
-@by_option
-@command_at_store
-def enable(name: str, key: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def enable(name: str, key: str, by: str) -> Action:
     """Ends the rest of a target's key, whoever ordered it."""
-    return _act(
-        url, driver, as_json, lambda tx: actions.enable_key(tx, name, key, by),
-        lambda was: f"{_who(name, key)} is enabled." if was else f"{_who(name, key)} was not disabled.",
-    )  # fmt: skip
+    who = _who(name, key)
+    return Action(
+        lambda tx: actions.enable_key(tx, name, key, by),
+        lambda was: f"{who} is enabled." if was else f"{who} was not disabled.",
+    )
 
 
-@targets.command()
-@click.argument("name")
+@_action
 @_key_option
 @click.option("--for", "lasts", metavar="TIME", callback=duration, help=f"{_FOR} Without it until `enable`.")
-@by_option
-@command_at_store
-def disable(name: str, key: str, lasts: float | None, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def disable(name: str, key: str, lasts: float | None, by: str) -> Action:
     """Claims no job of a target's key, for a time or until it is enabled."""
 
     def work(tx: Tx) -> None:
         until = None if lasts is None else actions.now_of(tx) + lasts
         actions.disable_key(tx, name, key, by, until)
 
-    return _act(url, driver, as_json, work, lambda _: f"{_who(name, key)} is disabled.")
+    return Action(work, lambda _: f"{_who(name, key)} is disabled.")
 
 
-@targets.command()
-@click.argument("name")
-@by_option
-@command_at_store
-def reset(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+@_action
+def reset(name: str, by: str) -> Action:
     """Closes the breaker of a target and forgets its counts."""
-    return _act(
-        url, driver, as_json, lambda tx: actions.reset_breaker(tx, name, by),
-        lambda was: f"The breaker of {name} was {was} and is closed.",
-    )  # fmt: skip
+    return Action(
+        lambda tx: actions.reset_breaker(tx, name, by), lambda was: f"The breaker of {name} was {was} and is closed."
+    )
 
 
 def _who(name: str, key: str) -> str:

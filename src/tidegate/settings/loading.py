@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from tidegate.errors import NotThere
-from tidegate.face.app import App
 from tidegate.settings.effective import Effective, addresses, effective, secret_files
 from tidegate.settings.models import ALL, Settings
 from tidegate.settings.place import SettingsFile, find
@@ -20,6 +19,9 @@ from tidegate.settings.references import is_reference, resolved
 from tidegate.settings.sources import Found, Given, from_file, from_flags, from_variables
 from tidegate.settings.tree import PREFIX, Path, Section, tree_of
 from tidegate.settings.wording import told
+
+if TYPE_CHECKING:
+    from tidegate.face.app import App
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -15,7 +15,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        text = f"{self.where}: {self.what}"  # names and values are what somebody wrote, line ends and all
+        return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 class SettingsError(ValueError):

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tidegate.face.app import App
 from tidegate.settings.models import Settings
 from tidegate.settings.seconds import Seconds
 from tidegate.settings.tree import UNSET, Key, Section, tree_of
+
+if TYPE_CHECKING:
+    from tidegate.face.app import App
 
 _HEAD = """\
 # The settings of Tidegate. Take the # away before a line to change it; `tidegate config` shows what counts.

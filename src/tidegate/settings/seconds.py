@@ -35,7 +35,7 @@ class Seconds(float):
         try:
             made = super().__new__(cls, seconds(float(value) if plain else value))  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
-            if not isinstance(value, str) or plain or "no duration" not in str(error):
+            if "no duration" not in str(error):
                 raise ValueError(str(error).removeprefix("duration: ")) from None
             raise ValueError(f"{value!r:.60} is no duration; give one such as 30s, 5m, 1h30m or 7d") from None
         made.written = value.strip() if isinstance(value, str) else _brief(float(made))

@@ -8,12 +8,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from inspect import isclass
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic.fields import FieldInfo
 
-from tidegate.face.app import App
+if TYPE_CHECKING:
+    from tidegate.face.app import App
+
 
 PREFIX = "TIDEGATE_"
 Path = tuple[str, ...]

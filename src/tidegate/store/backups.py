@@ -20,6 +20,7 @@ from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import core_statements
 from tidegate.store.sqlite import SqliteStore
+from tidegate.store.sqlite_driver import make_private
 from tidegate.store.tx import Store, Tx
 
 JUMP = 1_000_000_000
@@ -65,6 +66,7 @@ def restore(path: Path, file: Path, now: Callable[[], float], driver: str | None
         store = SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
         try:
             found = _prepared(store, file)
+            make_private(str(path))
             store.backup(str(path))
         finally:
             store.close()

@@ -13,7 +13,7 @@ from tidegate.errors import StoreBusy, StoreError
 from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.sqlite_driver import Driver, connect, same_file
+from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
 from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
@@ -74,6 +74,7 @@ class SqliteStore:
         self._book = Book(statements)
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
+            make_private(path)
             self._writer = connect(path, self.driver, patience)
         except BaseException:
             one_library.leave(path)

@@ -5,6 +5,8 @@ Never both on one file in one process: closing a file of one drops the locks of 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,6 +45,12 @@ def library(driver: str | None) -> str:
     except ImportError:
         return "sqlite3"
     return "apsw"
+
+
+def make_private(path: str) -> None:
+    """An empty file where there is none, which is not for everybody; the umask decides about the group."""
+    with contextlib.suppress(OSError):  # it is there, or whoever opens it says why it cannot be
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o660))
 
 
 def connect(path: str, driver: str, patience: float = 10.0) -> Driver:

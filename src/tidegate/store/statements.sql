@@ -546,57 +546,8 @@ select count(*) from (
     limit :n
 ) as before_it;
 
--- name: jobs_newest
--- The newest jobs of all; an empty text stands for any.
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
-    coalesce(error_code, last_code), finished_at from tg_job
-where (:queue = '' or queue = :queue) and (:state = '' or state = :state) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and (:code = '' or coalesce(error_code, last_code) = :code)
-order by id desc limit :n;
-
--- name: jobs_final
--- Jobs of a queue that have ended in one way, the last one first.
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
-    coalesce(error_code, last_code), finished_at from tg_job
-where finished_at is not null and queue = :queue and state = :state and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and (:code = '' or coalesce(error_code, last_code) = :code)
-order by finished_at desc, id desc limit :n;
-
--- name: jobs_ready
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
-    coalesce(error_code, last_code), finished_at from tg_job
-where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and (:code = '' or coalesce(error_code, last_code) = :code)
-order by target, lane, priority desc, id limit :n;
-
--- name: jobs_waiting
--- The one that is due first, first.
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
-    coalesce(error_code, last_code), finished_at from tg_job
-where state = 'waiting' and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and (:code = '' or coalesce(error_code, last_code) = :code)
-order by due_at, id limit :n;
-
--- name: jobs_running
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts,
-    coalesce(error_code, last_code), finished_at from tg_job
-where state = 'running' and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and (:code = '' or coalesce(error_code, last_code) = :code)
-order by claimed_at, id limit :n;
-
--- name: holds_counted
--- How many keys of each target are held.
-select target, count(*) from tg_hold where reason <> 'open' group by target;
-
 -- name: queue_rows
 select name, paused_at, paused_until, paused_by from tg_queue order by name;
-
--- name: failed_jobs
--- Failed jobs of a queue, the oldest first; an empty text stands for any.
-select id from tg_job
-where finished_at is not null and queue = :queue and state = 'failed'
-    and (:kind = '' or kind = :kind) and (:target = '' or target = :target) and (:code = '' or error_code = :code)
-order by finished_at, id limit :n;
 
 -- name: gate_event
 -- What happened to a queue, a target or a key of it.
@@ -672,44 +623,283 @@ where state = 'blocked' and not exists (select 1 from tg_link as link where link
 
 -- lists
 
--- name: jobs_listed
--- The newest jobs before one; an empty text stands for any.
-select id, queue, kind, target, lane, state, priority, created_at, due_at, attempt, most_attempts, last_code, finished_at
-from tg_job
-where id < :before and (:queue = '' or queue = :queue) and (:kind = '' or kind = :kind)
-    and (:target = '' or target = :target) and (:code = '' or last_code = :code)
-    and (:state = '' or state = :state or (:state = 'queued' and state in ('blocked', 'waiting', 'ready')))
-    and created_at <= :latest and created_at >= :earliest
-order by id desc limit :n;
+-- name: list_id_at
+-- The last job that was made until a moment, found by halving: ids grow with time. 0 when there is none.
+with recursive narrowing (low, high, n) as (
+    select cast(0 as bigint), coalesce((select max(id) from tg_job), 0), 0
+    union all
+    select case when seen.created_at <= :moment then seen.id else narrowing.low end,
+        case when seen.created_at <= :moment then narrowing.high else (narrowing.low + narrowing.high + 1) / 2 - 1 end,
+        narrowing.n + 1
+    from narrowing left join tg_job as seen on seen.id = (
+        select min(job.id) from tg_job as job
+        where job.id >= (narrowing.low + narrowing.high + 1) / 2 and job.id <= narrowing.high
+    )
+    where narrowing.low < narrowing.high and narrowing.n < 100
+)
+select low from narrowing order by n desc limit 1;
 
--- name: kinds_listed
-select distinct kind from tg_job order by kind;
+-- name: list_places
+-- Every queue and kind of jobs that have ended: one look into the index for each.
+with recursive place (queue, kind, n) as (
+    select queue, kind, 1 from (
+        select queue, kind from tg_job where finished_at is not null order by queue, kind limit 1
+    ) as first_place
+    union all
+    select following.queue, following.kind, place.n + 1
+    from place join tg_job as following on following.id = coalesce((
+            select job.id from tg_job as job
+            where job.finished_at is not null and job.queue = place.queue and job.kind > place.kind
+            order by job.kind limit 1
+        ), (
+            select job.id from tg_job as job where job.finished_at is not null and job.queue > place.queue
+            order by job.queue, job.kind limit 1
+        ))
+    where place.n < :most
+)
+select queue, kind from place;
 
--- name: codes_listed
-select distinct last_code from tg_job where last_code is not null order by last_code;
+-- name: list_any_floor
+-- Of so many jobs, the newest before one, the last.
+select id from tg_job where id < :before and id > :above order by id desc limit 1 offset :last;
+
+-- name: list_any_all
+-- How many there are; counts no further than :n.
+select count(*) from (select id from tg_job where id < :before and id > :above order by id desc limit :n) as counted;
+
+-- name: list_any
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from tg_job as job
+where job.id >= :floor and job.id < :before and job.created_at >= :earliest and job.created_at <= :latest
+    and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+    and (:code = '' or job.last_code = :code)
+    and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+order by job.id desc limit :n;
+
+-- name: list_any_count
+select count(*) from (
+    select job.id from tg_job as job
+    where job.id >= :floor and job.id < :before and job.created_at >= :earliest and job.created_at <= :latest
+        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+    and (:code = '' or job.last_code = :code)
+        and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+    limit :n
+) as counted;
+
+-- name: list_ended_floors
+-- The same of each queue, kind and state; null where there are not so many.
+select (
+    select job.id from tg_job as job
+    where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
+        and job.id < :before and job.id > :above
+    order by job.id desc limit 1 offset :last
+) from {rows queue text, kind text, state text};
+
+-- name: list_ended
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from {rows queue text, kind text, state text} join tg_job as job
+    on job.queue = given.queue and job.kind = given.kind and job.state = given.state
+where job.finished_at is not null and job.id >= :floor and job.id < :before
+    and job.created_at >= :earliest and job.created_at <= :latest
+    and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code);
+
+-- name: list_ended_counts
+select (
+    select count(*) from (
+        select job.id from tg_job as job
+        where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
+            and job.id < :before and job.id > :above
+        limit :n
+    ) as counted
+) from {rows queue text, kind text, state text};
+
+-- name: list_of_target_floor
+select id from tg_job
+where target = :target and target <> '' and finished_at is not null and id < :before and id > :above
+order by id desc limit 1 offset :last;
+
+-- name: list_of_target_all
+select count(*) from (
+    select id from tg_job
+    where target = :target and target <> '' and finished_at is not null and id < :before and id > :above
+    order by id desc limit :n
+) as counted;
+
+-- name: list_of_target
+-- Jobs of a target that have ended.
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from tg_job as job
+where job.target = :target and job.target <> '' and job.finished_at is not null and job.id >= :floor and job.id < :before
+    and job.created_at >= :earliest and job.created_at <= :latest
+    and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind)
+    and (:state = '' or job.state = :state) and (:code = '' or job.last_code = :code)
+order by job.id desc limit :n;
+
+-- name: list_of_target_count
+select count(*) from (
+    select job.id from tg_job as job
+    where job.target = :target and job.target <> '' and job.finished_at is not null and job.id >= :floor and job.id < :before
+        and job.created_at >= :earliest and job.created_at <= :latest
+        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind)
+        and (:state = '' or job.state = :state) and (:code = '' or job.last_code = :code)
+    limit :n
+) as counted;
+
+-- name: list_of_code_floor
+select id from tg_job
+where last_code = :code and last_code is not null and id < :before and id > :above
+order by id desc limit 1 offset :last;
+
+-- name: list_of_code_all
+select count(*) from (
+    select id from tg_job
+    where last_code = :code and last_code is not null and id < :before and id > :above
+    order by id desc limit :n
+) as counted;
+
+-- name: list_of_code
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from tg_job as job
+where job.last_code = :code and job.last_code is not null and job.id >= :floor and job.id < :before
+    and job.created_at >= :earliest and job.created_at <= :latest
+    and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+    and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+order by job.id desc limit :n;
+
+-- name: list_of_code_count
+select count(*) from (
+    select job.id from tg_job as job
+    where job.last_code = :code and job.last_code is not null and job.id >= :floor and job.id < :before
+        and job.created_at >= :earliest and job.created_at <= :latest
+        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+        and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+    limit :n
+) as counted;
+
+-- name: list_ready
+-- Ready jobs of a queue. A sum keeps the databases from walking through all ids for the newest of them.
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from (
+    select id from tg_job
+    where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    order by id + 0 desc limit :n
+) as picked join tg_job as job on job.id = picked.id;
+
+-- name: list_ready_count
+select count(*) from (
+    select id from tg_job
+    where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    limit :n
+) as counted;
+
+-- name: list_waiting
+-- Jobs of a queue that wait for their time.
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from (
+    select id from tg_job
+    where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    order by id + 0 desc limit :n
+) as picked join tg_job as job on job.id = picked.id;
+
+-- name: list_waiting_count
+select count(*) from (
+    select id from tg_job
+    where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    limit :n
+) as counted;
+
+-- name: list_running
+-- Jobs of a queue that run.
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from (
+    select id from tg_job
+    where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    order by id + 0 desc limit :n
+) as picked join tg_job as job on job.id = picked.id;
+
+-- name: list_running_count
+select count(*) from (
+    select id from tg_job
+    where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id + 0 > :above and id + 0 < :before
+    limit :n
+) as counted;
+
+-- name: list_blocked
+-- Jobs of a queue that wait for others.
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from (
+    select id from tg_job
+    where state = 'blocked' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id > :above and id < :before
+    order by id desc limit :n
+) as picked join tg_job as job on job.id = picked.id;
+
+-- name: list_blocked_count
+select count(*) from (
+    select id from tg_job
+    where state = 'blocked' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+        and id > :above and id < :before
+    limit :n
+) as counted;
+
+-- name: list_codes
+-- Every code of a last failure: one look into the index for each.
+with recursive code_of (code, n) as (
+    select min(last_code), 1 from tg_job where last_code is not null
+    union all
+    select (select min(job.last_code) from tg_job as job where job.last_code is not null and job.last_code > code_of.code),
+        code_of.n + 1
+    from code_of where code_of.code is not null and code_of.n < :most
+)
+select code from code_of where code is not null;
+
+-- name: list_newest_kinds
+-- The kinds of the newest jobs, also of those that have not ended.
+select distinct kind from (select kind from tg_job order by id desc limit :n) as newest;
 
 -- name: holds_added_up
--- The keys of every target that are held, by what holds them.
+-- The keys of every target that are held, or of one, by what holds them.
 select target, reason, count(*), min(since), min(until), max(failures),
     case when min(code) = max(code) then min(code) end, case when min(message) = max(message) then min(message) end,
     min(lane), max(rest)
-from tg_hold where reason <> 'open' group by target, reason order by target, reason;
+from tg_hold where reason <> 'open' and (:target = '' or target = :target) group by target, reason
+order by target, reason;
 
 -- name: running_by_target
 select target, count(*) from tg_job where state = 'running' group by target;
 
 -- name: targets_tried
--- Targets that a job has called.
-select name from tg_target as target where exists (
-    select 1 from tg_job as job where job.target = target.name and job.attempt > 0
+-- Of these targets, those that a job has called: one that ended after an attempt.
+select given.name from {rows name text} where exists (
+    select 1 from (
+        select job.attempt from tg_job as job
+        where job.target = given.name and job.target <> '' and job.finished_at is not null order by job.id limit 3
+    ) as first_jobs
+    where attempt > 0
 );
 
 -- name: gate_events_newest
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event order by id desc limit :n;
 
 -- name: ready_longest
--- Since when the job waits that waits longest.
-select min(due_at) from tg_job where state = 'ready' and queue = :queue;
+-- Since when the job waits that waits longest, of the oldest ones that could go.
+select min(job.due_at) from (
+    select id from tg_job where state = 'ready' and queue = :queue order by id + 0 limit 100
+) as oldest join tg_job as job on job.id = oldest.id;
 
 -- name: lately_done
 -- How many jobs of a queue were done since a moment, and when the first of them was; counts no further than :n.
@@ -720,10 +910,10 @@ select count(*), min(finished_at) from (
 ) as lately;
 
 -- name: unclassified_jobs
--- Jobs that have not got over a fault that nobody knows; counts no further than :n.
+-- Jobs that have not got over a fault that nobody knows, of the last that met one.
 select count(*) from (
-    select id from tg_job where last_code = 'unexpected' and state <> 'done' limit :n
-) as unclassified;
+    select state from tg_job where last_code = 'unexpected' and last_code is not null order by id desc limit :n
+) as unclassified where state <> 'done';
 
 -- server
 
@@ -839,3 +1029,67 @@ select created_at from tg_job where id = (select min(id + 0) from tg_job where s
 -- name: late_leases
 -- How many jobs run under a lease that has ended, and when the first of them did.
 select count(*), min(lease_until) from tg_job where state = 'running' and lease_until < {now};
+
+-- people
+
+-- name: user
+select name, role, password, made_at, changed_at from tg_user where name = :name;
+
+-- name: users
+select name, role, password, made_at, changed_at from tg_user order by name;
+
+-- name: any_user
+select 1 from tg_user limit 1;
+
+-- name: user_add
+insert into tg_user (name, role, password, made_at, changed_at) values (:name, :role, :password, {now}, {now})
+on conflict (name) do nothing returning name;
+
+-- name: user_change
+update tg_user set role = coalesce(:role, role), password = coalesce(:password, password), changed_at = {now}
+where name = :name returning name;
+
+-- name: user_remove
+delete from tg_user where name = :name returning name;
+
+-- name: admins
+select count(*) from tg_user where role = 'admin' and name <> :name;
+
+-- name: session_add
+insert into tg_session (digest, who, made_at, seen_at, ends_at) values (:digest, :who, {now}, {now}, {now} + :lasts);
+
+-- name: session
+select who.name, who.role, session.seen_at, {now} from tg_session as session join tg_user as who on who.name = session.who
+where session.digest = :digest and session.ends_at > {now};
+
+-- name: session_seen
+update tg_session set seen_at = {now},
+    ends_at = case when {now} + :lasts > made_at + :longest then made_at + :longest else {now} + :lasts end
+where digest = :digest and made_at + :longest > {now};
+
+-- name: session_end
+delete from tg_session where digest = :digest returning who;
+
+-- name: sessions_end
+delete from tg_session where who = :who;
+
+-- name: sessions_prune
+delete from tg_session where digest in (select digest from tg_session where ends_at <= {now} order by ends_at limit :n)
+returning digest;
+
+-- name: token_add
+insert into tg_token (digest, name, role, made_by, made_at, ends_at)
+values (:digest, :name, :role, :made_by, {now}, {now} + :lasts)
+on conflict do nothing returning id;
+
+-- name: token
+select id, name, role, used_at, {now} from tg_token where digest = :digest and (ends_at is null or ends_at > {now});
+
+-- name: tokens
+select id, name, role, made_by, made_at, ends_at, used_at from tg_token order by id;
+
+-- name: token_used
+update tg_token set used_at = {now} where id = :id;
+
+-- name: token_remove
+delete from tg_token where name = :name returning id;

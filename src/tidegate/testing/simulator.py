@@ -124,10 +124,15 @@ class Simulator:
         """Another answer that stays, until the next `reset()`."""
         self._script.stay(route, answer)
 
-    def outage(self, what: Outage | str | None) -> None:
-        """An outage from now on, such as "5m down" or "1h 30% errors"; None ends it. It has begun when this returns."""
+    def outage(self, what: Outage | str | None, route: str | None = None) -> None:
+        """An outage from now on, such as "5m down" or "1h 30% errors", of all or of one route; None ends it.
+
+        It has begun when this returns. Of one route, `down` resets connections, because the others are answered on.
+        """
         outage = outage_of(what)
-        self._script.outage(outage, SYSTEM.monotonic())
+        self._script.outage(outage, SYSTEM.monotonic(), route)
+        if route is not None:
+            return
         if self._running is None:
             self._outage = outage
         else:

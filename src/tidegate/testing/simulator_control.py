@@ -84,10 +84,12 @@ def _script(sim: Simulator, read: Read) -> Any:
 
 def _outage(sim: Simulator, read: Read) -> Any:
     given = _object(read)
-    _known(given, {"text"})
-    if "text" not in given:
+    _known(given, {"text", "route"})
+    if given.get("text") is None:
         raise ValueError("text: it is missing; give an outage, such as '5m down'")
-    sim.outage(given["text"])
+    if not isinstance(given.get("route", ""), str):
+        raise TypeError("route: it is no text; give a method and a path, such as 'GET /album/{id}', or leave it out")
+    sim.outage(given["text"], given.get("route"))
     return sim.as_json()
 
 

@@ -93,7 +93,7 @@ class Reader:
         )  # fmt: skip
 
     def _begin(self) -> bool:
-        while self._buffer[:2] == b"\r\n":  # some clients send one after a body
+        if self._buffer[:2] == b"\r\n":  # some clients send one after a body
             del self._buffer[:2]
             self._looked = 0
         end = self._buffer.find(b"\r\n\r\n", max(0, self._looked - 3))

@@ -15,7 +15,7 @@ from tidegate.testing.simulator_weather import Weather
 
 
 class Script:
-    """Routes, an outage and a journal; the outage comes before the routes. Chance comes from *seed*."""
+    """Routes, outages and a journal; an outage comes before the routes. Chance comes from *seed*."""
 
     def __init__(self, seed: int, most_kept: int) -> None:
         self.journal = Journal(most_kept)
@@ -23,11 +23,13 @@ class Script:
         self._dice = random.Random(seed)
         self._routes = Routes()
         self._weather = Weather(Outage(), 0.0)
+        self._local: dict[str, tuple[Pattern, Weather]] = {}
         self._asked = 0
         self._lock = Lock()
 
     @property
     def weather(self) -> Weather:
+        """Of the whole service."""
         return self._weather
 
     def on(self, route: str, *script: object) -> None:
@@ -42,15 +44,23 @@ class Script:
         with self._lock:
             self._routes.stay(route, answer)
 
-    def outage(self, outage: Outage, now: float) -> None:
+    def outage(self, outage: Outage, now: float, route: str | None = None) -> None:
+        """Of *route* alone, or of the whole service; no outage of the whole ends those of the routes, too."""
+        weather = Weather(outage, now)
         with self._lock:
-            self._weather = Weather(outage, now)
+            if route is not None:
+                pattern = Pattern(route)
+                self._local[pattern.text] = (pattern, weather)
+            else:
+                self._weather = weather
+                self._local = self._local if outage.troubles else {}
 
     def reset(self, now: float) -> None:
         """As declared, without an outage, with the dice of the beginning."""
         with self._lock:
             self._routes.reset()
             self._weather = Weather(Outage(), now)
+            self._local.clear()
             self._dice = random.Random(self._seed)
             self._asked = 0
             self.journal.clear()
@@ -61,7 +71,7 @@ class Script:
             self._asked += 1
             asked = Asked(read, number=self._asked, at=at)
             self._routes.seen(read.method, read.path)
-            trouble = self._weather.step(now, self._dice.random())
+            trouble = self._trouble(read, now, self._dice.random())
             if trouble is not None:
                 return asked, "outage", trouble
             met = self._routes.meet(read.method, read.path)
@@ -85,7 +95,20 @@ class Script:
 
     def as_json(self, now: float) -> dict[str, Any]:
         with self._lock:
-            return {"asked": self._asked, "outage": self._weather.as_json(now), "routes": self._routes.as_json()}
+            local = [(text, weather.as_json(now)) for text, (_, weather) in self._local.items()]
+            return {
+                "asked": self._asked,
+                "outage": self._weather.as_json(now),
+                "outages": [{"route": text, **found} for text, found in local if found is not None],
+                "routes": self._routes.as_json(),
+            }
+
+    def _trouble(self, read: Read, now: float, roll: float) -> Step | None:
+        here = [
+            weather for pattern, weather in self._local.values() if pattern.match(read.method, read.path) is not None
+        ]
+        found = (weather.step(now, roll) for weather in (self._weather, *here))
+        return next((step for step in found if step is not None), None)
 
     def _unknown(self, read: Read) -> Step:
         methods = self._routes.methods(read.path)

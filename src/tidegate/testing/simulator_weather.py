@@ -42,7 +42,7 @@ class Weather:
 
     def as_json(self, now: float) -> dict[str, Any] | None:
         left = (self._outage.end or 0.0) - (now - self._since)
-        return None if left <= 0 else {"text": self._outage.label, "ends_in": brief(left), "down": self.down(now)}
+        return None if left <= 0 else {"text": self._outage.label, "ends_in": brief(left)}
 
 
 def outage_of(what: Outage | str | None) -> Outage:

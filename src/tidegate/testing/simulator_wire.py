@@ -110,8 +110,7 @@ class Connection(asyncio.Protocol):
         for piece in sending.pieces:
             self._write(piece)
             await self._drained()
-            if sending.pause:
-                await asyncio.sleep(sending.pause)
+            await asyncio.sleep(sending.pause)
         if sending.ending is Ending.HANG:
             await asyncio.sleep(sending.hang)
         self._task = None
@@ -124,6 +123,9 @@ class Connection(asyncio.Protocol):
             await self._flushed
 
     def _end(self, ending: Ending) -> None:
+        if self._transport is None or self._transport.is_closing():
+            self._ended = True
+            return  # the client is gone, which will be noted when the connection is lost
         self._settle(gone=False)
         match ending:
             case Ending.KEEP:
@@ -133,8 +135,7 @@ class Connection(asyncio.Protocol):
                 self._abort(reset=True)
             case Ending.CLOSE | Ending.HANG:
                 self._ended = True
-                if self._transport is not None:
-                    self._transport.close()
+                self._transport.close()
 
     def _refuse(self, error: Unreadable) -> None:
         self._ended = True
@@ -145,7 +146,7 @@ class Connection(asyncio.Protocol):
             self._linger = asyncio.get_running_loop().call_later(_LINGER, self._transport.abort)
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and data:
+        if self._transport is not None and data and not self._transport.is_closing():
             self._transport.write(data)
 
     def _abort(self, *, reset: bool) -> None:

@@ -55,7 +55,7 @@ def build(site: Site) -> FastAPI:
 
     app = FastAPI(
         title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, root_path=site.base, lifespan=lifespan,
+        redirect_slashes=False, lifespan=lifespan,
     )  # fmt: skip
     app.state.site = site
     app.state.bulks = bulks

@@ -61,6 +61,8 @@ class Guards:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        if self._site.base:
+            scope["root_path"] = self._site.base
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
         answer = _Answer(send, scope)
         headers = Headers(scope=scope)

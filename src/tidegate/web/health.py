@@ -40,7 +40,7 @@ def ready(request: Request) -> Response:
     missing = _missing(site)
     if missing:
         said = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
-        raise Problem("not_ready", said, retry_after=site.outage.seen(), missing=missing)
+        raise Problem("not_ready", said, missing=missing)
     return _well()
 
 

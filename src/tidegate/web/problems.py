@@ -62,7 +62,7 @@ _ROWS = (
     ApiCode("too_large", 413, "The request is too large.", "Send less at once."),
     ApiCode("media_type", 415, "The request is in a form that is not read here.", "Send application/json."),
     ApiCode("misdirected", 421, "This server does not answer for that host.",
-            "Use its address, or add the name to the hosts in the settings."),
+            "Use its address, or add the name to server.names in the settings."),
     ApiCode("invalid", 422, "The request is not valid.", "Correct the fields that are named."),
     ApiCode("key_reused", 422, "The Idempotency-Key was used for another request.", "Make a new key for each request."),
     ApiCode("too_many", 429, "Too much of this is under way.", "Ask again after the time given.", retriable=True),

@@ -47,12 +47,23 @@ class Outage:
             self._since = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPolicy:
+    """The numbers of a stream of events, in seconds."""
+
+    look_every: float = 0.5  # between two looks at the store
+    heartbeat: float = 15.0  # between comments that keep the connection open
+    send_within: float = 10.0  # for a client to take what it is sent; a slower one is dropped
+    longest: float = 900.0  # then the browser connects again, and goes on where it was
+    most: int = 64  # streams at once
+
+
 def local(_: Request) -> str:
     """Who acts: the one person at this machine."""
     return "local"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Site:
     """What `build` makes a server of.
 
@@ -71,7 +82,8 @@ class Site:
     base: str = ""
     actor_of: Callable[[Request], str] = local
     most_body: int = MOST_BODY
-    outage: Outage = field(init=False, repr=False, compare=False)
+    streams: StreamPolicy = StreamPolicy()
+    outage: Outage = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/")):

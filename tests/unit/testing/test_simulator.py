@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import httpx2
 import pytest
@@ -68,8 +69,21 @@ def test_a_reset_leaves_what_was_declared(sim: Simulator, client: httpx2.Client)
     sim.reset()
 
     assert (sim.count(), sim.asked(), sim.count("GET /x")) == (0, [], 0)
+    assert [each["route"] for each in sim.as_json()["routes"]] == ["GET /x"]
     assert statuses(client, "/x", 3) == [503, 200, 200]
     assert sim.asked()[0].number == 1
+
+
+def test_chance_starts_over_at_a_reset(sim: Simulator, client: httpx2.Client) -> None:
+    sim.on("GET /x", "fine")
+    runs = []
+    for _ in range(2):
+        sim.reset()
+        sim.outage("1h 50% errors")
+        runs.append(statuses(client, "/x", 30))
+
+    assert runs[0] == runs[1]
+    assert set(runs[0]) == {200, 500}
 
 
 def test_state_outside_the_simulator_is_reset_with_it() -> None:
@@ -246,6 +260,20 @@ def test_waiting_ends_with_the_request_that_was_waited_for(sim: Simulator, clien
     assert [each.number for each in found] == [1, 2, 3]
 
 
+def test_waiting_for_the_end_of_an_answer_ends_with_it(sim: Simulator, client: httpx2.Client) -> None:
+    sim.on("GET /x", Step(body="fine", delay="200ms"))
+    asking = threading.Thread(target=statuses, args=(client, "/x", 1))
+    asking.start()
+    started = time.perf_counter()
+
+    [asked] = sim.wait_for("GET /x", timeout="30s", over=True)
+    took = time.perf_counter() - started
+    asking.join()
+
+    assert (asked.over, asked.gone) == (True, False)
+    assert 0.15 < took < 20
+
+
 def test_waiting_in_vain_says_what_there_was(sim: Simulator, client: httpx2.Client) -> None:
     sim.on("GET /x", "fine")
     client.get("/x")
@@ -262,9 +290,9 @@ def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
         for _ in range(2):
             with pytest.raises(httpx2.ReadTimeout):
                 client.get("/x")
-        with client.stream("GET", "/x"):
+        with client.stream("GET", "/x", timeout=10):
             pass
-        assert client.get("/x", timeout=5).text == "fine"
+        assert client.get("/x", timeout=10).text == "fine"
 
     found = sim.wait_for("GET /x", 4, over=True)
     assert [each.gone for each in found] == [True, True, True, False]
@@ -293,7 +321,7 @@ def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
         (lambda sim: Step(framing="none"), "give one of length, chunked, close"),
         (lambda sim: Step(length=5, framing="chunked"), "announces no length"),
         (lambda sim: Step(reset=True, hang=5), "does not hang"),
-        (lambda sim: Step(raw="text"), "raw: 'text' is not bytes"),
+        (lambda sim: Step(raw=cast("bytes", "text")), "raw: 'text' is not bytes"),
         (lambda sim: Step(delay="soon"), "delay: 'soon' is no duration"),
         (lambda sim: Step(headers={"a b": "c"}), "is no name of a header"),
         (lambda sim: Step(headers={"a": "b\r\nc: d"}), "has a line break in it"),

@@ -37,7 +37,8 @@ def test_the_state_is_shown_at_both_doors(sim: Simulator, control: httpx2.Client
 
     assert state == {
         "name": "lidarr", "url": sim.url, "control": sim.control_url, "connections": state["connections"],
-        "asked": 1, "outage": None, "routes": [{"route": "GET /x", "asked": 1, "steps": [], "answer": "200"}],
+        "asked": 1, "outage": None, "outages": [],
+        "routes": [{"route": "GET /x", "asked": 1, "steps": [], "answer": "200"}],
     }  # fmt: skip
     assert get(sim, "/_sim/").json()["name"] == "lidarr"
     assert sim.count() == 1  # what the control endpoint is asked is not counted
@@ -94,19 +95,29 @@ def test_a_step_may_misbehave(
     control.post("/_sim/script", json={"route": "GET /x", "steps": [step]}).raise_for_status()
 
     with pytest.raises(error):
-        httpx2.get(f"{sim.url}/x", timeout=0.2)
+        httpx2.get(f"{sim.url}/x", timeout=0.2 if "hang" in step else 20)
 
 
 def test_an_outage_is_begun_at_one_door_and_ended_at_the_other(sim: Simulator, control: httpx2.Client) -> None:
     told = httpx2.post(f"{sim.url}/_sim/outage", json={"text": "5m down"})
 
-    assert told.json()["outage"] == {"text": "5m down", "ends_in": "5m", "down": True}
+    assert told.json()["outage"] == {"text": "5m down", "ends_in": "5m"}
     with pytest.raises(httpx2.ConnectError):
         get(sim)
-    assert control.get("/_sim").json()["outage"]["down"] is True
+    assert control.get("/_sim").json()["outage"]["text"] == "5m down"
 
     assert control.delete("/_sim/outage").json()["outage"] is None
     assert get(sim).text == "fine"
+
+
+def test_an_outage_may_be_of_one_route(sim: Simulator, control: httpx2.Client) -> None:
+    sim.on("GET /spotify/{rest:path}", "fine")
+    told = control.post("/_sim/outage", json={"text": "5m 503", "route": "/spotify/{rest:path}"}).json()
+
+    assert told["outages"] == [{"route": "* /spotify/{rest:path}", "text": "5m answering 503", "ends_in": "5m"}]
+    assert [get(sim, path).status_code for path in ("/x", "/spotify/me")] == [200, 503]
+    assert control.delete("/_sim/outage").json()["outages"] == []
+    assert get(sim, "/spotify/me").text == "fine"
 
 
 def test_a_reset_brings_back_what_was_declared(sim: Simulator, control: httpx2.Client) -> None:
@@ -151,6 +162,8 @@ def test_the_control_endpoint_answers_in_any_weather(sim: Simulator) -> None:
         ("outage", {}, "text: it is missing; give an outage"),
         ("outage", {"text": 5}, "outage: 5 is no outage; give a text"),
         ("outage", {"text": "5 minutes"}, "outage: '5 minutes' is not understood"),
+        ("outage", {"text": "5m down", "route": 5}, "route: it is no text"),
+        ("outage", {"text": "5m down", "route": "x"}, "route: 'x' is no route"),
         ("outage", [], "the body is no JSON object; give one"),
     ],
 )

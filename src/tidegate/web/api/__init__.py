@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 
 def router() -> APIRouter:
-    """All of its routes."""
+    """Every route of it."""
     from tidegate.web.api import (
         bulk_actions,
         classify,

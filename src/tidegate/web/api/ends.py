@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.duration import MOST as LONGEST
@@ -13,7 +13,17 @@ from tidegate.web.api.shapes import Asked, Seconds, iso
 from tidegate.web.problems import Problem
 
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
-Time = Annotated[AwareDatetime, Field(strict=False, description="ISO-8601, with its offset from UTC.")]
+
+
+def _text(given: Any) -> Any:
+    if not isinstance(given, str):
+        raise ValueError("give a time such as 2026-11-20T14:30:00Z")  # noqa: TRY004 - pydantic wants this one
+    return given
+
+
+Time = Annotated[
+    AwareDatetime, Field(strict=False, description="ISO-8601, with its offset from UTC."), BeforeValidator(_text)
+]
 
 
 class Ending(Asked):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Annotated, Literal
@@ -17,7 +16,7 @@ from tidegate.ops import happenings
 from tidegate.store.gate_rows import GateEvent
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import GateEventShown, Shown
+from tidegate.web.api.shapes import GateEventShown, Key, Shown
 from tidegate.web.api.strict import wants_stream
 from tidegate.web.guards import HEAD
 from tidegate.web.masking import shown_value
@@ -26,11 +25,6 @@ from tidegate.web.site import Site, site_of
 
 router = strict.api("events")
 
-LOOK_EVERY = 0.5  # seconds between two looks at the store
-HEARTBEAT = 15  # seconds between comments that keep the connection open
-SEND_WITHIN = 10.0  # seconds for a client to take what it is sent; a slower one is dropped
-LONGEST = 900.0  # seconds; then the browser connects again, and goes on where it was
-MOST_STREAMS = 64
 _SLICE = 100
 _LARGEST = 2**53 - 1
 
@@ -52,9 +46,7 @@ async def list_events(
     after: Annotated[int | None, Query(ge=0, le=_LARGEST, description="Only what has a larger id.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     subject: Annotated[Literal["", "queue", "target"], Query()] = "",
-    name: Annotated[
-        str, Query(max_length=200, description="Of this target, or of this queue if subject says so.")
-    ] = "",
+    name: Annotated[Key, Query(description="Of this target, or of this queue if subject says so.")] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
     site = site_of(request)
@@ -71,7 +63,7 @@ async def list_events(
         return Response(media_type="text/event-stream")
     look = partial(happenings.since, most=_SLICE, subject=subject, name=name)
     told = _told(request, start, look)
-    return EventSourceResponse(told, ping=HEARTBEAT, send_timeout=SEND_WITHIN, sep="\n")
+    return EventSourceResponse(told, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
 
 list_events.streams = True  # type: ignore[attr-defined]
@@ -93,8 +85,8 @@ def _shown(event: GateEvent) -> GateEventShown:
 
 def _room(site: Site, streams: dict[object, float]) -> None:
     """A problem when there are too many; it says when the oldest of them ends."""
-    if len(streams) >= MOST_STREAMS:
-        left = min(streams.values()) + LONGEST - site.queue.clock.monotonic()
+    if len(streams) >= site.streams.most:
+        left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
         raise Problem("too_many", f"{len(streams)} clients follow already.", retry_after=max(1.0, left))
 
 
@@ -111,18 +103,19 @@ def _last_seen(request: Request, after: int | None) -> int | None:
 async def _told(request: Request, last: int, look: Callable[..., list[GateEvent]]) -> AsyncIterator[ServerSentEvent]:
     """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
     site, token = site_of(request), object()
+    numbers = site.streams
     clock, streams, closing = site.queue.clock, request.app.state.streams, request.app.state.closing
     began = streams[token] = clock.monotonic()
-    pause = LOOK_EVERY
+    pause = numbers.look_every
     try:
         # A browser that loses us comes back within seconds; the first line tells it that it is connected.
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
-        while clock.monotonic() - began < LONGEST and not closing.is_set():
+        while clock.monotonic() - began < numbers.longest and not closing.is_set():
             try:
                 found = await run_in_threadpool(site.read, partial(look, after=last))
-                pause = LOOK_EVERY
+                pause = numbers.look_every
             except StoreError:
-                found, pause = [], min(math.ceil(site.outage.seen()), HEARTBEAT)
+                found, pause = [], min(site.outage.seen(), numbers.heartbeat)
             for event in found:
                 last = event.id
                 shown = _shown(event).model_dump(mode="json")

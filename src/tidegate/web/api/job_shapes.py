@@ -12,14 +12,13 @@ from tidegate.core.job import Job
 from tidegate.core.redact import redacted
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport
-from tidegate.web.api.shapes import Asked, Moment, Reason, Shown
+from tidegate.web.api.shapes import Asked, Key, Moment, Reason, Shown
 from tidegate.web.masking import shown_json
 
 State = Literal[
     "", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"
 ]  # fmt: skip
 Age = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Text = Annotated[str, Field(max_length=200)]
 _MOST_MESSAGE = 1000
 _MOST_EVENTS = 200
 
@@ -86,11 +85,11 @@ class JobShown(JobItem):
 class JobFilter(Asked):
     """Which jobs; what is left out stands for any."""
 
-    queue: Text = ""
+    queue: Key = ""
     state: State = ""
-    kind: Text = ""
-    target: Text = ""
-    code: Text = ""
+    kind: Key = ""
+    target: Key = ""
+    code: Key = ""
     older: Age | SkipJsonSchema[None] = Field(None, description="Seconds since it was put in, at least.")
     younger: Age | SkipJsonSchema[None] = Field(None, description="Seconds since it was put in, at most.")
 
@@ -103,11 +102,11 @@ class Wanted:
 
     def __init__(
         self,
-        queue: Annotated[Text, Query()] = "",
+        queue: Annotated[Key, Query()] = "",
         state: Annotated[State, Query()] = "",
-        kind: Annotated[Text, Query()] = "",
-        target: Annotated[Text, Query()] = "",
-        code: Annotated[Text, Query(description="Of its last failure.")] = "",
+        kind: Annotated[Key, Query()] = "",
+        target: Annotated[Key, Query()] = "",
+        code: Annotated[Key, Query(description="Of its last failure.")] = "",
         older: Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)] = None,
         younger: Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)] = None,
     ) -> None:

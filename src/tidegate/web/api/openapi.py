@@ -35,7 +35,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     """The whole document."""
     found: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, openapi_version="3.1.0", description=_ABOUT, routes=app.routes,
-        servers=[{"url": app.root_path or "/"}],
+        servers=[{"url": app.state.site.base or "/"}],
     )  # fmt: skip
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")

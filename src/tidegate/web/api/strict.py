@@ -39,7 +39,10 @@ class StrictRoute(APIRoute):
 
 def api(tag: str) -> APIRouter:
     """A router for one resource."""
-    return APIRouter(prefix="/api/v1", tags=[tag], route_class=StrictRoute)
+    return APIRouter(
+        prefix="/api/v1", tags=[tag], route_class=StrictRoute,
+        generate_unique_id_function=lambda route: f"{tag.replace('-', '_')}_{route.name}",
+    )  # fmt: skip
 
 
 def wants_stream(request: Request) -> bool:

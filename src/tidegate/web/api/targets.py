@@ -140,7 +140,7 @@ class Force(Asked):
 def list_targets(
     request: Request,
     state: Annotated[Token, Query(description="Those that stand so.")] = "",
-    name: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    name: Annotated[Key, Query(description="A part of the name.")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:

@@ -47,7 +47,7 @@ class Entry:
 CORE = (
     Entry("/", "Overview", "overview"),
     Entry("/targets", "Targets", "targets"),
-    Entry("/queue", "Queue", "queue", ("/jobs",)),
+    Entry("/queue", "Queue", "queue", ("/jobs", "/bulk")),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices"),
     Entry("/settings", "Settings", "settings"),
@@ -85,12 +85,20 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     return {
         "site": site, "base": base, "said": said, "theme": theme_of(request), "now": now,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
-        "here": base + path + (f"?{request.url.query}" if request.url.query else ""), "path": path,
+        "here": _here(request, base), "path": path,
         "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),
         "href": partial(_href, base), "asset": partial(_asset, base), "icon": partial(_icon, base),
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
     }  # fmt: skip
+
+
+def _here(request: Request, base: str) -> str:
+    """The path of this page as it was asked for: a name in it may have a slash, which must stay quoted."""
+    raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    path = raw.partition(b"?")[0].decode("ascii", "replace")
+    shown = path if path.startswith(base) else base + path
+    return f"{shown}?{request.url.query}" if request.url.query else shown
 
 
 def _of_apps(site: Site) -> Iterator[Entry]:

@@ -30,12 +30,12 @@ def took(seconds: float) -> str:
 
 
 def relative(at: float, now: float) -> str:
-    """'12 min ago', 'in 4 min', 'now'; a date when it is more than a month away."""
+    """'12 min ago', 'in 4 min', 'just now'; a date when it is more than a month away."""
     away = at - now
     if abs(away) >= _FAR:
         return f"{_local(at):%Y-%m-%d}"
     if abs(away) < 1:
-        return "now"
+        return "just now"
     return f"in {span(math.ceil(away))}" if away > 0 else f"{span(-away)} ago"
 
 

@@ -17,7 +17,7 @@ function tell() {
   for (const each of document.querySelectorAll("time:not([data-still])")) {
     const away = Date.parse(each.dateTime) / 1000 - Date.now() / 1000;
     if (Math.abs(away) >= 30 * 86400) continue;
-    each.textContent = Math.abs(away) < 1 ? "now" : away > 0 ? `in ${span(Math.ceil(away))}` : `${span(-away)} ago`;
+    each.textContent = Math.abs(away) < 1 ? "just now" : away > 0 ? `in ${span(Math.ceil(away))}` : `${span(-away)} ago`;
   }
 }
 

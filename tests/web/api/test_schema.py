@@ -13,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.config import SchemathesisConfig
 
-from tests.web.building import Shop, served
+from tests.web.api.building import Shop, served
 
 _FOLDER = tempfile.TemporaryDirectory()
 _SHOP = Shop(Path(_FOLDER.name))
@@ -33,9 +33,24 @@ def shop_with_jobs() -> Iterator[None]:
     _FOLDER.cleanup()
 
 
+def tried(examples: int) -> settings:
+    """The same examples in every run."""
+    return settings(
+        max_examples=examples, derandomize=True, deadline=None, suppress_health_check=SLOW, database=None,
+        phases=[Phase.explicit, Phase.generate],
+    )  # fmt: skip
+
+
+@pytest.mark.long
 @schema.parametrize()
-@settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=SLOW, database=None,
-          phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@tried(400)
+def test_every_route_keeps_its_description_whatever_is_sent(case: schemathesis.Case[Any]) -> None:
+    _fitted(case)
+    case.call_and_validate()
+
+
+@schema.parametrize()
+@tried(12)
 def test_every_route_keeps_its_description(case: schemathesis.Case[Any]) -> None:
     _fitted(case)
     case.call_and_validate()

@@ -1,0 +1,44 @@
+"""What a claim costs when there is much to claim from."""
+
+from __future__ import annotations
+
+import time
+
+from bench.row import Row
+from tidegate import Queue
+from tidegate.store import claims
+from tidegate.store.dialect import Dialect, Statement
+
+_FEW, _MANY, _CLAIM, _TIMES = 10_000, 1_000_000, 50, 20
+_COLUMNS = "queue, kind, state, created_at, due_at, args, most_attempts"
+_VALUES = "'grown', 'grown', 'ready', 1, 1, '1', 3"
+_FILL = {
+    Dialect.SQLITE: f"with recursive n(i) as (select 1 union all select i + 1 from n where i < :n) "
+    f"insert into tg_job ({_COLUMNS}) select {_VALUES} from n",
+    Dialect.POSTGRES: f"insert into tg_job ({_COLUMNS}) select {_VALUES} from generate_series(1, %(n)s)",
+}
+
+
+def claim_row(queue: Queue, what: str) -> Row:
+    """The best claim of many among a million jobs against one among ten thousand. The jobs stay."""
+    store = queue.store
+    store.add([Statement("grow", _FILL[store.dialect], returns=False)])
+    found = []
+    for slices in (1, _MANY // _FEW - 1):
+        for _ in range(slices):
+            store.write(lambda tx: tx.all("grow", {"n": _FEW}))
+        if store.dialect is Dialect.POSTGRES:
+            store.write(lambda tx: tx.plain("analyze tg_job"))
+        found.append(min(_claim(queue) for _ in range(_TIMES)))
+    few, many = found
+    text = f"{many * 1000:.1f} ms, {many / few:.2f}x of 10,000 rows"
+    return Row(f"{what}, claim of {_CLAIM} among 1,000,000 rows", text, "<= 1.5x", many <= 1.5 * few)
+
+
+def _claim(queue: Queue) -> float:
+    lane = claims.Lane("grown", "", "")
+    began = time.perf_counter()
+    taken = queue.store.write(lambda tx: claims.claim(tx, lane, _CLAIM, "bench", 30))
+    took = time.perf_counter() - began
+    assert len(taken) == _CLAIM
+    return took

@@ -1,0 +1,217 @@
+"""People with passwords, their sessions, and the tokens of programs.
+
+Only digests are kept: of a password argon2's, which is slow on purpose; of a session or a token, which nobody can
+guess, SHA-256. What takes a `Tx` happens in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tidegate.core.duration import Duration, seconds
+from tidegate.errors import NotThere, Refused
+from tidegate.ops.rights import OF_PEOPLE, Role, Via, Who
+from tidegate.store.tx import Tx
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+SESSION = 14 * 86400.0  # seconds without a visit after which a session ends
+LONGEST = 60 * 86400.0  # seconds after which it ends in any case
+TOKEN = "tg_"  # noqa: S105 - what a token begins with, so that it is found where it should not be
+LEAST = 10  # characters of a password
+_MOST = 200
+_SEEN_EVERY = 300.0  # seconds between two notes that a session or a token was used
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    role: str
+    made_at: float
+    changed_at: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a program, without the token itself: nobody can read that again."""
+
+    id: int
+    name: str
+    role: str
+    made_by: str
+    made_at: float
+    ends_at: float | None
+    used_at: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# -- people ----------------------------------------------------------------------------------------------------------
+
+
+def users(tx: Tx) -> list[User]:
+    return [User(name, role, made_at, changed_at) for name, role, _, made_at, changed_at in tx.all("users")]
+
+
+def anybody(tx: Tx) -> bool:
+    """Whether somebody has a password: from then on everybody signs in."""
+    return bool(tx.all("any_user"))
+
+
+def add_user(tx: Tx, name: str, role: str, digest: str) -> None:
+    """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
+    _check_name(name)
+    if not tx.all("user_add", {"name": name, "role": _role(role, OF_PEOPLE), "password": digest}):
+        raise Refused(f"there is a user {name!r} already; change the password or the role instead")
+
+
+def change_user(tx: Tx, name: str, *, role: str | None = None, digest: str | None = None) -> None:
+    """A new role or a new password; either ends all sessions of that user."""
+    wanted = None if role is None else _role(role, OF_PEOPLE)
+    if wanted is not None and wanted != Role.ADMIN:
+        _keep_an_admin(tx, name)
+    if not tx.all("user_change", {"name": name, "role": wanted, "password": digest}):
+        raise NotThere(f"there is no user {name!r}")
+    tx.all("sessions_end", {"who": name})
+
+
+def remove_user(tx: Tx, name: str) -> None:
+    """With the sessions. The last admin stays as long as there is anybody else."""
+    if not tx.all("user", {"name": name}):
+        raise NotThere(f"there is no user {name!r}")
+    if len(tx.all("users")) > 1:
+        _keep_an_admin(tx, name)
+    tx.all("sessions_end", {"who": name})
+    tx.all("user_remove", {"name": name})
+
+
+def _keep_an_admin(tx: Tx, name: str) -> None:
+    found = tx.all("user", {"name": name})
+    if found and found[0][1] == Role.ADMIN and not tx.all("admins", {"name": name})[0][0]:
+        raise Refused(f"{name!r} is the last admin; make somebody else one first")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"name: {name!r} is not allowed; give up to 64 letters, digits and . _ @ -")
+
+
+def _role(role: str, allowed: tuple[Role, ...]) -> Role:
+    if role not in set(map(str, allowed)):
+        raise ValueError(f"role: {role!r} is not allowed; give one of: {', '.join(allowed)}")
+    return Role(role)
+
+
+# -- passwords -------------------------------------------------------------------------------------------------------
+
+
+def digest_of(password: str) -> str:
+    """What is kept of a password; ValueError when it is too short or too long to be one."""
+    if not LEAST <= len(password) <= _MOST:
+        raise ValueError(f"password: give {LEAST} to {_MOST} characters; a few words are easy to keep in mind")
+    return _hasher().hash(password)
+
+
+def fits(password: str, kept: str | None) -> bool:
+    """Whether a password is the one that was kept. For somebody who is not there it takes as long, and says no."""
+    from argon2.exceptions import Argon2Error, InvalidHashError
+
+    try:
+        _hasher().verify(kept or _nobody(), password[: _MOST + 1])
+    except (Argon2Error, InvalidHashError):
+        return False
+    return kept is not None
+
+
+def kept_of(tx: Tx, name: str) -> str | None:
+    """What is kept of a user's password."""
+    found = tx.all("user", {"name": name})
+    return found[0][2] if found else None
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
+
+
+@cache
+def _nobody() -> str:
+    return _hasher().hash(secrets.token_hex())
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+def begin_session(tx: Tx, name: str) -> str:
+    """The secret of a new session of a user whose password fitted."""
+    made = secrets.token_urlsafe(32)
+    tx.all("sessions_prune", {"n": 100})
+    tx.all("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
+    return made
+
+
+def of_session(tx: Tx, secret: str) -> tuple[Who, bool] | None:
+    """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
+    for name, role, seen_at, now in tx.all("session", {"digest": _digest(secret)}):
+        return Who(name, Role(role), Via.SESSION), now - seen_at >= _SEEN_EVERY
+    return None
+
+
+def session_used(tx: Tx, secret: str) -> None:
+    tx.all("session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": LONGEST})
+
+
+def end_session(tx: Tx, secret: str) -> bool:
+    return bool(tx.all("session_end", {"digest": _digest(secret)}))
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = None) -> str:
+    """A new token; this is the only time that it can be read."""
+    _check_name(name)
+    made = TOKEN + secrets.token_urlsafe(32)
+    how_long = None if lasts is None else seconds(lasts, field="lasts", least=1)
+    given = {"name": name, "role": _role(role, tuple(Role)), "made_by": by, "lasts": how_long}
+    if not tx.all("token_add", {**given, "digest": _digest(made)}):
+        raise Refused(f"there is a token {name!r} already; remove it first")
+    return made
+
+
+def tokens(tx: Tx) -> list[Token]:
+    return [Token(*row) for row in tx.all("tokens")]
+
+
+def remove_token(tx: Tx, name: str) -> None:
+    if not tx.all("token_remove", {"name": name}):
+        raise NotThere(f"there is no token {name!r}")
+
+
+def of_token(tx: Tx, secret: str) -> tuple[Who, int | None] | None:
+    """Whose token that is, and its number if it is time to say that it was used (`token_used`)."""
+    for id_, name, role, used_at, now in tx.all("token", {"digest": _digest(secret)}):
+        due = used_at is None or now - used_at >= _SEEN_EVERY
+        return Who(f"token {name}", Role(role), Via.TOKEN), id_ if due else None
+    return None
+
+
+def token_used(tx: Tx, id_: int) -> None:
+    tx.all("token_used", {"id": id_})
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,90 @@
+"""JSON Web Tokens for machine clients: signed by us, or by somebody whose public key is in the settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.ops.rights import Role, Via, Who
+
+ISSUER = AUDIENCE = "tidegate"
+_LEEWAY = 10.0  # seconds that clocks may differ
+_REQUIRED = ("exp", "aud", "iss", "sub", "role")
+
+
+class BadToken(ValueError):
+    """A token that opens nothing; says why, for the log and not for whoever sent it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issuer:
+    """Whose tokens are believed: the key, the algorithms that go with it, and the name that they must carry."""
+
+    key: Any
+    algorithms: Sequence[str]
+    name: str = ISSUER
+    audience: str = AUDIENCE
+
+    @classmethod
+    def own(cls, key: bytes) -> Issuer:
+        return cls(key=key, algorithms=("HS256",))
+
+    @classmethod
+    def of_public_key(cls, pem: str, name: str = ISSUER, audience: str = AUDIENCE) -> Issuer:
+        """ValueError for what is no public key. The kind of key decides the algorithm, never the token."""
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        try:
+            key = load_pem_public_key(pem.encode())
+        except ValueError as error:
+            raise ValueError(
+                "it is no public key in PEM form; give the text between BEGIN and END PUBLIC KEY"
+            ) from error
+        kinds = {RSAPublicKey: "RS256", EllipticCurvePublicKey: "ES256", Ed25519PublicKey: "EdDSA"}
+        for kind, algorithm in kinds.items():
+            if isinstance(key, kind):
+                return cls(key=key, algorithms=(algorithm,), name=name, audience=audience)
+        raise ValueError("this kind of public key is not supported; give an RSA, an EC (P-256) or an Ed25519 key")
+
+
+def made(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> str:
+    """A token of our own."""
+    import jwt
+
+    claims = {
+        "sub": subject,
+        "role": str(role),
+        "iss": issuer.name,
+        "aud": issuer.audience,
+        "iat": int(now),
+        "exp": int(now + lasts),
+    }
+    return jwt.encode(claims, issuer.key, algorithm=issuer.algorithms[0])
+
+
+def read(issuer: Issuer, token: str, now: float) -> Who:
+    """Whose token that is. BadToken unless everything about it is right: all claims are required."""
+    import jwt
+
+    try:
+        claims = jwt.decode(
+            token, issuer.key, algorithms=list(issuer.algorithms), audience=issuer.audience, issuer=issuer.name,
+            # Times are checked below, against the clock that was handed in.
+            options={"require": list(_REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False},
+        )  # fmt: skip
+    except (jwt.InvalidTokenError, ValueError, TypeError) as error:
+        raise BadToken(f"{type(error).__name__}") from error
+    for name, late in (("exp", True), ("nbf", False)):
+        moment = claims.get(name, now)
+        if isinstance(moment, bool) or not isinstance(moment, (int, float)) or not math.isfinite(moment):
+            raise BadToken(f"{name} is no number")
+        if (moment + _LEEWAY < now) if late else (moment - _LEEWAY > now):
+            raise BadToken("it has expired" if late else "it is not valid yet")
+    if claims["role"] not in [*map(str, Role)] or not isinstance(claims["sub"], str) or not claims["sub"]:
+        raise BadToken("its role or its subject is not known")
+    return Who(f"jwt {claims['sub'][:64]}", Role(claims["role"]), Via.JWT)

@@ -1,0 +1,203 @@
+"""People, sessions and tokens, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, Database
+from tidegate.errors import NotThere, Refused, StoreError
+from tidegate.face.queue import Queue
+from tidegate.ops import accounts
+from tidegate.ops.rights import RIGHTS, Right, Role, Via, Who
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store.tx import Store, Tx
+
+pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+DIGEST = accounts.digest_of("correct horse battery")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def store(db: Database, clock: VirtualClock) -> Iterator[Store]:
+    with Queue(db.url, driver=db.driver, clock=clock, inline=True) as q:
+        yield q.store
+
+
+def signed_in(store: Store, name: str = "ada", role: str = "admin") -> str:
+    store.write(lambda tx: accounts.add_user(tx, name, role, DIGEST))
+    return store.write(lambda tx: accounts.begin_session(tx, name))
+
+
+def whose(store: Store, secret: str) -> Who | None:
+    found = store.read(lambda tx: accounts.of_session(tx, secret))
+    return None if found is None else found[0]
+
+
+def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
+    secret = signed_in(store)
+    assert whose(store, secret) == Who("ada", Role.ADMIN, Via.SESSION)
+    assert whose(store, secret + "x") is None
+    assert whose(store, "") is None
+    kept = str(store.read(lambda tx: tx.all("users")))
+    assert secret not in kept
+    assert "correct horse" not in kept
+
+
+def test_a_session_ends_when_it_is_not_used_and_lasts_while_it_is(store: Store, clock: VirtualClock) -> None:
+    secret = signed_in(store)
+    for _ in range(4):
+        clock.advance(13 * 86400)
+        found = store.read(lambda tx: accounts.of_session(tx, secret))
+        assert found is not None
+        assert found[1]  # due to be noted
+        store.write(lambda tx: accounts.session_used(tx, secret))
+    clock.advance(14 * 86400 + 1)
+    assert whose(store, secret) is None
+
+
+def test_no_session_lasts_longer_than_two_months(store: Store, clock: VirtualClock) -> None:
+    secret = signed_in(store)
+    for _ in range(59):
+        clock.advance(86400)
+        store.write(lambda tx: accounts.session_used(tx, secret))
+    assert whose(store, secret) is not None
+    clock.advance(86400 + 1)
+    store.write(lambda tx: accounts.session_used(tx, secret))
+    assert whose(store, secret) is None
+
+
+def test_use_is_noted_every_five_minutes_only(store: Store, clock: VirtualClock) -> None:
+    secret = signed_in(store)
+    clock.advance(299)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION), False)
+    clock.advance(1)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION), True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tx: accounts.change_user(tx, "bob", role="operator"),
+        lambda tx: accounts.change_user(tx, "bob", digest=accounts.digest_of("another long password")),
+        lambda tx: accounts.remove_user(tx, "bob"),
+    ],
+    ids=["role", "password", "removed"],
+)
+def test_a_new_role_a_new_password_and_a_removal_end_all_sessions(store: Store, change: Callable[[Tx], None]) -> None:
+    ada = signed_in(store)
+    bob = signed_in(store, "bob", "viewer")
+    again = store.write(lambda tx: accounts.begin_session(tx, "bob"))
+    store.write(change)
+    assert whose(store, bob) is None
+    assert whose(store, again) is None
+    assert whose(store, ada) is not None
+
+
+def test_signing_out_ends_one_session(store: Store) -> None:
+    first = signed_in(store)
+    second = store.write(lambda tx: accounts.begin_session(tx, "ada"))
+    assert store.write(lambda tx: accounts.end_session(tx, first))
+    assert not store.write(lambda tx: accounts.end_session(tx, first))
+    assert whose(store, first) is None
+    assert whose(store, second) is not None
+
+
+def test_the_last_admin_stays(store: Store) -> None:
+    signed_in(store)
+    signed_in(store, "bob", "viewer")
+    for change in (
+        lambda tx: accounts.remove_user(tx, "ada"),
+        lambda tx: accounts.change_user(tx, "ada", role="viewer"),
+    ):
+        with pytest.raises(Refused, match="'ada' is the last admin; make somebody else one first"):
+            store.write(change)
+    store.write(lambda tx: accounts.change_user(tx, "bob", role="admin"))
+    store.write(lambda tx: accounts.remove_user(tx, "ada"))
+    store.write(lambda tx: accounts.remove_user(tx, "bob"))
+    assert not store.read(accounts.anybody)
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "says"),
+    [
+        (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Refused, "there is a user 'ada' already"),
+        (lambda tx: accounts.add_user(tx, "a b", "admin", DIGEST), ValueError, "name: 'a b' is not allowed"),
+        (lambda tx: accounts.add_user(tx, "bob", "poller", DIGEST), ValueError, "role: 'poller' is not allowed"),
+        (lambda tx: accounts.change_user(tx, "eve", role="admin"), NotThere, "there is no user 'eve'"),
+        (lambda tx: accounts.remove_user(tx, "eve"), NotThere, "there is no user 'eve'"),
+        (lambda tx: accounts.add_token(tx, "ci", "root", "ada"), ValueError, "role: 'root' is not allowed"),
+        (lambda tx: accounts.remove_token(tx, "ci"), NotThere, "there is no token 'ci'"),
+        (lambda tx: accounts.add_token(tx, "ci", "viewer", "ada", "0s"), ValueError, "lasts"),
+    ],
+)
+def test_mistakes_are_plain(store: Store, work: Callable[[Tx], Any], kind: type[Exception], says: str) -> None:
+    signed_in(store)
+    with pytest.raises(kind, match=says):
+        store.write(work)
+
+
+def test_a_token_is_read_once_and_known_by_its_digest(store: Store, clock: VirtualClock) -> None:
+    made = store.write(lambda tx: accounts.add_token(tx, "ci", "poller", "ada", "30d"))
+    assert made.startswith("tg_")
+    found = store.read(lambda tx: accounts.of_token(tx, made))
+    assert found is not None
+    assert found[0] == Who("token ci", Role.POLLER, Via.TOKEN)
+    assert store.read(lambda tx: accounts.of_token(tx, made + "x")) is None
+    (listed,) = store.read(accounts.tokens)
+    assert (listed.name, listed.role, listed.used_at) == ("ci", "poller", None)
+    assert found[1] == listed.id
+    store.write(lambda tx: accounts.token_used(tx, listed.id))
+    assert store.read(lambda tx: accounts.of_token(tx, made)) == (found[0], None)
+    clock.advance(30 * 86400 + 1)
+    assert store.read(lambda tx: accounts.of_token(tx, made)) is None
+
+
+def test_a_token_that_was_removed_opens_nothing(store: Store) -> None:
+    made = store.write(lambda tx: accounts.add_token(tx, "ci", "viewer", "ada"))
+    store.write(lambda tx: accounts.remove_token(tx, "ci"))
+    assert store.read(lambda tx: accounts.of_token(tx, made)) is None
+    with pytest.raises(Refused, match="there is a token 'cd' already"):
+        store.write(lambda tx: [accounts.add_token(tx, "cd", "viewer", "ada") for _ in range(2)])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into tg_user (name, role, password, made_at, changed_at) values ('x', 'root', 'p', 0, 0)",
+        "insert into tg_user (name, role, password, made_at, changed_at) values ('x', 'poller', 'p', 0, 0)",
+        "insert into tg_user (name, role, password, made_at, changed_at) values ('', 'admin', 'p', 0, 0)",
+        "insert into tg_user (name, role, password, made_at, changed_at) values ('x', 'admin', '', 0, 0)",
+        "insert into tg_session (digest, who, made_at, seen_at, ends_at) values ('short', 'ada', 0, 0, 9)",
+        "insert into tg_token (digest, name, role, made_by, made_at) values ('short', 'x', 'viewer', 'a', 0)",
+    ],
+)
+def test_the_database_refuses_rows_that_cannot_be(store: Store, sql: str) -> None:
+    signed_in(store)
+    with pytest.raises(StoreError):
+        store.write(lambda tx: tx.plain(sql))
+
+
+def test_passwords_fit_or_do_not(db: Database) -> None:
+    assert accounts.fits("correct horse battery", DIGEST)
+    assert not accounts.fits("correct horse batterY", DIGEST)
+    assert not accounts.fits("correct horse battery", None)
+    assert not accounts.fits("x" * 100_000, DIGEST)
+    assert DIGEST.startswith("$argon2id$")
+    for bad in ("short", "x" * 201):
+        with pytest.raises(ValueError, match="password: give 10 to 200 characters"):
+            accounts.digest_of(bad)
+
+
+def test_each_role_may_what_the_table_says(db: Database) -> None:
+    assert RIGHTS[Role.VIEWER] == {Right.SEE}
+    assert RIGHTS[Role.POLLER] == {Right.SWITCH_FEEDS}
+    assert RIGHTS[Role.ADMIN] == set(Right)
+    assert set(Right) - RIGHTS[Role.OPERATOR] == {Right.FORGET, Right.MANAGE}

@@ -1,0 +1,103 @@
+"""The list of notices: newest first, in pages; who has read which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.databases import BOTH, database
+from tests.store.jobs import Clock, Jobs
+from tidegate.errors import NotThere
+from tidegate.ops import notices
+from tidegate.store import notice_rows
+from tidegate.store.notice_rows import NewNotice, Place
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=BOTH)
+def jobs(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
+    with database(request.param, tmp_path) as db:
+        found = Jobs(db.open(clock), clock)
+        found.migrate()
+        yield found
+        found.store.close()
+
+
+def tell(jobs: Jobs, n: int) -> None:
+    new = NewNotice(
+        kind="fatal", level="error", place=Place(subject="target", name=f"t{n}", lane="7"), episode=float(n),
+        title=f"t{n} needs you", message="It refused.", advice="Connect it again.", code="unauthorized", user="7",
+    )  # fmt: skip
+    assert jobs.store.write(lambda tx: notice_rows.raised(tx, new))
+
+
+def test_a_list_goes_from_the_newest_to_the_oldest_page_by_page(jobs: Jobs) -> None:
+    for n in range(7):
+        tell(jobs, n)
+
+    seen, cursor, pages = list[str](), None, 0
+    while True:
+        page = jobs.store.read(lambda tx, cursor=cursor: notices.listed(tx, cursor=cursor, most=3))  # type: ignore[misc]
+        seen += [line.name for line in page.items]
+        pages += 1
+        cursor = page.next
+        if cursor is None:
+            break
+        tell(jobs, 10 + pages)  # what comes meanwhile is not mixed in
+
+    assert seen == ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]
+    assert pages == 3
+
+
+@pytest.mark.parametrize("cursor", ["", "7", "nx", "n" + "f" * 17, "n-1", "j5"])
+def test_a_cursor_that_no_page_gave_is_refused(jobs: Jobs, cursor: str) -> None:
+    with pytest.raises(ValueError, match=r"cursor: .* is not one that a page gave"):
+        jobs.store.read(lambda tx: notices.listed(tx, cursor=cursor))
+
+
+def test_what_was_read_is_unread_no_more_and_says_by_whom(jobs: Jobs, clock: Clock) -> None:
+    for n in range(3):
+        tell(jobs, n)
+    clock.advance(5)
+
+    assert jobs.store.write(lambda tx: notices.acknowledge(tx, 2, "ada")) is True
+    assert jobs.store.write(lambda tx: notices.acknowledge(tx, 2, "bob")) is False
+
+    line = jobs.store.read(lambda tx: notices.get(tx, 2))
+    assert (line.acked_at, line.acked_by, line.unread, line.open) == (clock.now, "ada", False, True)
+    assert jobs.store.read(notices.unread) == 2
+    page = jobs.store.read(lambda tx: notices.listed(tx, unread_only=True))
+    assert [line.id for line in page.items] == [3, 1]
+
+
+def test_all_are_read_up_to_the_one_that_was_seen(jobs: Jobs) -> None:
+    for n in range(1203):
+        tell(jobs, n)
+    assert jobs.store.read(notices.unread) == notices.MOST_UNREAD
+
+    assert jobs.store.write(lambda tx: notices.acknowledge_all(tx, 1200, "ada")) == 1200
+    assert jobs.store.read(notices.unread) == 3
+    assert jobs.store.write(lambda tx: notices.acknowledge_all(tx, 1200, "ada")) == 0
+
+
+def test_a_notice_that_is_not_there_cannot_be_read(jobs: Jobs) -> None:
+    for look in (lambda tx: notices.get(tx, 9), lambda tx: notices.acknowledge(tx, 9, "ada")):
+        with pytest.raises(NotThere, match="there is no notice 9"):
+            jobs.store.write(look)
+
+
+def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs, clock: Clock) -> None:
+    tell(jobs, 0)
+
+    assert jobs.store.read(notices.listed).items[0].as_json() == {
+        "id": 1, "kind": "fatal", "level": "error", "subject": "target", "name": "t0", "key": "7", "operation": "",
+        "episode": 0.0, "code": "unauthorized", "title": "t0 needs you", "message": "It refused.",
+        "advice": "Connect it again.", "user": "7", "created_at": clock.now, "ended_at": None, "acked_at": None,
+        "acked_by": None, "open": True, "unread": True,
+    }  # fmt: skip

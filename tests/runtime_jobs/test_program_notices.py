@@ -1,0 +1,284 @@
+"""What a program that guards its calls by itself tells people: a row first, adopted by the next process."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from tests.databases import BOTH, Database, database
+from tidegate import Backoff, Bus, Cooldown, Target
+from tidegate.core.events import Event, EventKind, Notice, NoticeKind
+from tidegate.machine.own_link import SelfGuard
+from tidegate.ops import notices
+from tidegate.ops.notices import NoticeLine
+from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.reporting import Reporter, reporter_of
+from tidegate.store.migrate import core_migrations, migrate
+from tidegate.store.opening import open_store
+from tidegate.store.tx import Store
+
+# What a program does in one life: the calls that are named, then it tells what its people heard.
+PROGRAM = """
+import json, sys, time
+from email.message import Message
+from urllib.error import HTTPError
+from tidegate import Target, subscribe
+from tidegate.errors import Held
+from tidegate.runtime.reporting import reporter_of
+
+url, answers, early = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "early"
+made = []
+
+def ask(user, status):
+    made.append(status)
+    if status != 200:
+        raise HTTPError("http://svc.example/", status, "no", Message(), None)
+
+with subscribe() as events:
+    target = Target("svc", store=url)
+    if not early:  # the store has been looked at before the first call
+        time.sleep(1.5)
+    began = time.monotonic()
+    for user, operation, status in answers:
+        guarded = target.guard(key="user", operation=operation)(ask)
+        try:
+            guarded(user, status)
+        except (HTTPError, Held):
+            pass
+    took = time.monotonic() - began
+    reporter_of(url).close()
+    heard = [event.notice.kind for event in events.drain() if event.notice is not None]
+print(json.dumps({"made": made, "heard": heard, "quick": took < 1}))
+"""
+
+
+@pytest.fixture(params=BOTH)
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    with database(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def store(db: Database) -> Iterator[Store]:
+    found = open_store(db.url, now=SYSTEM.now, driver=db.driver)
+    migrate(found, core_migrations())
+    yield found
+    found.close()
+
+
+def life(db: Database, *answers: tuple[int, str, int], when: str) -> dict[str, Any]:
+    """One process from its start to its end: (user, operation, status) of each call."""
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", PROGRAM, db.url, json.dumps(answers), when]
+    done = subprocess.run(command, check=True, timeout=60, env=paths, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["quick"]
+    return found
+
+
+def rows(store: Store) -> list[tuple[str, str, str, bool]]:
+    """The oldest first."""
+    lines = store.read(notices.listed).items[::-1]
+    return [(line.kind, line.key, line.operation, line.open) for line in lines]
+
+
+@pytest.mark.req("SYNC-06")
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_restart_forgets_fatal_and_backoff_but_adopts_the_open_notice_and_tells_nobody_twice(
+    db: Database, store: Store, when: str
+) -> None:
+    refused, limited, well = (7, "recent", 401), (8, "recent", 503), (7, "recent", 200)
+
+    first = life(db, refused, refused, limited, limited, when=when)
+    assert first["made"] == [401, 503]  # the second calls were held
+    assert first["heard"] == ["fatal"]
+    assert rows(store) == [("fatal", "7", "", True)]
+
+    second = life(db, refused, refused, limited, when=when)
+    assert second["made"] == [401, 503]  # each first call was made at once
+    assert second["heard"] == []
+    assert rows(store) == [("fatal", "7", "", True)]
+
+    third = life(db, well, when="late")
+    assert third == {"made": [200], "heard": ["recovered"], "quick": True}
+    assert rows(store) == [("fatal", "7", "", False), ("recovered", "7", "", False)]
+
+    fourth = life(db, well, refused, when=when)
+    assert fourth["heard"] == ["fatal"]  # another episode
+    assert [row[0] for row in rows(store)] == ["fatal", "recovered", "fatal"]
+
+
+def test_a_notice_of_one_operation_is_ended_by_that_operation_in_the_next_process(db: Database, store: Store) -> None:
+    life(db, (7, "likes", 403), when="early")
+    assert rows(store) == [("fatal", "7", "likes", True)]
+
+    assert life(db, (7, "recent", 200), (7, "likes", 403), when="late")["heard"] == []
+    assert life(db, (7, "likes", 200), when="late")["heard"] == ["recovered"]
+    assert rows(store) == [("fatal", "7", "likes", False), ("recovered", "7", "likes", False)]
+
+
+def test_another_reason_after_a_restart_is_news(db: Database, store: Store) -> None:
+    life(db, (7, "recent", 401), when="early")
+
+    assert life(db, (7, "recent", 402), when="late")["heard"] == ["fatal"]
+    assert [(line.code, line.open) for line in store.read(notices.listed).items] == [
+        ("quota_exhausted", True), ("unauthorized", False),
+    ]  # fmt: skip
+
+
+# -- in one process ------------------------------------------------------------------------------------------------
+
+
+def eventually(look: Callable[[], Any], seconds: float = 10) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+def refuses(status: int) -> Callable[[], None]:
+    def call() -> None:
+        if status != 200:
+            raise HTTPError("http://svc.example/", status, "no", None, None)  # type: ignore[arg-type]
+
+    return call
+
+
+def answered(target: Any, status: int) -> None:
+    if status == 200:
+        target.call(refuses(200))
+        return
+    with pytest.raises(HTTPError):
+        target.call(refuses(status))
+
+
+class Hearing:
+    """The notices of a bus."""
+
+    def __init__(self) -> None:
+        self.bus, self.heard = Bus(), list[Notice]()
+        self.bus.attach(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        if event.kind is EventKind.NOTICE and event.notice is not None:
+            self.heard.append(event.notice)
+
+    def kinds(self) -> list[str]:
+        return [str(notice.kind) for notice in self.heard]
+
+
+def lines(store: Store) -> list[NoticeLine]:
+    return store.read(notices.listed).items[::-1]
+
+
+def test_a_notice_is_heard_when_it_is_a_row_with_the_words_of_the_code_book(db: Database, store: Store) -> None:
+    hearing = Hearing()
+    target = Target("svc", store=db.url, bus=hearing.bus, user=lambda key: f"user-{key}")
+
+    answered(target.key(7), 401)
+
+    eventually(hearing.kinds)
+    (line,), (notice,) = lines(store), hearing.heard
+    assert (line.title, f"{line.message} {line.advice}") == (notice.title, notice.message)
+    assert (line.level, line.subject, line.name, line.key, line.user) == ("error", "target", "svc", "7", "user-7")
+    assert line.episode == notice.episode
+    reporter_of(db.url).close()
+
+
+def test_who_clears_a_key_has_dealt_with_it_and_a_rest_ends_with_it(db: Database, store: Store) -> None:
+    hearing = Hearing()
+    target = Target("svc", backoff=None, cooldown=Cooldown({"gone": (1, "1h")}), store=db.url, bus=hearing.bus)
+    answered(target.key(7), 401)
+    answered(target.key(8), 410)
+    answered(target.key(9), 410)
+    eventually(lambda: len(rows(store)) == 3)
+    assert {row[:2] for row in rows(store)} == {("fatal", "7"), ("disabled", "8"), ("disabled", "9")}
+
+    target.key(7).clear()
+    target.key(8).enable()
+    eventually(lambda: [row[1] for row in rows(store) if row[3]] == ["9"])
+    answered(target.key(7), 401)
+    eventually(lambda: hearing.kinds() == ["fatal", "fatal"])
+    reporter_of(db.url).close()
+
+
+def test_our_own_network_is_a_notice_of_this_machine_and_ends_when_it_is_back(db: Database, store: Store) -> None:
+    hearing = Hearing()
+    target = Target("svc", backoff=None, store=db.url, bus=hearing.bus, self_guard=SelfGuard(hosts=3, share=1))
+
+    def fetch(host: str) -> None:
+        error = ConnectionRefusedError("x")
+        error.request = type("Request", (), {"url": f"https://{host}/feed"})()  # type: ignore[attr-defined]
+        raise error
+
+    for n in range(4):
+        with pytest.raises(ConnectionRefusedError):
+            target.key(n).call(fetch, f"host-{n}.test")
+    eventually(lambda: hearing.kinds() == ["own_link"])
+    (line,) = lines(store)
+    assert (line.subject, line.name, line.key, line.open) == ("server", socket.gethostname(), "", True)
+
+    hearing.bus.publish(Event(kind=EventKind.OWN_LINK_BACK, at=1.0, target="svc"))
+    eventually(lambda: not lines(store)[0].open)
+    reporter_of(db.url).close()
+
+
+def test_while_the_store_is_away_people_hear_at_once_and_the_row_comes_later(tmp_path: Path) -> None:
+    folder = tmp_path / "away"
+    folder.write_text("not a folder yet, so nothing can be opened below it")
+    url = f"sqlite:///{folder}/jobs.db"
+    hearing = Hearing()
+    target = Target("svc", store=url, bus=hearing.bus)
+
+    answered(target.key(7), 401)
+    eventually(hearing.kinds)
+    folder.unlink()
+    folder.mkdir()
+    reporter = reporter_of(url)
+    target.key(7).clear()  # something new to tell: it is tried again
+    eventually(lambda: (folder / "jobs.db").exists() and not reporter._late)  # noqa: SLF001 - nothing else says so
+    reporter.close()
+
+    store = open_store(url, now=SYSTEM.now)
+    assert rows(store) == [("fatal", "7", "", False)]
+    store.close()
+    assert hearing.kinds() == ["fatal"]
+
+
+def test_notices_that_nobody_can_keep_are_heard_all_the_same(tmp_path: Path) -> None:
+    hearing = Hearing()
+    reporter = Reporter(f"sqlite:///{tmp_path}/jobs.db")
+    reporter._process = os.getpid()  # noqa: SLF001 - no thread: nothing is taken away
+    tell = reporter.notices_for(hearing.bus)
+    for n in range(1200):
+        notice = Notice(kind=NoticeKind.FATAL, target="svc", key=n, episode=1.0, title="T", message="M.")
+        tell(Event(kind=EventKind.NOTICE, at=1.0, target="svc", key=n, notice=notice))
+
+    assert len(hearing.heard) == 200
+    assert reporter.dropped == 200
+
+
+def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Database, store: Store) -> None:
+    hearing = Hearing()
+    answered(Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus).key(7), 401)
+    eventually(hearing.kinds)
+    reporter_of(db.url).close()
+
+    again = Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus)
+    eventually(lambda: not again._caller.keys.calm)  # noqa: SLF001 - the hot path asks this
+    answered(again.key(7), 200)
+    assert again._caller.keys.calm  # noqa: SLF001
+    assert again.unhealthy() == []
+    eventually(lambda: hearing.kinds() == ["fatal", "recovered"])
+    reporter_of(db.url).close()

@@ -1,0 +1,120 @@
+"""Which tokens open the door, and the many that do not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+
+from tidegate.ops.jwts import BadToken, Issuer, made, read
+from tidegate.ops.rights import Role, Via, Who
+
+NOW = 1_800_000_000.0
+KEY = b"k" * 32
+OWN = Issuer.own(KEY)
+GOOD: dict[str, Any] = {
+    "sub": "watcher", "role": "poller", "iss": "tidegate", "aud": "tidegate", "iat": int(NOW), "exp": int(NOW) + 60,
+}  # fmt: skip
+
+
+def signed(key: Any = KEY, algorithm: str = "HS256", **changes: Any) -> str:
+    claims = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    return jwt.encode(claims, key, algorithm=algorithm)
+
+
+def pem_of(key: Any) -> str:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return str(key.public_key().public_bytes(serialization.Encoding.PEM, form), "ascii")
+
+
+RSA = rsa.generate_private_key(65537, 2048)
+
+
+def confused() -> str:
+    """Signed with the public key as if it were a shared secret: the oldest trick there is."""
+    head, body = ({"alg": "HS256", "typ": "JWT"}, GOOD)
+    text = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (head, body))
+    mac = hmac.digest(pem_of(RSA).encode(), text.encode(), hashlib.sha256)
+    return f"{text}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
+
+
+def test_what_is_made_here_is_read_here_until_it_ends() -> None:
+    token = made(OWN, "watcher", Role.POLLER, 60, NOW)
+    assert read(OWN, token, NOW) == Who("jwt watcher", Role.POLLER, Via.JWT)
+    assert read(OWN, token, NOW + 69).role is Role.POLLER
+    with pytest.raises(BadToken, match="it has expired"):
+        read(OWN, token, NOW + 71)
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        (RSA, "RS256"),
+        (ec.generate_private_key(ec.SECP256R1()), "ES256"),
+        (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+    ],
+    ids=["RSA", "EC", "Ed25519"],
+)
+def test_tokens_of_somebody_whose_public_key_is_known_are_read(key: Any, algorithm: str) -> None:
+    issuer = Issuer.of_public_key(pem_of(key))
+    assert read(issuer, signed(key, algorithm), NOW).name == "jwt watcher"
+    with pytest.raises(BadToken):
+        read(issuer, signed(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "token"),
+    [
+        (OWN, ""),
+        (OWN, "x.y.z"),
+        (OWN, "é"),
+        (OWN, signed(key=b"j" * 32)),
+        (OWN, signed(key="", algorithm="none")),
+        (OWN, signed(algorithm="HS512", key=KEY * 2)),
+        (OWN, signed(exp=None)),
+        (OWN, signed(aud=None)),
+        (OWN, signed(iss=None)),
+        (OWN, signed(sub=None)),
+        (OWN, signed(role=None)),
+        (OWN, signed(aud="other")),
+        (OWN, signed(iss="other")),
+        (OWN, signed(role="root")),
+        (OWN, signed(role=["admin"])),
+        (OWN, signed(exp=int(NOW) - 11)),
+        (OWN, signed(exp="tomorrow")),
+        (OWN, signed(exp=True)),
+        (OWN, signed(exp=float("nan"))),
+        (OWN, signed(nbf=int(NOW) + 11)),
+        (OWN, signed()[:-6] + "AAAAAA"),
+        (OWN, signed().replace(".", "", 1)),
+        (Issuer.of_public_key(pem_of(RSA)), confused()),
+    ],
+    ids=[
+        "empty", "garbage", "no ascii", "other key", "alg none", "other algorithm", "no exp", "no aud", "no iss",
+        "no sub", "no role", "other aud", "other iss", "unknown role", "list of roles", "expired", "exp text",
+        "exp true", "exp not a number", "too early", "changed signature", "two parts", "public key as secret",
+    ],
+)  # fmt: skip
+def test_a_token_that_is_not_wholly_right_opens_nothing(issuer: Issuer, token: str) -> None:
+    with pytest.raises(BadToken) as caught:
+        read(issuer, token, NOW)
+    assert token[:20] not in str(caught.value) or not token
+
+
+@pytest.mark.parametrize(
+    ("pem", "says"),
+    [
+        ("hello", "it is no public key in PEM form"),
+        (pem_of(dsa.generate_private_key(1024)), "this kind of public key is not supported"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_said(pem: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Issuer.of_public_key(pem)

@@ -1,0 +1,119 @@
+"""What applications bring: routes, pages, larger bodies, forms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, Request, Response
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+
+from tests.web.api.building import HERE, Shop, app_with, client_of, served
+from tidegate.core.codes import Code
+from tidegate.core.fault import Reach, Reason
+from tidegate.face.app import App, Installed, Page
+from tidegate.web import Problem, body_limit, current_user, form
+
+OURS = {"Origin": HERE}
+
+
+def routes(there: Installed[Any]) -> APIRouter:
+    made = APIRouter()
+
+    @made.post("/api/upload")
+    @body_limit(3_000_000)
+    async def upload(request: Request) -> Response:
+        return PlainTextResponse(str(len(await request.body())))
+
+    @made.post("/weather/save")
+    async def save(request: Request) -> Response:
+        fields = await form(request)
+        return PlainTextResponse(f"{current_user(request)} {sorted(fields.items())}")
+
+    @made.get("/api/weather/{city}")
+    def weather(city: str) -> dict[str, str]:
+        if city == "atlantis":
+            raise Problem("NO_CITY", "There is no such city.", status=404)
+        return {"city": city, "app": there.app.name}
+
+    return made
+
+
+def show(request: Request, there: Installed[Any]) -> Response:
+    return PlainTextResponse(f"page of {there.app.shown}")
+
+
+WEATHER: App[Any] = App(
+    name="weather",
+    codes=[
+        Code(
+            name="NO_CITY",
+            reason=Reason.ITEM,
+            reach=Reach.ITEM,
+            message="There is no such city.",
+            advice="Check its name.",
+        )
+    ],
+    routes=routes,
+    pages=[Page(path="/weather", title="Weather", show=show)],
+)
+
+
+@pytest.fixture
+def weather(there: Shop) -> Any:
+    with client_of(served(there, WEATHER)) as client:
+        yield client
+
+
+def test_routes_and_pages_of_an_application_are_served(weather: TestClient) -> None:
+    assert weather.get("/api/weather/oslo").json() == {"city": "oslo", "app": "weather"}
+    assert weather.get("/weather").text == "page of Weather"
+    assert "/api/weather/{city}" in weather.get("/api/openapi.json").json()["paths"]
+    assert 'href="/weather"' in weather.get("/").text
+
+
+def test_codes_of_an_application_are_problems_with_their_own_words(weather: TestClient) -> None:
+    about = weather.get("/api/weather/atlantis").json()
+    assert (about["status"], about["code"], about["class"]) == (404, "NO_CITY", "fatal")
+    assert about["title"] == "There is no such city."
+    assert weather.get("/api/v1/codes/NO_CITY").json()["advice"] == "Check its name."
+    assert weather.get(about["type"]).status_code == 200
+
+
+def test_a_route_may_take_more_than_others_and_not_without_bound(weather: TestClient) -> None:
+    kind = {"Content-Type": "application/octet-stream"}
+    assert weather.post("/api/upload", content=b"x" * 2_500_000, headers=kind).text == "2500000"
+    assert weather.post("/api/upload", content=iter([b"x" * 1_250_000] * 2), headers=kind).text == "2500000"
+    refused = weather.post("/api/upload", content=iter([b"x" * 1_250_000] * 3), headers=kind)
+    assert (refused.status_code, refused.json()["most_bytes"]) == (413, 3_000_000)
+    assert weather.post("/weather/save", content=b"x" * 2_500_000, headers=OURS).status_code == 413
+
+
+def test_a_form_has_each_field_once(weather: TestClient) -> None:
+    good = weather.post("/weather/save", data={"city": "oslo", "unit": "c"}, headers=OURS)
+    assert good.text == "local [('city', 'oslo'), ('unit', 'c')]"
+    twice = weather.post("/weather/save", data={"city": ["oslo", "rome"]}, headers=OURS)
+    assert twice.status_code == 422
+    file = weather.post("/weather/save", files={"city": ("a.txt", b"x")}, headers=OURS)
+    assert file.status_code in (400, 422)
+    assert weather.post("/weather/save", data={"city": "oslo"}).status_code == 403
+
+
+def test_an_application_behind_a_base_path_is_found_there(there: Shop) -> None:
+    app = served(there, app_with(hello=lambda: PlainTextResponse("hello")), base="/tide")
+    with client_of(app) as client:
+        assert client.get("/tide/hello").text == "hello"
+        about = client.get("/tide/api/v1/jobs/99").json()
+        assert about["type"] == "/tide/help/errors/not_there"
+        link = client.get("/tide/api/v1/jobs?limit=2").headers["link"]
+        assert link.startswith("</tide/api/v1/jobs?limit=2&cursor=")
+        assert client.post("/tide/jobs/2/retry", data={}).status_code == 403
+        assert client.post("/tide/api/v1/classify", json={"status": 200}).status_code == 200
+
+
+def test_nothing_of_the_server_is_loaded_before_it_is_used() -> None:
+    said = "import sys, tidegate.web; assert 'fastapi' not in sys.modules; tidegate.web.problem"
+    subprocess.run([sys.executable, "-c", said], check=True)

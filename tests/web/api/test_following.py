@@ -1,0 +1,183 @@
+"""Events: as a list after an id, and as a stream that goes on where it was left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from tests.web.api.building import Shop, listening, served
+from tidegate.web.site import StreamPolicy
+
+QUICK = StreamPolicy(look_every=0.02, heartbeat=0.05, send_within=0.2)
+STREAM = {"Accept": "text/event-stream"}
+
+
+def paused(there: Shop, *spans: int) -> None:
+    for span in spans:
+        there.queue.target("mailer").pause(f"{span}s", by="ada")
+
+
+def test_events_are_listed_after_an_id(there: Shop, api: TestClient) -> None:
+    paused(there, 60, 61, 62)
+    there.queue.pause("mail", "1h")
+    everything = api.get("/api/v1/events").json()
+    kinds = [event["kind"] for event in everything["items"]]
+    assert kinds == ["target_paused"] * 3 + ["queue_paused"]
+    first = everything["items"][0]
+    assert (first["subject"], first["name"], first["actor"]) == ("target", "mailer", "ada")
+    after = api.get(f"/api/v1/events?after={first['id']}&limit=2").json()
+    assert [event["id"] for event in after["items"]] == [each["id"] for each in everything["items"][1:3]]
+    assert after["last_id"] == after["items"][-1]["id"]
+    nothing = api.get(f"/api/v1/events?after={everything['last_id']}").json()
+    assert nothing == {"items": [], "last_id": everything["last_id"]}
+    of_queue = api.get("/api/v1/events?subject=queue&name=mail").json()["items"]
+    assert [event["kind"] for event in of_queue] == ["queue_paused"]
+    assert len(api.get("/api/v1/events?name=mailer").json()["items"]) == 3
+
+
+# -- streams ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def address(there: Shop) -> Iterator[str]:
+    with listening(served(there, streams=QUICK)) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def following(address: str, **headers: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async with (
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{address}/api/v1/events", headers={**STREAM, **headers}, timeout=10) as answer,
+    ):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield parsed(answer.aiter_lines())
+
+
+async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
+    found: dict[str, Any] = {}
+    async for line in lines:
+        if not line:
+            yield found
+            found = {}
+            continue
+        name, _, value = line.partition(":")
+        found[name or "comment"] = value.removeprefix(" ")
+
+
+async def next_event(events: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
+    async with asyncio.timeout(10):
+        async for event in events:
+            if "data" in event:
+                return event
+    raise AssertionError("the stream ended")
+
+
+async def test_a_stream_tells_what_happens_from_now_on(there: Shop, address: str) -> None:
+    paused(there, 60)
+    async with following(address) as events:
+        assert "comment" in await anext(events)
+        await asyncio.to_thread(paused, there, 61)
+        event = await next_event(events)
+    assert event["event"] == "target_paused"
+    about = json.loads(event["data"])
+    assert (about["id"], about["actor"]) == (int(event["id"]), "ada")
+    assert about["fields"]["until"]
+
+
+async def test_a_stream_goes_on_where_it_was_left(there: Shop, address: str) -> None:
+    paused(there, 60, 61, 62)
+    async with following(address, **{"Last-Event-ID": "0"}) as events:
+        seen = [int((await next_event(events))["id"]) for _ in range(2)]
+    await asyncio.to_thread(paused, there, 63)
+    async with following(address, **{"Last-Event-ID": str(seen[-1])}) as events:
+        seen += [int((await next_event(events))["id"]) for _ in range(2)]
+    assert seen == sorted(set(seen))
+    assert len(seen) == 4
+
+
+async def test_a_stream_without_news_has_a_heartbeat(there: Shop, address: str) -> None:
+    async with following(address) as events:
+        await anext(events)
+        assert "ping" in (await anext(events))["comment"]
+
+
+async def test_a_stream_survives_that_the_database_is_away(there: Shop, address: str) -> None:
+    async with following(address) as events:
+        await anext(events)
+        there.queue.away = True
+        await asyncio.sleep(0.1)
+        there.queue.away = False
+        await asyncio.to_thread(paused, there, 60)
+        assert (await next_event(events))["event"] == "target_paused"
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1" * 17, "1.5"])
+def test_an_id_that_is_none_is_refused(still: TestClient, last: str) -> None:
+    answer = still.get("/api/v1/events", headers={**STREAM, "Last-Event-ID": last})
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+
+
+async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> None:
+    app = served(there, streams=StreamPolicy(look_every=0.02, most=1, longest=100.0))
+    with listening(app) as address:
+        async with following(address) as events, httpx2.AsyncClient() as client:
+            await anext(events)
+            answer = await client.get(f"{address}/api/v1/events", headers=STREAM)
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many")
+    assert 90 < int(answer.headers["retry-after"]) <= 100
+
+
+async def test_a_stream_ends_after_its_time_and_when_the_server_closes(there: Shop) -> None:
+    app = served(there, streams=StreamPolicy(look_every=0.02, longest=0.1))
+    with listening(app) as address:
+        async with following(address) as events:
+            assert [event async for event in events]
+    app = served(there, streams=QUICK)
+    with listening(app) as address:
+        async with following(address) as events:
+            await anext(events)
+            app.state.closing.set()
+            async for _ in events:  # until it ends
+                pass
+    assert app.state.streams == {}
+
+
+async def test_a_client_that_does_not_read_is_dropped(there: Shop) -> None:
+    app = served(there, streams=QUICK)
+    paused(there, *range(60, 70))
+    taken: list[dict[str, Any]] = []
+    stuck = asyncio.Event()
+
+    async def send(message: dict[str, Any]) -> None:
+        taken.append(message)
+        if message["type"] == "http.response.body":
+            stuck.set()
+            await asyncio.sleep(3600)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(app(scope(app), receive, send), 5)  # type: ignore[arg-type]
+    assert stuck.is_set()
+    assert [message["type"] for message in taken][:2] == ["http.response.start", "http.response.body"]
+    assert app.state.streams == {}
+
+
+def scope(app: FastAPI) -> dict[str, Any]:
+    headers = [(b"host", b"127.0.0.1:8321"), (b"accept", b"text/event-stream"), (b"last-event-id", b"0")]
+    return {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+        "path": "/api/v1/events", "raw_path": b"/api/v1/events", "query_string": b"", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8321), "app": app, "root_path": "",
+    }  # fmt: skip

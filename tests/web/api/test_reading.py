@@ -1,0 +1,210 @@
+"""What the API shows."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.api.building import Shop
+from tidegate.face.job_function import JobFunction
+
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def ids(answer: Any) -> list[int]:
+    return [each["id"] for each in answer.json()["items"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]),
+        ("queue=files", [10]),
+        ("state=queued", [10, 9, 8, 7]),
+        ("state=waiting", [9, 8]),
+        ("state=failed", [6, 4, 2]),
+        ("state=failed&code=bad_request", [6, 4, 2]),
+        ("state=failed&code=network", []),
+        ("kind=send&state=done", [5, 3, 1]),
+        ("target=mailer&state=ready", [7]),
+        ("older=3600", []),
+        ("younger=3600&kind=pinned", [10]),
+    ],
+)
+def test_jobs_are_listed_newest_first_and_by_filter(still: TestClient, query: str, found: list[int]) -> None:
+    answer = still.get(f"/api/v1/jobs?{query}")
+    assert ids(answer) == found
+    assert answer.json()["total"] == len(found)
+    assert answer.json()["total_is_capped"] is False
+
+
+def test_pages_follow_each_other_by_cursor_and_by_link(still: TestClient) -> None:
+    first = still.get("/api/v1/jobs?limit=4&state=")
+    assert ids(first) == [10, 9, 8, 7]
+    by_cursor = still.get(f"/api/v1/jobs?limit=4&cursor={first.json()['next_cursor']}")
+    link = re.fullmatch(r'<(/api/v1/jobs\?[^>]+)>; rel="next"', first.headers["link"])
+    assert link is not None
+    by_link = still.get(link[1])
+    assert ids(by_cursor) == ids(by_link) == [6, 5, 4, 3]
+    last = still.get(f"/api/v1/jobs?limit=4&cursor={by_link.json()['next_cursor']}")
+    assert ids(last) == [2, 1]
+    assert last.json()["next_cursor"] is None
+    assert "link" not in last.headers
+
+
+def test_a_job_is_shown_with_its_history_and_what_it_waits_for(still: TestClient) -> None:
+    failed = still.get("/api/v1/jobs/2").json()
+    assert failed["state"] == "failed"
+    assert failed["code"] == failed["error_code"] == "bad_request"
+    assert [event["kind"] for event in failed["events"]] == ["queued", "processing", "failed"]
+    assert failed["waits_for"] == []
+    assert ISO.fullmatch(failed["created_at"])
+    assert ISO.fullmatch(failed["finished_at"])
+    waiting = still.get("/api/v1/jobs/8").json()
+    assert [why["reason"] for why in waiting["waits_for"]] == ["scheduled", "no_worker"]
+    assert ISO.fullmatch(waiting["waits_for"][0]["until"])
+    assert waiting["args"] == "later-1@example.org"
+
+
+def test_secrets_and_long_texts_are_not_shown(there: Shop, api: TestClient) -> None:
+    job: JobFunction[Any, None] = there.queue.job(queue="mail", name="odd")(lambda given: None)
+    secret = job.enqueue({"api_key": "hunter2", "url": "https://ada:hunter2@example.org/?token=hunter2", "n": 1})
+    long = job.enqueue({"text": "x" * 30_000})
+    nasty = job.enqueue({"lone": "\ud800", "deep": [[[[1]]]]})
+    shown = api.get(f"/api/v1/jobs/{secret.id}")
+    assert "hunter2" not in shown.text
+    assert shown.json()["args"]["n"] == 1
+    assert len(api.get(f"/api/v1/jobs/{long.id}").content) < 5000
+    assert api.get(f"/api/v1/jobs/{nasty.id}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/api/v1/jobs/99", "there is no job 99."),
+        ("/api/v1/targets/mailerr", "there is no target 'mailerr'."),
+        ("/api/v1/explain/jobs/99", "there is no job 99."),
+        ("/api/v1/explain/targets/nobody", "there is no target 'nobody'."),
+        ("/api/v1/codes/nonsense", "there is no code nonsense."),
+        ("/api/v1/bulk-actions/b1", "there is no bulk action b1"),
+    ],
+)
+def test_what_is_not_there_is_404(still: TestClient, path: str, says: str) -> None:
+    answer = still.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_there")
+    assert answer.json()["detail"].startswith(says)
+
+
+def test_targets_are_listed_and_shown(there: Shop, api: TestClient) -> None:
+    there.queue.target("mailer").pause("1h", by="ada")
+    (one,) = api.get("/api/v1/targets").json()["items"]
+    assert (one["name"], one["token"], one["word"], one["paused_by"]) == ("mailer", "paused", "Paused", "ada")
+    assert [each["name"] for each in api.get("/api/v1/targets?state=paused&name=MAIL").json()["items"]] == ["mailer"]
+    assert api.get("/api/v1/targets?state=ok").json()["items"] == []
+    whole = api.get("/api/v1/targets/mailer").json()
+    assert [why["reason"] for why in whole["waits_for"]] == ["paused"]
+    assert [event["kind"] for event in whole["events"]] == ["target_paused"]
+    explained = api.get("/api/v1/explain/targets/mailer?key=7").json()
+    assert [why["reason"] for why in explained["reasons"]] == ["paused"]
+
+
+def test_a_target_whose_name_has_a_slash_can_be_asked_for(there: Shop, api: TestClient) -> None:
+    there.queue.store.write(lambda tx: tx.all("target_new", {"name": "feeds/europe"}))
+    assert api.get("/api/v1/targets/feeds%2Feurope").json()["name"] == "feeds/europe"
+    assert api.post("/api/v1/targets/feeds%2Feurope/pause", json={"for": 60}).status_code == 200
+
+
+def test_targets_are_paged(there: Shop, api: TestClient) -> None:
+    for n in range(5):
+        there.queue.store.write(lambda tx, n=n: tx.all("target_new", {"name": f"t{n}"}))  # type: ignore[misc]
+    names: list[str] = []
+    path = "/api/v1/targets?limit=2"
+    while True:
+        page = api.get(path).json()
+        names += [each["name"] for each in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        path = f"/api/v1/targets?limit=2&cursor={page['next_cursor']}"
+    assert sorted(names) == ["mailer", "t0", "t1", "t2", "t3", "t4"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/targets?cursor=!!!", "/api/v1/targets?cursor=AAAA"])
+def test_a_cursor_that_nobody_gave_is_refused(still: TestClient, path: str) -> None:
+    answer = still.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_cursor")
+
+
+def test_queues_are_those_with_jobs_and_those_that_are_declared(there: Shop, api: TestClient) -> None:
+    there.queue.job(queue="empty", name="nothing")(lambda given: None)
+    items = {each["name"]: each for each in api.get("/api/v1/queues").json()["items"]}
+    assert sorted(items) == ["empty", "files", "mail"]
+    assert items["mail"]["jobs"] == {"done": 3, "failed": 3, "ready": 1, "running": 0, "waiting": 2}
+
+
+def test_settings_have_their_origin_and_no_secret(still: TestClient) -> None:
+    answer = still.get("/api/v1/config")
+    assert answer.json()["items"][0]["origin"] == "tidegate.toml"
+    assert "hunter2" not in answer.text
+
+
+def test_every_code_is_listed_once_with_its_help(still: TestClient) -> None:
+    items = still.get("/api/v1/codes").json()["items"]
+    names = [each["code"] for each in items]
+    assert len(names) == len(set(names))
+    assert {"network", "GW_TIMEOUT", "invalid", "store_away"} - {"GW_TIMEOUT"} <= set(names)
+    one = still.get("/api/v1/codes/unauthorized").json()
+    assert (one["class"], one["of"], one["help"]) == ("fatal", "fault", "/help/errors/unauthorized")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/targets", "/api/v1/codes", "/api/openapi.json"]
+)
+def test_what_has_not_changed_is_not_sent_again(still: TestClient, path: str) -> None:
+    first = still.get(path)
+    tag = first.headers["etag"]
+    again = still.get(path, headers={"If-None-Match": f'"other", W/{tag}'})
+    if again.status_code == 200:  # a second went by, and a line says so
+        again = still.get(path, headers={"If-None-Match": again.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert still.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_a_head_says_what_a_get_would(still: TestClient) -> None:
+    answer = still.head("/api/v1/jobs/1")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["etag"]
+
+
+def test_waiting_for_a_job_ends_when_its_state_changes(there: Shop, api: TestClient) -> None:
+    begun = threading.Event()
+
+    def later() -> None:
+        begun.wait()
+        there.queue.cancel(8)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    start = time.monotonic()
+    begun.set()
+    answer = api.get("/api/v1/jobs/8?wait=15")
+    thread.join()
+    assert answer.json()["state"] == "cancelled"
+    assert time.monotonic() - start < 10
+
+
+def test_waiting_for_a_job_that_has_ended_does_not_wait(still: TestClient) -> None:
+    start = time.monotonic()
+    assert still.get("/api/v1/jobs/1?wait=20").json()["state"] == "done"
+    assert time.monotonic() - start < 5
+
+
+def test_waiting_has_an_end(still: TestClient) -> None:
+    start = time.monotonic()
+    assert still.get("/api/v1/jobs/8?wait=0.2").json()["state"] == "queued"
+    assert 0.2 <= time.monotonic() - start < 5
+    assert still.get("/api/v1/jobs/8?wait=21").status_code == 422

@@ -1,0 +1,250 @@
+"""What pages hold besides being seen: nothing escapes, odd input breaks nothing, the way back is always ours."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fastapi import Request, Response
+from starlette.testclient import TestClient
+
+from tidegate import Queue, Target
+from tidegate.face.app import App, Installed, Page, install
+from tidegate.ops import reports
+from tidegate.runtime.clock import VirtualClock
+from tidegate.web import page
+from tidegate.web.frame import build
+from tidegate.web.pages.saying import COOKIE, Said, local_path
+from tidegate.web.site import Site
+
+HERE = "http://127.0.0.1"
+ODD = '<script>alert("1")</script>/../x & ?#\'"'
+
+
+@dataclass(frozen=True)
+class Parcel:
+    to: str
+    token: str = "hunter2"
+
+
+def client(site: Site) -> TestClient:
+    return TestClient(build(site), base_url=HERE, headers={"origin": HERE})
+
+
+@pytest.fixture
+def pages(q: Queue) -> TestClient:
+    return client(Site(queue=q))
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Iterator[Queue]:
+    """A queue whose names, arguments and failures try to break out."""
+    with Queue(f"sqlite:///{tmp_path / 'odd.db'}", clock=VirtualClock(), inline=True) as found:
+
+        @found.job(queue=ODD, name=ODD, target=Target(ODD), key=lambda parcel: parcel.to, attempts=1)
+        def send(parcel: Parcel) -> None:
+            raise RuntimeError(ODD)
+
+        send.enqueue(Parcel(ODD))
+        found.drain()
+        send.enqueue(Parcel(ODD))
+        found.target(ODD).pause("1h", by=ODD)
+        yield found
+
+
+def test_names_and_failures_that_look_like_markup_are_text_everywhere(odd: Queue) -> None:
+    name = quote(ODD, safe="")
+    paths = [
+        "/", "/targets", f"/targets/{name}", "/queue", f"/queue/{name}", "/jobs/1", "/jobs/2", "/jobs/1/forget",
+        "/workers", "/notices", f"/queue?kind={name}&target={name}&code={name}&queue={name}", f"/targets?name={name}",
+        f"/find?what={name}x", f"/bulk?action=retry&state=failed&kind={name}", f"/help/errors/{name}",
+    ]  # fmt: skip
+    with client(Site(queue=odd)) as pages:
+        for path in paths:
+            found = pages.get(path)
+            assert found.status_code in (200, 404), path
+            assert "<script>alert" not in found.text, path
+        assert html.escape(ODD) in pages.get(f"/targets/{name}").text.replace("&#34;", "&quot;").replace(
+            "&#39;", "&#x27;"
+        )
+
+
+def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -> None:
+    name = quote(ODD, safe="")
+    with client(Site(queue=odd)) as pages:
+        (back, *_) = re.findall(r'name="back" value="([^"]+)"', pages.get(f"/targets/{name}").text)
+        assert html.unescape(back) == f"/targets/{name}"
+        found = pages.post(f"/targets/{name}/resume", data={"back": html.unescape(back)})
+        assert found.status_code == 200
+        assert "goes on." in found.text
+        assert html.escape(ODD)[:20] in found.text
+        assert odd.store.read(lambda tx: reports.target(tx, ODD)).report.paused_until is None
+
+
+def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
+    with client(Site(queue=odd)) as pages:
+        assert "hunter2" not in pages.get("/jobs/1").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queue?state=nonsense&age=%00&code=%F0%9F&older=x", "/queue?cursor=zzz", "/targets?cursor=%3D%3D&state=zzz",
+        "/queue?age=99999999d%2B", "/queue?age=5m%2B&state=queued&target=lidarr", "/notices?cursor=x&unread=yes",
+        "/queue?age=1h-&kind=scrobble", "/queue?code=upstream_failure&target=last.fm", "/bulk?action=retry&state=done",
+        "/find?what=999999999999999999999", "/find?what=lidar", "/find?what=%23956", "/jobs?state=failed",
+    ],
+)  # fmt: skip
+def test_odd_questions_get_a_page(pages: TestClient, path: str) -> None:
+    assert pages.get(path).status_code in (200, 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/0", "/jobs/x", "/jobs/99999999999999999999", "/queue/none", "/targets/none", "/none"]
+)
+def test_what_is_not_there_is_a_page_that_says_so(pages: TestClient, path: str) -> None:
+    found = pages.get(path)
+
+    assert found.status_code in (404, 422)
+    assert found.headers["content-type"].startswith("text/html")
+    assert '<nav id="menu"' in found.text
+
+
+def test_a_store_that_is_away_has_a_page_of_its_own(q: Queue) -> None:
+    pages = client(Site(queue=q))
+    q.close()
+    for path in ("/", "/queue", "/targets/lidarr", "/jobs/1", "/notices"):
+        found = pages.get(path)
+        assert found.status_code == 503
+        assert "tidegate doctor" in found.text
+        assert int(found.headers["retry-after"]) >= 1
+    assert pages.get("/help").status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("back", "fine"),
+    [
+        ("/queue?state=failed", True), ("/targets/a%2Fb", True), ("https://example.org/", False),
+        ("//example.org/", False), ("/\\example.org", False), ("/a\r\nset-cookie: x", False), ("", False),
+        ("javascript:alert(1)", False), ("/" + "a" * 2000, False),
+    ],
+)  # fmt: skip
+def test_the_way_back_leads_to_our_own_pages_only(back: str, fine: bool) -> None:
+    assert local_path(back, "/") == (back if fine else "/")
+
+
+def test_a_form_leads_back_to_where_it_was_asked(pages: TestClient) -> None:
+    found = pages.post("/targets/lidarr/pause", data={"lasts": "15m", "back": "//example.org"}, follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (303, "/targets/lidarr")
+    found = pages.post("/targets/lidarr/pause", data={"lasts": "15m", "back": "/queue?a=b"}, follow_redirects=False)
+    assert found.headers["location"] == "/queue?a=b"
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "e30=", Said(text="x", tone="<b>").dumped(), "W10=", "bnVsbA==", "é"])
+def test_a_message_that_is_not_ours_is_not_shown(cookie: str) -> None:
+    assert Said.loaded(cookie) is None
+
+
+def test_a_message_can_only_undo_what_the_table_names() -> None:
+    said = Said(text="Hello", undo="https://example.org", of="x")
+
+    assert Said.loaded(said.dumped()) == said
+    assert said.undo_path == ""
+    assert Said(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
+
+
+def test_a_message_is_said_once(pages: TestClient) -> None:
+    assert "lidarr is paused until 14:45." in pages.post("/targets/lidarr/pause", data={"lasts": "15m"}).text
+    assert COOKIE not in pages.cookies
+    assert "is paused until 14:45" not in pages.get("/help").text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "a pause has an end"), ({"lasts": "for ever"}, "is no duration"),
+        ({"until": "soon"}, "is no date and time"),
+        ({"until": "2020-01-01T00:00"}, "over already"), ({"lasts": "1000d"}, "more than a year"),
+    ],
+)  # fmt: skip
+def test_a_pause_without_a_good_end_changes_nothing(
+    pages: TestClient, q: Queue, given: dict[str, str], says: str
+) -> None:
+    found = pages.post("/targets/lidarr/pause", data=given)
+
+    assert "Nothing was changed" in found.text
+    assert says in found.text
+    assert q.store.read(lambda tx: reports.target(tx, "lidarr")).report.paused_until is None
+
+
+def test_every_link_and_form_stays_under_the_base_path(q: Queue) -> None:
+    with TestClient(build(Site(queue=q, base="/tg")), base_url=HERE) as pages:
+        for path in ("/", "/targets", "/targets/lidarr", "/queue", "/queue/lidarr", "/jobs/5", "/workers", "/notices",
+                     "/settings", "/help", "/bulk?action=retry&state=failed", "/nothing"):  # fmt: skip
+            text = pages.get(f"/tg{path}").text
+            links = re.findall(r'(?:href|action|src)="(/[^"]*)"', text)
+            assert links, path
+            assert [link for link in links if not link.startswith("/tg/")] == [], path
+
+
+def test_settings_are_shown_with_their_origin_and_without_passwords(q: Queue) -> None:
+    rows: list[dict[str, Any]] = [
+        {"key": "store.url", "value": "postgresql://ada:hunter2@db/jobs", "origin": "tidegate.toml"},
+        {"key": "server.port", "value": 8321, "origin": "default", "about": "Where it listens.", "secret": False},
+    ]
+    with client(Site(queue=q, config=lambda: rows)) as pages:
+        text = pages.get("/settings").text
+    assert "tidegate.toml" in text
+    assert "Where it listens." in text
+    assert "hunter2" not in text
+
+
+def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> None:
+    text = pages.get("/help").text
+    codes = re.findall(r'href="(/help/errors/[^"]+)"', text)
+    assert len(codes) > 40
+    for path in codes:
+        assert pages.get(path).status_code == 200
+    for word in ("Needs you", "Paused by breaker", "Testing recovery", "Resting", "Retrying", "Expired"):
+        assert word in text
+
+
+def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_path: Path) -> None:
+    def show(request: Request, _: Installed[None]) -> Response:
+        return page(request, "not_found.html", what="rain")
+
+    app: App[None] = App(
+        name="weather", title="Weather",
+        pages=[Page(path="/weather", title="Forecast", show=show), Page(path="/weather/hidden", show=show)],
+    )  # fmt: skip
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
+        there = install(app, q)
+        with client(Site(queue=q, apps=[there])) as pages:
+            text = pages.get("/weather").text
+            assert "rain" in text
+            assert re.search(r'<a href="/weather" aria-current="page">.*Forecast', text)
+            assert "/weather/hidden" not in text
+            assert "Weather" in pages.get("/settings").text
+
+
+def test_the_quick_start_works_as_it_is_written(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'tidegate.db'}") as q:
+        site = Site(queue=q)
+        with client(site) as pages:
+            blocks = re.findall(r"<pre data-copy>(.*?)</pre>", pages.get("/").text, re.DOTALL)
+            program, command = (html.unescape(block) for block in blocks[:2])
+            (tmp_path / "hello.py").write_text(program)
+            shell = command.replace("python ", f"{sys.executable} ", 1)
+            done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)
+            assert "done=1" in done.stdout
+            text = pages.get("/").text
+            assert 'href="/queue/hello"' in text
+            assert "Three steps" not in text
