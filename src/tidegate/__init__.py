@@ -96,8 +96,9 @@ if TYPE_CHECKING:
     from tidegate.face.faults import fault_of
     from tidegate.face.health import Health
     from tidegate.face.job_function import JobFunction
-    from tidegate.face.queue import Drained, Queue
+    from tidegate.face.queue import Queue
     from tidegate.face.target import Part, Target
+    from tidegate.face.working import Drained
     from tidegate.machine.breaker import Breaker
     from tidegate.machine.epoch import Counts
     from tidegate.machine.filling import Depth
@@ -130,7 +131,8 @@ else:
         "face.faults": ("fault_of",),
         "face.health": ("Health",),
         "face.job_function": ("JobFunction",),
-        "face.queue": ("Drained", "Queue"),
+        "face.queue": ("Queue",),
+        "face.working": ("Drained",),
         "face.target": ("Part", "Target"),
         "machine.breaker": ("Breaker",),
         "machine.epoch": ("Counts",),

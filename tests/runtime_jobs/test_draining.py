@@ -8,8 +8,9 @@ from tests.runtime_jobs.building import Flaky, at_work, worker
 from tidegate.core.backoff import Backoff
 from tidegate.core.job import JobState
 from tidegate.errors import Held
-from tidegate.face.queue import Drained, Queue
+from tidegate.face.queue import Queue
 from tidegate.face.target import Target
+from tidegate.face.working import Drained
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.lifecycle import Again, Fail
 from tidegate.runtime.clock import VirtualClock

@@ -25,8 +25,8 @@ LANES = 40
 WHOLE = {
     "tallies": "tg_tally", "tally_take": "tg_tally", "targets": "tg_target", "workers": "tg_worker",
     "worker_gone": "tg_worker", "migrations": "tg_migration", "gate_events_prune": "tg_gate_event",
-    # The check and the restoring of a database, and a list that goes back from the newest job.
-    "counted_jobs": "tg_job", "loose_links": "tg_job", "restored_fences": "tg_job", "jobs_newest": "tg_job",
+    # The check and the restoring of a database, and what goes back from the newest job so far and no further.
+    "counted_jobs": "tg_job", "loose_links": "tg_job", "restored_fences": "tg_job", "list_newest_kinds": "tg_job",
 }  # fmt: skip
 
 # What must find its rows by which index.
@@ -36,6 +36,16 @@ BY_INDEX = {
     "mine": "tg_job_running",
     "stop_asked": "tg_job_running", "too_old": "tg_job_expiring", "old_jobs": "tg_job_final", "twins": "tg_job_unique",
     "revive_children": "tg_link",
+    "list_places": "tg_job_ended", "list_ended": "tg_job_ended", "list_ended_floors": "tg_job_ended",
+    "list_ended_counts": "tg_job_ended", "list_of_target": "tg_job_ended_of", "list_of_target_floor": "tg_job_ended_of",
+    "list_of_target_all": "tg_job_ended_of", "list_of_target_count": "tg_job_ended_of",
+    "targets_tried": "tg_job_ended_of",
+    "list_of_code": "tg_job_code", "list_of_code_floor": "tg_job_code", "list_of_code_all": "tg_job_code",
+    "list_of_code_count": "tg_job_code", "list_codes": "tg_job_code", "unclassified_jobs": "tg_job_code",
+    "list_ready": "tg_job_ready", "list_ready_count": "tg_job_ready", "ready_oldest": "tg_job_ready",
+    "list_waiting": "tg_job_waiting", "list_waiting_count": "tg_job_waiting",
+    "list_running": "tg_job_running", "list_running_count": "tg_job_running", "running_by_target": "tg_job_running",
+    "list_blocked": "tg_job_blocked", "list_blocked_count": "tg_job_blocked", "lately_done": "tg_job_final",
 }  # fmt: skip
 
 

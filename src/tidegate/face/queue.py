@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 import threading
 import uuid
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -22,48 +22,30 @@ from tidegate.core.job import DEFAULT_ATTEMPTS
 from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreError
-from tidegate.face.acting import Acting
 from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.job_function import JobFunction
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
+from tidegate.face.working import Working
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
-from tidegate.runtime.job_gates import FAIL_FAST, JobGates
+from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.schedules import Schedule, keeping, zone_of
-from tidegate.runtime.stopping import Watchdog, on_signals
-from tidegate.runtime.threads import Inline, RealThreads, Threads
+from tidegate.runtime.schedules import Schedule, zone_of
 from tidegate.runtime.wake import Wake
-from tidegate.runtime.worker import Worker
-from tidegate.runtime.worker_policy import Tally, WorkerPolicy
-from tidegate.store import tallies, watching
+from tidegate.store import watching
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
-
-# With everything on one loop no other process writes, and a day of virtual time has many seconds.
-_ALONE = {"poll_every": 30.0, "sweep_every": 30.0}
 
 A = TypeVar("A")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """What one cycle of `drain` did."""
-
-    done: int
-    again: int
-    failed: int
-    held: int  # a gate is shut: before the claim, or one inside the handler
-    remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
-
-
-class Queue(Acting):
+class Queue(Working):
     """Jobs that survive a crash: leases, dedupe, dependencies, and claims that pass the gates of their targets.
 
     q = Queue("sqlite:///jobs.db")                  # or postgresql://...
@@ -109,6 +91,7 @@ class Queue(Acting):
         self._wakes: list[Wake] = []
         self._lock = threading.Lock()
         self._store: Store | None = None
+        self._process = 0  # that opened it
         self._store_id = ""
         self._closed = False
 
@@ -120,7 +103,10 @@ class Queue(Acting):
                 if self._closed:
                     raise StoreError("the queue is closed")
                 if self._store is None:
-                    self._store = self._opened()
+                    self._store, self._process = self._opened(), os.getpid()
+        if self._process != os.getpid():
+            # Two processes on one connection would read each other's answers.
+            raise StoreError("the queue was used before a fork; use it in the child only, or make another one there")
         return self._store
 
     def db(
@@ -196,10 +182,6 @@ class Queue(Acting):
             self._targets[target.name] = target.for_jobs()
         self._kinds[kind.name] = kind
 
-    def _gates(self) -> JobGates:
-        codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}
-        return JobGates(self._targets, self._dice, fail_fast=codes)
-
     def pack_of(self, kind: JobKind) -> Pack | None:
         """The rules of a kind's target."""
         rules = self._targets.get(kind.target)
@@ -255,81 +237,7 @@ class Queue(Acting):
         """Runs *work*, which waits for the database, without blocking the loop."""
         return work() if self.inline else await asyncio.get_running_loop().run_in_executor(None, work)
 
-    # -- working -------------------------------------------------------------------------------------------------
-
-    async def arun_worker(
-        self,
-        concurrency: int = 20,
-        *,
-        queues: AbstractSet[str] | None = None,
-        stop: asyncio.Event | None = None,
-        **numbers: Any,
-    ) -> Tally:
-        """Works until *stop* is set, or the task is cancelled."""
-        stop = stop or asyncio.Event()
-        worker, wake, threads = self._worker(concurrency, queues, numbers)
-        try:
-            await worker.run(stop)
-        finally:
-            self._wakes.remove(wake)
-            threads.close()
-        return worker.tally
-
-    def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
-        """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
-        watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
-
-        async def main() -> Tally:
-            stop = asyncio.Event()
-            with on_signals(stop, watchdog):
-                return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
-
-        try:
-            return asyncio.run(main())
-        finally:
-            watchdog.disarm()
-
-    async def adrain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
-        """One cycle: every job that is there and may go now has one turn; then it returns what it did.
-
-        What is put in meanwhile, and what is to be tried again, is for the next cycle.
-        """
-        names = None if queue is None else {queue}
-        worker, wake, threads = self._worker(concurrency, names, {})
-        try:
-            done = await worker.drain()
-        finally:
-            self._wakes.remove(wake)
-            threads.close()
-        shut, remaining = self.store.read(lambda tx: _left(tx, worker.queues, worker.newest or 0))
-        return Drained(done.done, done.again, done.failed, done.held + shut, remaining)
-
-    def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
-        """As `adrain`, for a program without a loop."""
-        return asyncio.run(self.adrain(queue, concurrency=concurrency))
-
-    def _worker(
-        self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any]
-    ) -> tuple[Worker, Wake, Threads]:
-        whole(concurrency, field="concurrency", most=10_000)
-        if not self._kinds:
-            raise ValueError("there is no job declared on this queue, so nothing to work on")
-        known = self.queues()
-        unknown = sorted(set(queues or ()) - known)
-        if unknown:
-            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        if self.inline:
-            numbers = {**_ALONE, **numbers}
-        policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
-        threads: Threads = Inline() if self.inline else RealThreads(concurrency)
-        wake = Wake(None if self.inline else watching.watcher(self.store))
-        self._wakes.append(wake)
-        worker = Worker(
-            self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
-            policy=policy, queues=known if queues is None else frozenset(queues), store_id=self._store_id,
-            dice=self._dice, beside=[keeping(list(self._schedules.values()))] if self._schedules else [],
-        )  # fmt: skip
-        return worker, wake, threads
+    # -- opening and closing -------------------------------------------------------------------------------------
 
     def queues(self) -> frozenset[str]:
         """The names of the queues that jobs are declared for."""
@@ -365,15 +273,3 @@ class Queue(Acting):
 def _identity(tx: Tx) -> str:
     tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
     return str(tx.all("store_value", {"name": "id"})[0][0])
-
-
-def _left(tx: Tx, queues: frozenset[str], newest: int) -> tuple[int, int]:
-    """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
-    totals = tallies.read(tx)
-    ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, newest) for queue in queues)
-    open_ = ("blocked", "waiting", "ready", "running")
-    return ready, sum(totals.get((queue, stage), 0) for queue in queues for stage in open_)
-
-
-def _came_later(tx: Tx, queue: str, newest: int) -> int:
-    return int(tx.all("ready_after", {"queue": queue, "newest": newest})[0][0])

@@ -6,20 +6,22 @@ import base64
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from tidegate.ops import reports
+from tidegate.ops import finding, reports
+from tidegate.ops.finding import USUAL, Effort, Search
 from tidegate.ops.reports import STAGES, JobLine, Stands, TargetReport
 from tidegate.ops.words import TARGETS, URGENCY
+from tidegate.store import tallies
 from tidegate.store.tx import Tx
 
 T = TypeVar("T")
 
 MOST_COUNTED = 10_000
 STATES = ("queued", *STAGES)
-_FIRST = 2**62
-_NEVER = 1e18
+_MOST_CHOICES = 300  # kinds or codes that a filter offers
+_SLACK = 5.0  # seconds by which a job may have a smaller id than one that was made before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +79,28 @@ class Count:
         return {"total": self.n, "total_is_capped": self.capped}
 
 
-def jobs(tx: Tx, wanted: Filter, *, cursor: str | None = None, most: int = 50) -> Page[JobLine]:
-    """The jobs that match, the newest first. ValueError for a cursor that is none."""
-    rows = tx.all("jobs_listed", {**_given(tx, wanted), "before": _before(cursor), "n": most + 1})
-    items = [JobLine(*row) for row in rows[:most]]
-    return Page(items, f"j{items[-1].id:x}" if len(rows) > most else None)
+def jobs(tx: Tx, wanted: Filter, *, cursor: str | None = None, most: int = 50, effort: Effort = USUAL) -> Page[JobLine]:
+    """The jobs that match, the newest first. ValueError for a cursor that is none.
+
+    A page may be short, even empty, and still have a next one: what matches is rare, and only so much is looked at for
+    one page.
+    """
+    search = _search(tx, wanted, slack=_SLACK)
+    before = min(_before(cursor), search.below)
+    seen = finding.ways(tx, search, effort).found(tx, before, most + 1)
+    items = [JobLine(*row) for row in seen.rows[:most]]
+    reached = items[-1].id if len(seen.rows) > most else seen.floor
+    return Page(items, f"j{reached:x}" if reached else None)
 
 
-def count(tx: Tx, wanted: Filter, most: int = MOST_COUNTED) -> Count:
-    """How many match, counted no further than *most*."""
-    n = len(tx.all("jobs_listed", {**_given(tx, wanted), "before": _FIRST, "n": most + 1}))
-    return Count(min(n, most), capped=n > most)
+def count(tx: Tx, wanted: Filter, most: int = MOST_COUNTED, effort: Effort = USUAL) -> Count:
+    """How many match, counted no further than *most*; at least so many when they are too rare to be counted."""
+    if not (wanted.kind or wanted.target or wanted.code or wanted.older is not None or wanted.younger is not None):
+        states = {"": STAGES, "queued": finding.QUEUED}.get(wanted.state, (wanted.state,))
+        n = sum(n for (queue, what), n in tallies.read(tx).items() if what in states and wanted.queue in ("", queue))
+        return Count(min(n, most), capped=n > most)
+    search = replace(_search(tx, wanted, slack=0), earliest=0.0, latest=finding.NEVER)
+    return Count(*finding.ways(tx, search, effort).counted(tx, most))
 
 
 def targets(
@@ -100,7 +113,7 @@ def targets(
     part = name.casefold()
     found = [
         stands for stands in by_urgency(reports.standings(tx))
-        if state in ("", stands.how.token) and part in stands.row.name.casefold() and place(stands) > after
+        if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
     ]  # fmt: skip
     items = found[:most]
     return Page([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > most else None)
@@ -112,34 +125,44 @@ def by_urgency(found: list[Stands]) -> list[Stands]:
 
 def place(stands: Stands) -> tuple[int, str]:
     """Where it stands in the list."""
-    return URGENCY[stands.how.token], stands.row.name
+    return URGENCY[stands.token], stands.name
 
 
 def kinds(tx: Tx) -> list[str]:
-    """The kinds of all jobs that are kept."""
-    return [row[0] for row in tx.all("kinds_listed")]
+    """The kinds of jobs that have ended, and of the newest ones."""
+    ended = {kind for _, kind in tx.all("list_places", {"most": _MOST_CHOICES})}
+    return sorted(ended | {row[0] for row in tx.all("list_newest_kinds", {"n": _MOST_CHOICES})})
 
 
 def codes(tx: Tx) -> list[str]:
     """The codes of the last failures of all jobs that are kept."""
-    return [row[0] for row in tx.all("codes_listed")]
+    return [row[0] for row in tx.all("list_codes", {"most": _MOST_CHOICES})]
 
 
-def _given(tx: Tx, wanted: Filter) -> dict[str, Any]:
+def _search(tx: Tx, wanted: Filter, *, slack: float) -> Search:
     now = float(tx.all("clock")[0][0])
-    return {
-        "queue": wanted.queue, "state": wanted.state, "kind": wanted.kind, "target": wanted.target,
-        "code": wanted.code, "latest": _NEVER if wanted.older is None else now - wanted.older,
-        "earliest": 0.0 if wanted.younger is None else now - wanted.younger,
-    }  # fmt: skip
+    search = Search(
+        queue=wanted.queue, state=wanted.state, kind=wanted.kind, target=wanted.target, code=wanted.code
+    )  # fmt: skip
+    if wanted.older is not None:
+        latest = now - wanted.older
+        search = replace(search, latest=latest, below=_id_at(tx, latest + slack) + 1)
+    if wanted.younger is not None:
+        earliest = now - wanted.younger
+        search = replace(search, earliest=earliest, above=_id_at(tx, math.nextafter(earliest - slack, -math.inf)))
+    return search
+
+
+def _id_at(tx: Tx, moment: float) -> int:
+    return int(tx.all("list_id_at", {"moment": moment})[0][0])
 
 
 def _before(cursor: str | None) -> int:
     if cursor is None:
-        return _FIRST
+        return finding.END
     if not re.fullmatch(r"j[0-9a-f]{1,16}", cursor, re.ASCII):
         raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
-    return min(int(cursor[1:], 16), _FIRST)
+    return min(int(cursor[1:], 16), finding.END)
 
 
 def _place(cursor: str | None) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tidegate.ops import listing, reports
 from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
-from tidegate.ops.words import HELD_UP, NEED_YOU, RECOVERING, WELL, lasting, many
+from tidegate.ops.words import HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
@@ -70,11 +70,11 @@ def overview(tx: Tx) -> Overview:
     stands = listing.by_urgency(reports.standings(tx))
     queues = reports.queues(tx)
     workers = reports.workers(tx)
-    tokens = Counter(each.how.token for each in stands)
+    tokens = Counter(each.token for each in stands)
     needs = [*_fatal(stands), *_unclassified(tx), *_failed(queues), *_queues(queues, now), *_paused(stands, queues)]
     return Overview(
         now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
-        attention=[each.report() for each in stands[:_MOST_SHOWN] if each.how.token not in WELL], queues=queues,
+        attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
         workers=workers, events=gate_rows.newest_events(tx, _MOST_EVENTS),
         tick=max((each.seen_at for each in workers), default=None),
         healthy=not needs and all(token in WELL for token in tokens),
@@ -83,7 +83,7 @@ def overview(tx: Tx) -> Overview:
 
 def target_states(tx: Tx) -> dict[str, int]:
     """How many targets stand how, by token."""
-    return dict(Counter(each.how.token for each in reports.standings(tx)))
+    return dict(Counter(each.token for each in reports.standings(tx)))
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
     """The first of the parts names what is counted; the others follow it."""
     groups = (
         (NEED_YOU, "needs you", "need you"), (RECOVERING, "is recovering", "are recovering"),
-        (HELD_UP, "is held up", "are held up"), (frozenset({"paused"}), "is paused", "are paused"),
+        (HELD_UP, "is held up", "are held up"), (PAUSED, "is paused", "are paused"),
     )  # fmt: skip
     noun = True
     for group, one, several in groups:
@@ -140,9 +140,9 @@ def _capital(text: str) -> str:
 
 
 def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
-    refused = [each for each in stands if each.how.token in NEED_YOU]
+    refused = [each for each in stands if each.token in NEED_YOU]
     for each in refused[:_MOST_SHOWN]:
-        name = each.row.name
+        name = each.name
         yield Need(
             kind="fatal", title=f"{name} needs you", message=each.how.reason, subject=f"target {name}",
             href=f"/targets/{quote(name, safe='')}", action=f"Open {name}", count=each.held or 1,
@@ -199,9 +199,9 @@ def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator
     names = [(f"queue {each.name}", f"/queues/{quote(each.name, safe='')}", each.paused_by) for each in queues
              if each.paused_until is not None]  # fmt: skip
     names += [
-        (f"target {each.row.name}", f"/targets/{quote(each.row.name, safe='')}", each.row.paused_by)
+        (f"target {each.name}", f"/targets/{quote(each.name, safe='')}", each.row.paused_by)
         for each in stands
-        if each.paused
+        if each.token in PAUSED and each.paused
     ]
     for subject, href, by in names[:_MOST_SHOWN]:
         yield Need(

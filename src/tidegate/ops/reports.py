@@ -16,7 +16,7 @@ from tidegate.ops.standing import HeldKeys, Standing, standing
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
-from tidegate.store.tx import Tx
+from tidegate.store.tx import Row, Tx
 
 STAGES = tuple(str(stage) for stage in Stage)
 _QUEUED = ("blocked", "waiting", "ready")
@@ -155,8 +155,9 @@ def queues(tx: Tx) -> list[QueueReport]:
 
 
 def _oldest(tx: Tx, queue: str, now: float) -> float | None:
-    since = tx.all("ready_longest", {"queue": queue})[0][0]
-    return None if since is None else max(0.0, now - since)
+    """Seconds, of those few that were made first: each of them may have been put off."""
+    ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": 20})]
+    return max((max(0.0, now - JobLine(*row).due_at) for row in tx.many("list_rows", ids)), default=None)
 
 
 def _rate(tx: Tx, queue: str, now: float) -> float | None:
@@ -208,46 +209,63 @@ def targets(tx: Tx) -> list[TargetReport]:
 
 @dataclass(frozen=True, slots=True)
 class Stands:
-    """A target's row and how it stands; a report of it is made when it is shown."""
+    """How a target stands: the word for it, and what it says of itself when it is shown."""
 
-    row: TargetRow
-    how: Standing
-    held: int
+    name: str
+    token: str
+    raw: Row
+    keys: Sequence[HeldKeys]
     running: int
+    tried: bool
     now: float
 
     @property
+    def row(self) -> TargetRow:
+        return gate_rows.target_of(self.raw)
+
+    @property
+    def how(self) -> Standing:
+        return standing(self.row, self.keys, self.now, tried=self.tried)
+
+    @property
+    def held(self) -> int:
+        return sum(keys.n for keys in self.keys)
+
+    @property
     def paused(self) -> bool:
-        return self.row.paused_until is not None and self.now < self.row.paused_until
+        until = self.row.paused_until
+        return until is not None and self.now < until
 
     def report(self) -> TargetReport:
-        row, how, breaker, paused = self.row, self.how, self.row.breaker, self.paused
-        by = row.paused_by if paused else None
+        row, how, paused = self.row, self.how, self.paused
         return TargetReport(
             name=row.name, token=how.token, word=TARGETS[how.token].word, reason=how.reason, next_try=how.next_try,
-            breaker=breaker.state, since=breaker.since, until=breaker.until,
-            paused_until=row.paused_until if paused else None, paused_by=by, held_keys=self.held, running=self.running,
-            rules=json.loads(row.rules) if row.rules else {}, programs=json.loads(row.summary) if row.summary else {},
+            breaker=row.breaker.state, since=row.breaker.since, until=row.breaker.until,
+            paused_until=row.paused_until if paused else None, paused_by=row.paused_by if paused else None,
+            held_keys=self.held, running=self.running, rules=json.loads(row.rules) if row.rules else {},
+            programs=json.loads(row.summary) if row.summary else {},
         )  # fmt: skip
 
 
-def standings(tx: Tx) -> list[Stands]:
-    """How every target stands, by name, in a handful of queries for all of them."""
+def standings(tx: Tx, name: str | None = None) -> list[Stands]:
+    """How every target stands, or the one of that name: a handful of queries, however many they are."""
     now = float(tx.all("clock")[0][0])
+    rows = tx.all("targets") if name is None else tx.all("target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
-    for row in tx.all("holds_added_up"):
+    for row in tx.all("holds_added_up", {"target": name or ""}):
         held[row[0]].append(HeldKeys(*row))
-    running = {name: int(n) for name, n in tx.all("running_by_target")}
-    tried = {row[0] for row in tx.all("targets_tried")}
-    return [
-        _stands(row, held.get(row.name, ()), running.get(row.name, 0), now, tried=row.name in tried)
-        for row in gate_rows.targets(tx)
-    ]
+    running = {target: int(n) for target, n in tx.all("running_by_target")}
+    untold = {row[0] for row in rows if not gate_rows.moved(row) and row[0] not in running}
+    untold -= {row[0] for row in tx.many("targets_tried", [{"name": each} for each in sorted(untold)])}
+    return [_stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untold) for row in rows]
 
 
-def _stands(row: TargetRow, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> Stands:
-    how = standing(row, held, now, tried=tried or running > 0)
-    return Stands(row, how, sum(keys.n for keys in held), running, now)
+def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> Stands:
+    if held or not gate_rows.calm(raw):
+        token = standing(gate_rows.target_of(raw), held, now, tried=tried).token
+    else:
+        token = "ok" if tried else "new"  # as nearly all of them are
+    return Stands(raw[0], token, raw, held, running, tried, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +290,7 @@ class TargetDetail:
 
 
 def target(tx: Tx, name: str, most: int = 50) -> TargetDetail:
-    found = next((stands for stands in standings(tx) if stands.row.name == name), None)
+    found = next(iter(standings(tx, name)), None)
     if found is None:
         raise NotThere(f"there is no target {name!r}")
     keys = [hold for hold in gate_rows.holds_of(tx, name, most) if hold.reason != gate_rows.OPEN]

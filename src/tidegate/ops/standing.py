@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +49,8 @@ class Standing:
     next_try: float | None = None
 
 
-def standing(row: TargetRow, held: Iterable[HeldKeys], now: float, *, tried: bool, running: int = 0) -> Standing:
+def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> Standing:
     """The most urgent of all that is true. *tried*: it is known that a call was made."""
-    tried = tried or running > 0
     found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
     found += [*_programs(row, now, tried=tried), _well(row, now, tried=tried)]
     return min(found, key=lambda each: URGENCY[each.token])

@@ -97,6 +97,7 @@ JOBS: Mapping[str, Word] = {
 
 NEED_YOU = frozenset({"action"})
 RECOVERING = frozenset({"probing"})
+PAUSED = frozenset({"paused"})
 HELD_UP = frozenset({"open", "disabled", "limited", "degraded", "silent"})
 WELL = frozenset({"ok", "new"})
 URGENCY: Mapping[str, int] = {token: rank for rank, token in enumerate(TARGETS)}

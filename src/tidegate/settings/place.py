@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from tidegate.settings.problems import Problem, SettingsError
@@ -45,7 +46,7 @@ def find(file: str | Path | None = None, environ: Mapping[str, str] | None = Non
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if asked:
-            raise _wrong(where, "there is no such file; write one with: tidegate init") from None
+            raise _wrong(where, f"there is no such file; write one with: tidegate init {quote(str(path))}") from None
         return SettingsFile(None, {})
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"

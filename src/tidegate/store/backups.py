@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import Refused, StoreError
-from tidegate.store import tallies
+from tidegate.machine import shared_breaker
+from tidegate.machine.states import OPEN
+from tidegate.store import gate_rows, tallies
 from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import core_statements
@@ -94,9 +96,18 @@ def restored(tx: Tx, dialect: Dialect) -> Restored:
         {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
     ])  # fmt: skip
     tallies.moved(tx, Counter((queue, "running", "ready") for _, queue in running))
-    for name in ("restored_breakers", "restored_probes", "restored_leaders", "restored_workers"):
+    _half_open(tx)
+    for name in ("restored_probes", "restored_leaders", "restored_workers"):
         tx.all(name)
     return Restored(int(tx.all("restored_epoch")[0][0]), len(running))
+
+
+def _half_open(tx: Tx) -> None:
+    """How the targets are by now, nobody knows: a few jobs find out."""
+    names = [row.name for row in gate_rows.targets(tx) if row.breaker.state == OPEN]
+    rows, now = gate_rows.locked(tx, names)
+    for name, row in rows.items():
+        gate_rows.put_breaker(tx, name, row.breaker, shared_breaker.half_opened(row.breaker, now or row.breaker.since))
 
 
 def wrong_with(store: Store) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate.machine.cooldown import FRESH, Rest
 from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.states import CLOSED
 from tidegate.store.tx import Row, Tx
 
 # A lane whose row holds nothing: it only counts, or marks when a person cleared it.
@@ -77,11 +78,11 @@ class GateEvent:
 
 def target(tx: Tx, name: str) -> TargetRow | None:
     rows = tx.all("target", {"name": name})
-    return _target(rows[0]) if rows else None
+    return target_of(rows[0]) if rows else None
 
 
 def targets(tx: Tx) -> list[TargetRow]:
-    return [_target(row) for row in tx.all("targets")]
+    return [target_of(row) for row in tx.all("targets")]
 
 
 def locked(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
@@ -95,7 +96,7 @@ def locked(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | 
         for name in missing:
             tx.all("target_new", {"name": name})
         rows = _locked(tx, wanted)
-    return {row[0]: _target(row[:-1]) for row in rows}, float(rows[-1][-1])
+    return {row[0]: target_of(row[:-1]) for row in rows}, float(rows[-1][-1])
 
 
 def put_breaker(tx: Tx, name: str, was: BreakerRow, now_is: BreakerRow) -> None:
@@ -176,7 +177,7 @@ def _locked(tx: Tx, names: list[str]) -> list[Row]:
     return tx.many("targets_locked", [{"wanted": name} for name in names])
 
 
-def _target(row: Row) -> TargetRow:
+def target_of(row: Row) -> TargetRow:
     (
         name, paused_at, paused_until, paused_by, state, generation, since, until, counts, closed_at,
         paid_until, capacity, rules, reported_at, summary,
@@ -186,6 +187,16 @@ def _target(row: Row) -> TargetRow:
         breaker=BreakerRow.loaded(state, generation, since, until, closed_at, counts), paid_until=paid_until,
         capacity=capacity, rules=rules, reported_at=reported_at, summary=summary,
     )  # fmt: skip
+
+
+def calm(row: Row) -> bool:
+    """Whether a target's row, unread, shows neither a pause, nor an open breaker, nor the word of a program."""
+    return row[2] is None and row[4] == CLOSED and row[14] is None
+
+
+def moved(row: Row) -> bool:
+    """Whether a target's row, unread, shows that its breaker has heard of a call."""
+    return bool(row[5]) or '"buckets": [[' in row[8] or row[14] is not None
 
 
 def _hold(row: Row) -> HoldRow:

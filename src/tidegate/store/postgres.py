@@ -29,7 +29,11 @@ _SETTINGS: dict[str, Any] = {
     "keepalives_idle": "10",
     "application_name": "tidegate",
 }
-_OPTIONS = "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+_OPTIONS = (
+    "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+    # Starting helpers takes longer than any of our statements.
+    " -c max_parallel_workers_per_gather=0"
+)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise

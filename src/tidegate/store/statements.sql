@@ -584,12 +584,6 @@ update tg_job set fence = fence + :step;
 update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 where state = 'running' returning id, queue;
 
--- name: restored_breakers
--- How the targets are by now, nobody knows: a few jobs find out.
-update tg_target set breaker = 'half-open', generation = generation + 1, breaker_since = {now}, breaker_until = null,
-    counts = '{}'
-where breaker = 'open';
-
 -- name: restored_probes
 update tg_hold set probe = null where probe is not null;
 
@@ -688,8 +682,13 @@ select count(*) from (
 ) as counted;
 
 -- name: list_ended_floors
--- The same of each queue, kind and state; null where there are not so many.
-select (
+-- The same of each queue, kind and state, and the first of them; null where there are not so many.
+select given.queue, given.kind, given.state, (
+    select job.id from tg_job as job
+    where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
+        and job.id < :before and job.id > :above
+    order by job.id desc limit 1
+), (
     select job.id from tg_job as job
     where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
         and job.id < :before and job.id > :above
@@ -699,11 +698,11 @@ select (
 -- name: list_ended
 select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
     job.most_attempts, job.last_code, job.finished_at
-from {rows queue text, kind text, state text} join tg_job as job
-    on job.queue = given.queue and job.kind = given.kind and job.state = given.state
-where job.finished_at is not null and job.id >= :floor and job.id < :before
-    and job.created_at >= :earliest and job.created_at <= :latest
-    and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code);
+from tg_job as job
+where job.finished_at is not null and job.queue = :queue and job.kind = :kind and job.state = :state
+    and job.id >= :floor and job.id < :before and job.created_at >= :earliest and job.created_at <= :latest
+    and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code)
+order by job.id desc limit :n;
 
 -- name: list_ended_counts
 select (
@@ -780,16 +779,17 @@ select count(*) from (
     limit :n
 ) as counted;
 
--- name: list_ready
--- Ready jobs of a queue. A sum keeps the databases from walking through all ids for the newest of them.
+-- name: list_rows
 select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
     job.most_attempts, job.last_code, job.finished_at
-from (
-    select id from tg_job
-    where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id + 0 > :above and id + 0 < :before
-    order by id + 0 desc limit :n
-) as picked join tg_job as job on job.id = picked.id;
+from {rows id bigint} join tg_job as job on job.id = given.id;
+
+-- name: list_ready
+-- Ready jobs of a queue. A sum keeps the databases from walking through all ids for the newest of them.
+select id from tg_job
+where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and id + 0 > :above and id + 0 < :before
+order by id + 0 desc limit :n;
 
 -- name: list_ready_count
 select count(*) from (
@@ -801,14 +801,10 @@ select count(*) from (
 
 -- name: list_waiting
 -- Jobs of a queue that wait for their time.
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
-from (
-    select id from tg_job
-    where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id + 0 > :above and id + 0 < :before
-    order by id + 0 desc limit :n
-) as picked join tg_job as job on job.id = picked.id;
+select id from tg_job
+where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and id + 0 > :above and id + 0 < :before
+order by id + 0 desc limit :n;
 
 -- name: list_waiting_count
 select count(*) from (
@@ -820,14 +816,10 @@ select count(*) from (
 
 -- name: list_running
 -- Jobs of a queue that run.
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
-from (
-    select id from tg_job
-    where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id + 0 > :above and id + 0 < :before
-    order by id + 0 desc limit :n
-) as picked join tg_job as job on job.id = picked.id;
+select id from tg_job
+where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and id + 0 > :above and id + 0 < :before
+order by id + 0 desc limit :n;
 
 -- name: list_running_count
 select count(*) from (
@@ -839,14 +831,10 @@ select count(*) from (
 
 -- name: list_blocked
 -- Jobs of a queue that wait for others.
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
-from (
-    select id from tg_job
-    where state = 'blocked' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id > :above and id < :before
-    order by id desc limit :n
-) as picked join tg_job as job on job.id = picked.id;
+select id from tg_job
+where state = 'blocked' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    and id > :above and id < :before
+order by id desc limit :n;
 
 -- name: list_blocked_count
 select count(*) from (
@@ -884,22 +872,18 @@ select target, count(*) from tg_job where state = 'running' group by target;
 
 -- name: targets_tried
 -- Of these targets, those that a job has called: one that ended after an attempt.
-select given.name from {rows name text} where exists (
-    select 1 from (
-        select job.attempt from tg_job as job
-        where job.target = given.name and job.target <> '' and job.finished_at is not null order by job.id limit 3
-    ) as first_jobs
-    where attempt > 0
+select given.name from {rows name text} where given.name = (
+    select job.target from tg_job as job
+    where job.target >= given.name and job.target <> '' and job.finished_at is not null and job.attempt > 0
+    order by job.target, job.id limit 1
 );
 
 -- name: gate_events_newest
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event order by id desc limit :n;
 
--- name: ready_longest
--- Since when the job waits that waits longest, of the oldest ones that could go.
-select min(job.due_at) from (
-    select id from tg_job where state = 'ready' and queue = :queue order by id + 0 limit 100
-) as oldest join tg_job as job on job.id = oldest.id;
+-- name: ready_oldest
+-- The oldest ready jobs of a queue.
+select id from tg_job where state = 'ready' and queue = :queue order by id + 0 limit :n;
 
 -- name: lately_done
 -- How many jobs of a queue were done since a moment, and when the first of them was; counts no further than :n.

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -21,7 +21,8 @@ from starlette.types import Scope
 
 from tidegate.errors import TidegateError
 from tidegate.face.app import Installed, Page
-from tidegate.web import health, metrics, problems
+from tidegate.web import health, metrics, problems, sign_in
+from tidegate.web.access import checked
 from tidegate.web.api import openapi
 from tidegate.web.api import router as api_router
 from tidegate.web.bulk import Bulks
@@ -29,6 +30,7 @@ from tidegate.web.for_apps import MOST_BODY
 from tidegate.web.guards import Guards, path_of, places
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import problem_of_validation
+from tidegate.web.sign_in import to_sign_in
 from tidegate.web.site import Site
 
 __all__ = ["Site", "build"]
@@ -55,7 +57,7 @@ def build(site: Site) -> FastAPI:
 
     app = FastAPI(
         title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan,
+        redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(checked)],
     )  # fmt: skip
     app.state.site = site
     app.state.bulks = bulks
@@ -68,6 +70,7 @@ def build(site: Site) -> FastAPI:
     app.include_router(metrics.router())
     large = [limit for there in site.apps for limit in _install(app, there)]
     app.include_router(page_router(site))
+    app.include_router(sign_in.router(site))
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
@@ -127,6 +130,8 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
     if path_of(scope).startswith(_FOR_PROGRAMS):
         return problems.answer(problem, scope, site.codes)
+    if problem.code == "not_signed_in" and scope["method"] == "GET":
+        return to_sign_in(scope)
     about = problems.document(problem, scope, site.codes)
     headers = problems.headers_of(problem)
     try:

@@ -49,6 +49,8 @@ _ROWS = (
     ApiCode("malformed", 400, "The request cannot be read.", "Send well-formed JSON and headers."),
     ApiCode("bad_cursor", 400, "The cursor is not one of ours.", "Use next_cursor of the page before, unchanged."),
     ApiCode("key_malformed", 400, "The Idempotency-Key is not allowed.", "Send 1 to 255 printable ASCII characters."),
+    ApiCode("not_signed_in", 401, "Nobody is signed in.", "Sign in, or send a token: Authorization: Bearer."),
+    ApiCode("not_allowed", 403, "Your role does not allow this.", "Ask an admin to do it, or for another role."),
     ApiCode("cross_site", 403, "The request comes from another site.", "Use the page or the API of this server."),
     ApiCode("no_such_path", 404, "There is nothing at this address.", "Look at /api/openapi.json for the addresses."),
     ApiCode("not_there", 404, "There is no such thing.", "Check the name or the number."),

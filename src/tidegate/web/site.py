@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 
@@ -16,6 +16,9 @@ from tidegate.errors import StoreError
 from tidegate.face.app import Installed
 from tidegate.face.queue import Queue
 from tidegate.store.tx import Tx
+
+if TYPE_CHECKING:
+    from tidegate.web.access import Access
 
 T = TypeVar("T")
 
@@ -58,9 +61,16 @@ class StreamPolicy:
     most: int = 64  # streams at once
 
 
-def local(_: Request) -> str:
-    """Who acts: the one person at this machine."""
-    return "local"
+def acting(request: Request) -> str:
+    """Who acts, as events name them."""
+    who = request.scope.get("tidegate.who")
+    return "nobody" if who is None else str(who.name)
+
+
+def _access() -> Access:
+    from tidegate.web.access import Access
+
+    return Access()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,7 +90,8 @@ class Site:
     config: Callable[[], list[dict[str, Any]]] = list
     hosts: Sequence[str] = ()
     base: str = ""
-    actor_of: Callable[[Request], str] = local
+    actor_of: Callable[[Request], str] = acting
+    access: Access = field(default_factory=_access)
     most_body: int = MOST_BODY
     streams: StreamPolicy = StreamPolicy()
     outage: Outage = field(init=False, repr=False)

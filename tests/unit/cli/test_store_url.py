@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,17 @@ def test_settings_that_cannot_be_read_are_exit_code_3(command: Command) -> None:
     )
     assert command("jobs", "list", "--config", "none.toml").code == Exit.CONFIGURATION
     assert command("jobs", "list", "--url", "sqlite:///none.db").code == Exit.NOT_FOUND
+
+
+@pytest.mark.parametrize("options", [[], ["--url", "sqlite:///tidegate.db"]], ids=["of the settings", "given"])
+def test_no_model_is_needed_to_find_the_database(options: list[str]) -> None:
+    made("tidegate")
+    Path("tidegate.toml").touch()
+    code = (
+        f"import sys; from tidegate.cli.root import run; code = run(['jobs', 'queues', *{options!r}])\n"
+        "print(code, 'pydantic' in sys.modules, 'rich' in sys.modules, file=sys.stderr)"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert run.stderr == "0 False False\n"

@@ -518,6 +518,18 @@ def test_bad_wishes_of_a_worker_are_refused(ask: Callable[[Queue], object], mess
         ask(q)
 
 
+def test_a_loop_is_not_blocked(q: Queue) -> None:
+    q.job()(handler)
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"`await q\.adrain\(\.\.\.\)` does not"):
+            q.drain()
+        with pytest.raises(RuntimeError, match=r"`await q\.arun_worker\(\.\.\.\)` does not"):
+            q.run_worker()
+
+    asyncio.run(main())
+
+
 def test_a_queue_without_jobs_has_nothing_to_work_on(q: Queue) -> None:
     with pytest.raises(ValueError, match="there is no job declared on this queue"):
         q.drain()

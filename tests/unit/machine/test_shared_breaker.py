@@ -137,10 +137,30 @@ def test_half_open_closes_after_its_successes_and_opens_at_a_failure(script: str
 @pytest.mark.parametrize("state", [CLOSED, HALF_OPEN, OPEN])
 @pytest.mark.parametrize("ok", [True, False])
 @pytest.mark.parametrize("generation", [0, 4, 6, 99])
-def test_a_result_of_another_generation_changes_nothing(state: str, ok: bool, generation: int) -> None:
-    row = BreakerRow(state=state, generation=5, run=2, good=1, buckets=((0.0, 3, 2),))
+def test_a_result_of_another_generation_changes_nothing_but_the_totals(state: str, ok: bool, generation: int) -> None:
+    row = BreakerRow(state=state, generation=5, run=2, good=1, buckets=((0.0, 3, 2),), totals=(1, 2, 3))
 
-    assert noted(row, policy(consecutive=1), [(ok, generation)] * 20, 1.0) is row
+    found = noted(row, policy(consecutive=1), [(ok, generation)] * 20, 1.0)
+
+    assert found == replace(row, totals=(21, 2, 3) if ok else (1, 22, 3))
+
+
+@pytest.mark.req("BRK-08")
+def test_totals_and_moves_are_kept_through_every_move_and_only_grow() -> None:
+    rules = policy(consecutive=2, max_requests=1)
+
+    row = noted(BreakerRow(), rules, [(True, 0), (False, 0), (False, 0), (False, 0)], 1.0)
+    assert (row.state, row.totals, row.moves) == (OPEN, (1, 3, 0), ((CLOSED, OPEN, 1),))
+    row = shared_breaker.rejected(row, 5)
+    row = advanced(row, 1e6)
+    row = noted(row, rules, [(False, row.generation)], 1e6)
+    row = opened(row, 1e6, None, by="ada")  # it was open, so that is no move
+    row = closed(row, 1e6)
+
+    assert row.totals == (1, 4, 5)
+    assert row.moves == ((CLOSED, OPEN, 1), (HALF_OPEN, OPEN, 1), (OPEN, CLOSED, 1), (OPEN, HALF_OPEN, 1))
+    again = BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, row.dumped())
+    assert again == row
 
 
 def test_of_a_batch_only_those_before_the_trip_count() -> None:
@@ -154,7 +174,7 @@ def test_of_a_batch_only_those_before_the_trip_count() -> None:
 def test_a_closed_breaker_starts_with_clean_counts() -> None:
     row = closed(BreakerRow(state=HALF_OPEN, generation=3, run=7, good=2, buckets=((0.0, 9, 9),)), 50.0)
 
-    assert row == BreakerRow(state=CLOSED, generation=4, since=50.0, closed_at=50.0)
+    assert row == BreakerRow(state=CLOSED, generation=4, since=50.0, closed_at=50.0, moves=((HALF_OPEN, CLOSED, 1),))
 
 
 @given(

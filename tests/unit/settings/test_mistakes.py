@@ -106,7 +106,7 @@ def test_a_file_that_is_no_toml_says_where_and_hides_no_other_mistake() -> None:
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(None, "there is no such file; write one with: tidegate init"),
+    [(None, "there is no such file; write one with: tidegate init my.toml"),
      (b"\xff", "it cannot be read (it is no text in UTF-8)"), ("folder", "it cannot be read (Is a directory)")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_a_mistake_if_it_was_asked_for(

@@ -113,7 +113,7 @@ def test_stopping_frees_those_who_hang_at_once() -> None:
     for each in asking:
         each.join()
 
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 10
     assert len(ended) == 3
     assert [each.gone for each in sim.asked()] == [False] * 3  # they stayed to the end
 
@@ -333,6 +333,6 @@ def test_requests_on_one_connection_come_in_quick_succession() -> None:
             client.get("/x")
         took = time.perf_counter() - started
 
-        assert 300 / took > 100  # ten times that and more on a machine that does nothing else
+        assert 300 / took > 40  # thousands, unless the machine is busy; a packet that waits for an answer makes it 25
         times = [each.at for each in sim.asked()]
         assert all(a <= b for a, b in pairwise(times))

@@ -167,6 +167,7 @@ def test_a_program_can_answer_with_a_problem_of_its_own(there: Shop) -> None:
 @pytest.fixture
 def away(there: Shop) -> Iterator[TestClient]:
     with client_of(served(there)) as client:
+        client.get("/api/v1/codes")  # it learns that nobody has a password
         there.queue.away = True
         yield client
         there.queue.away = False

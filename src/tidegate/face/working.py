@@ -1,0 +1,149 @@
+"""Working on a queue's jobs: until a stop, or one cycle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.checks import whole
+from tidegate.core.job import Stage
+from tidegate.face.acting import Acting
+from tidegate.runtime.clock import Clock
+from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.schedules import Schedule, keeping
+from tidegate.runtime.stopping import Watchdog, on_signals
+from tidegate.runtime.threads import Inline, RealThreads, Threads
+from tidegate.runtime.wake import Wake
+from tidegate.runtime.worker import Worker
+from tidegate.runtime.worker_policy import Tally, WorkerPolicy
+from tidegate.store import tallies, watching
+from tidegate.store.tx import Tx
+
+# With everything on one loop no other process writes, and a day of virtual time has many seconds.
+_ALONE = {"poll_every": 30.0, "sweep_every": 30.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one cycle of `drain` did."""
+
+    done: int
+    again: int
+    failed: int
+    held: int  # a gate is shut: before the claim, or one inside the handler
+    remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
+
+
+class Working(Acting):
+    """The half of a queue that runs what was put in."""
+
+    clock: Clock
+    inline: bool
+    _dice: Callable[[], float]
+    _retention: Mapping[str, Mapping[Stage, float]]
+    _schedules: Mapping[str, Schedule]
+    _store_id: str
+    _wakes: list[Wake]
+
+    async def arun_worker(
+        self,
+        concurrency: int = 20,
+        *,
+        queues: AbstractSet[str] | None = None,
+        stop: asyncio.Event | None = None,
+        **numbers: Any,
+    ) -> Tally:
+        """Works until *stop* is set, or the task is cancelled."""
+        stop = stop or asyncio.Event()
+        worker, wake, threads = self._worker(concurrency, queues, numbers)
+        try:
+            await worker.run(stop)
+        finally:
+            self._wakes.remove(wake)
+            threads.close()
+        return worker.tally
+
+    def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
+        """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
+        _no_loop("arun_worker")
+        watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
+
+        async def main() -> Tally:
+            stop = asyncio.Event()
+            with on_signals(stop, watchdog):
+                return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
+
+        try:
+            return asyncio.run(main())
+        finally:
+            watchdog.disarm()
+
+    async def adrain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
+        """One cycle: every job that is there and may go now has one turn; then it returns what it did.
+
+        What is put in meanwhile, and what is to be tried again, is for the next cycle.
+        """
+        names = None if queue is None else {queue}
+        worker, wake, threads = self._worker(concurrency, names, {})
+        try:
+            done = await worker.drain()
+        finally:
+            self._wakes.remove(wake)
+            threads.close()
+        shut, remaining = self.store.read(lambda tx: _left(tx, worker.queues, worker.newest or 0))
+        return Drained(done.done, done.again, done.failed, done.held + shut, remaining)
+
+    def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
+        """As `adrain`, for a program without a loop."""
+        _no_loop("adrain")
+        return asyncio.run(self.adrain(queue, concurrency=concurrency))
+
+    def _worker(
+        self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any]
+    ) -> tuple[Worker, Wake, Threads]:
+        whole(concurrency, field="concurrency", most=10_000)
+        if not self._kinds:
+            raise ValueError("there is no job declared on this queue, so nothing to work on")
+        known = self.queues()
+        unknown = sorted(set(queues or ()) - known)
+        if unknown:
+            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        if self.inline:
+            numbers = {**_ALONE, **numbers}
+        policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
+        threads: Threads = Inline() if self.inline else RealThreads(concurrency)
+        wake = Wake(None if self.inline else watching.watcher(self.store))
+        self._wakes.append(wake)
+        worker = Worker(
+            self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
+            policy=policy, queues=known if queues is None else frozenset(queues), store_id=self._store_id,
+            dice=self._dice, beside=[keeping(list(self._schedules.values()))] if self._schedules else [],
+        )  # fmt: skip
+        return worker, wake, threads
+
+    def _gates(self) -> JobGates:
+        codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}
+        return JobGates(self._targets, self._dice, fail_fast=codes)
+
+
+def _no_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"a loop is running in this thread, and this would block it; `await q.{instead}(...)` does not")
+
+
+def _left(tx: Tx, queues: frozenset[str], newest: int) -> tuple[int, int]:
+    """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
+    totals = tallies.read(tx)
+    ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, newest) for queue in queues)
+    open_ = ("blocked", "waiting", "ready", "running")
+    return ready, sum(totals.get((queue, stage), 0) for queue in queues for stage in open_)
+
+
+def _came_later(tx: Tx, queue: str, newest: int) -> int:
+    return int(tx.all("ready_after", {"queue": queue, "newest": newest})[0][0])

@@ -1,0 +1,177 @@
+"""Who asks, and whether they may: one check before every route, in one place.
+
+While nobody has a password, whoever reaches the server is at this machine, and may do everything. From the first user
+on, everybody signs in, or shows a token. A route that nobody thought of is for admins only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from tidegate.errors import StoreError
+from tidegate.ops import accounts, jwts
+from tidegate.ops.jwts import BadToken, Issuer
+from tidegate.ops.rights import LOCAL, Right, Who
+from tidegate.web.problems import Problem
+from tidegate.web.site import Site, site_of
+
+_log = logging.getLogger("tidegate.web")
+
+WHO = "tidegate.who"  # in the scope
+COOKIE = "tidegate_session"
+ANYONE = "anyone"  # a route that needs no right at all
+_RIGHT = "tidegate_right"  # on a function of an application
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+# What a POST does is the last word of its address, in the API and on the pages.
+_OF_ACTION: Mapping[str, Right] = {
+    "retry": Right.RETRY,
+    "cancel": Right.CANCEL,
+    "forget": Right.FORGET,
+    "pause": Right.PAUSE,
+    "resume": Right.PAUSE,
+    "reset": Right.RESET,
+    "force": Right.RESET,
+    "hold": Right.RESET,
+    "clear": Right.CLEAR,
+    "enable": Right.SWITCH,
+    "disable": Right.SWITCH,
+    "ack": Right.READ_NOTICE,
+    "read": Right.READ_NOTICE,
+    "classify": Right.SEE,  # it changes nothing
+    "preferences": Right.SEE,  # only how the page looks
+    "bulk": Right.SEE,  # the action is in the form: the handler asks for the right to that
+    "bulk-actions": Right.SEE,
+}
+_OF_PATH: Mapping[str, Right | str] = {
+    "/settings": Right.SEE_SETTINGS,
+    "/api/v1/config": Right.SEE_SETTINGS,
+    "/sign-in": ANYONE,
+    "/sign-out": ANYONE,
+    "/health/live": ANYONE,
+    "/health/ready": ANYONE,
+    "/api/openapi.json": ANYONE,
+}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def needs(right: Right | str) -> Callable[[F], F]:
+    """Marks a route of an application with the right that it needs, or `ANYONE`.
+
+    @router.post("/api/weather/{city}")
+    @needs(Right.PUT_IN)
+    def refresh(city: str): ...
+    """
+
+    def mark(fn: F) -> F:
+        setattr(fn, _RIGHT, right)
+        return fn
+
+    return mark
+
+
+def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
+    """What a request needs: as its function says, or the table, or reading; and if nobody said, to be an admin."""
+    marked: Right | str | None = getattr(endpoint, _RIGHT, None)
+    if marked is not None:
+        return marked
+    if path in _OF_PATH:
+        return _OF_PATH[path]
+    if method in ("GET", "HEAD"):
+        return Right.SEE
+    return _OF_ACTION.get(path.rsplit("/", 1)[-1], Right.MANAGE)
+
+
+class Access:
+    """Recognises who asks, by a token in the header or a session in the cookie."""
+
+    def __init__(self, issuers: Sequence[Issuer] = ()) -> None:
+        self._issuers = tuple(issuers)
+        self._nobody = False  # as far as is known, nobody has a password
+
+    def who(self, site: Site, request: Request) -> Who | None:
+        """None for nobody; Problem when somebody shows a token that is not good."""
+        shown = request.headers.get("authorization")
+        if shown is not None:
+            return self._bearer(site, shown)
+        secret = request.cookies.get(COOKIE)
+        if secret:
+            found = site.read(lambda tx: accounts.of_session(tx, secret))
+            if found is not None:
+                who, due = found
+                if due:
+                    site.write(lambda tx: accounts.session_used(tx, secret))
+                return who
+        return LOCAL if self.open(site, request) else None
+
+    def open(self, site: Site, request: Request) -> bool:
+        """Whether nobody has to sign in: no user is there, and nothing stands between the browser and us.
+
+        While the database is away, what it said last counts; without that, nobody gets in.
+        """
+        if any(name in request.headers for name in _FORWARDED):
+            return False
+        try:
+            self._nobody = not site.read(accounts.anybody)
+        except StoreError:
+            if not self._nobody:
+                raise
+        return self._nobody
+
+    def _bearer(self, site: Site, shown: str) -> Who:
+        scheme, _, token = shown.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise unknown("Send `Authorization: Bearer` and a token.")
+        if token.startswith(accounts.TOKEN):
+            found = site.read(lambda tx: accounts.of_token(tx, token))
+            if found is None:
+                raise unknown()
+            who, due = found
+            if due is not None:
+                site.write(lambda tx: accounts.token_used(tx, due))
+            return who
+        for issuer in self._issuers:
+            try:
+                return jwts.read(issuer, token, site.queue.clock.now())
+            except BadToken as error:
+                _log.info("token_refused why=%s", error)
+        raise unknown()
+
+
+def unknown(detail: str = "The token is not known, or has ended.") -> Problem:
+    return Problem("not_signed_in", detail, headers={"WWW-Authenticate": 'Bearer realm="tidegate"'})
+
+
+def checked(request: Request) -> None:
+    """Runs before every route: nobody gets further than their rights."""
+    site = site_of(request)
+    route: Any = request.scope.get("route")
+    right = right_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
+    request.scope[WHO] = None
+    if right == ANYONE:
+        return
+    who = request.scope[WHO] = site.access.who(site, request)
+    if who is None:
+        raise Problem("not_signed_in", headers={"WWW-Authenticate": 'Bearer realm="tidegate"'})
+    if not who.may(Right(right)):
+        raise not_allowed(who, Right(right))
+
+
+def require(request: Request, right: Right) -> None:
+    """For a handler that learns only from the form what it is to do."""
+    who = request.scope.get(WHO)
+    if not isinstance(who, Who) or not who.may(right):
+        raise Problem("not_signed_in") if who is None else not_allowed(who, right)
+
+
+def not_allowed(who: Who, right: Right) -> Problem:
+    return Problem("not_allowed", f"{who.name} is {who.role} and may not {str(right).replace('_', ' ')}.")
+
+
+RIGHT_OF_BULK: Mapping[str, Right] = {"retry": Right.RETRY, "cancel": Right.CANCEL, "forget": Right.FORGET}
