@@ -34,7 +34,6 @@ _OPTIONS = (
     # Starting helpers takes longer than any of our statements.
     " -c max_parallel_workers_per_gather=0"
 )
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
 _HOPELESS = (
