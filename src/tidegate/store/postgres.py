@@ -249,11 +249,7 @@ def conninfo_of(url: str) -> str:
 
 def _on_this_machine(conninfo: str) -> bool:
     host = str(conninfo_to_dict(conninfo).get("host") or "/")
-    return host.startswith(("/", "@")) or host in (
-        "localhost",
-        "127.0.0.1",
-        "::1",
-    )  # a socket in a folder, or to itself
+    return host.startswith(("/", "@"))  # a socket in a folder
 
 
 def _where(connection: psycopg.Connection[Any]) -> Row | None:
