@@ -48,6 +48,7 @@ JOBS = {
     "job-waiting": Filter(state="queued", target="last.fm", code="upstream_failure"),
     "job-blocked": Filter(state="blocked"),
 }
+AWAY = {"store-away": "/queue"}
 EMPTY = {"empty-overview": "/", "empty-targets": "/targets", "empty-queue": "/queue", "empty-workers": "/workers",
          "empty-notices": "/notices"}  # fmt: skip
 WIDTHS = (360, 1280)
@@ -107,7 +108,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sites(Path(folder)) as (full, empty), browser() as opened:
         jobs = {name: a_job(full.queue, wanted) for name, wanted in JOBS.items()}
         n = 0
-        for site, pages in ((full, PAGES | jobs), (empty, EMPTY)):
+        away = Queue(f"sqlite:///{folder}/away.db", clock=VirtualClock(END))
+        away.close()
+        for site, pages in ((full, PAGES | jobs), (empty, EMPTY), (Site(queue=away), AWAY)):
             chosen = {name: path for name, path in pages.items() if not named or name in named}
             with running(site) as base:
                 n += taken(opened, base, chosen, into)

@@ -8,14 +8,19 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.face.app import App, Installed, Simulator, install, known, load
 from tidegate.face.queue import Queue
+from tidegate.ops import accounts
+from tidegate.ops.jwts import Issuer
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.stopping import Watchdog, on_signals
 from tidegate.runtime.worker_policy import WorkerPolicy
+from tidegate.secrets import Secrets
 
 if TYPE_CHECKING:
     from tidegate.settings import Loaded
@@ -81,6 +86,26 @@ def _changed(settings: Any, values: Any) -> Any:
     return None if settings is None else type(settings).model_validate({**settings.model_dump(), **values})
 
 
+def secrets_of(loaded: Loaded) -> Secrets:
+    """The key of this server, made at the first start."""
+    given = loaded.values.secret_key.get_secret_value()
+    return Secrets(given) if given else Secrets.in_file(Path(loaded.values.secret_key_file))
+
+
+class NobodyYet(TidegateError):
+    """Others could reach the server, and nobody has a password."""
+
+
+def check_reach(there: Assembled) -> None:
+    """NobodyYet when the server would be open to strangers."""
+    host = there.loaded.values.server.host
+    if host != "localhost" and not ip_address(host).is_loopback and not there.queue.store.read(accounts.anybody):
+        raise NobodyYet(
+            f"server.host: others reach {host}, and nobody has a password yet; "
+            "add somebody first: tidegate user add NAME --role admin"
+        )
+
+
 def listening(host: str, port: int) -> socket.socket:
     """A socket on that address; PortTaken when somebody else has it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -110,8 +135,9 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
     host, port = at.getsockname()[:2]
+    app = build(_site(there))
     config = uvicorn.Config(
-        build(_site(there)), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
+        app, log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
         loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS,
     )  # fmt: skip
     server, engine = Server(config), _engine(there) if work and there.works else None
@@ -134,6 +160,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             _log.info("server_stopping")
             if engine is not None:
                 engine.ask()
+            app.state.closing.set()  # streams end by themselves; nothing else would end them
             server.should_exit = True
             await answering
             if engine is not None and not await asyncio.to_thread(engine.join, longest):
@@ -155,6 +182,7 @@ def _engine(there: Assembled) -> Engine:
 
 def _site(there: Assembled) -> Any:
     from tidegate import __version__
+    from tidegate.web.access import Access
     from tidegate.web.frame import Site
 
     return Site(
@@ -162,5 +190,18 @@ def _site(there: Assembled) -> Any:
         apps=tuple(there.apps),
         version=__version__,
         config=lambda: [each.as_json() for each in there.loaded.effective()],
-        hosts=tuple(there.loaded.values.server.names),
+        hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
+        access=Access(_issuers(there.loaded)),
     )
+
+
+def _issuers(loaded: Loaded) -> list[Issuer]:
+    """Whose tokens are believed: our own, and those of the public key in the settings."""
+    said = loaded.values.jwt
+    own = [Issuer.own(secrets_of(loaded).derived("jwt"))]
+    if not said.public_key:
+        return own
+    try:
+        return [*own, Issuer.of_public_key(said.public_key, said.issuer, said.audience)]
+    except ValueError as error:
+        raise ValueError(f"jwt.public_key: {error}") from error

@@ -147,7 +147,7 @@ def test_without_work_it_serves_and_leaves_the_jobs_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "variables", "code", "says"),
     [
-        (("--host", "0.0.0.0"), {}, 3, "would let others in"),
+        (("--host", "0.0.0.0"), {}, 3, "nobody has a password yet"),
         (("--url", "mysql://x"), {}, 3, "url"),
         ((), {"TIDEGATE_SERVER_PROT": "1"}, 3, "did you mean TIDEGATE_SERVER_PORT"),
         ((), {"TIDEGATE_APPS": "slwo"}, 3, "slow"),

@@ -97,6 +97,8 @@ def compare(store: Store, jobs: list[dict[str, Any]], wanted: Filter) -> None:
     if len(expected) < 300:
         assert paged(store, wanted, 20) == expected, wanted
         assert paged(store, wanted, 20, LITTLE) == expected, wanted
+    if len(expected) < 150:
+        assert paged(store, wanted, 3, LITTLE) == expected, wanted
     counted = store.read(lambda tx: listing.count(tx, wanted))
     assert counted == Count(len(expected)), wanted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,36 @@ def test_a_done_job_is_kept_as_long_as_its_queue_says(
                 if seen[queue] == 0 and not _there(q, id_):
                     seen[queue] = day
         assert seen == gone_after
+
+
+def test_each_queue_is_pruned_by_a_worker_that_serves_it(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with (
+        Queue(url, clock=clock, inline=True, retention={"mail": {"done": "30m"}}) as mail,
+        Queue(url, clock=clock, inline=True, retention={"sync": {"done": "10m"}}) as sync,
+    ):
+
+        @mail.job(queue="mail")
+        async def send(n: int) -> None: ...
+
+        @sync.job(queue="sync")
+        async def pull(n: int) -> None: ...
+
+        jobs = [(mail, send.enqueue(1).id), (sync, pull.enqueue(1).id)]
+
+        async def main() -> None:
+            first = asyncio.create_task(work_for(mail, "42m"))
+            await asyncio.sleep(120)  # it leads, and goes on doing so
+            second = asyncio.create_task(work_for(sync, "40m"))
+            await asyncio.sleep(5 * 60)
+            assert [_there(q, id_) for q, id_ in jobs] == [True, True]
+            await asyncio.sleep(15 * 60)
+            assert [_there(q, id_) for q, id_ in jobs] == [True, False]
+            await asyncio.gather(first, second)
+            assert [_there(q, id_) for q, id_ in jobs] == [False, False]
+
+        clock.run(main())
 
 
 def _there(q: Queue, id_: int) -> bool:

@@ -65,6 +65,30 @@ def test_over_all_workers_a_tick_is_one_job(db: Database) -> None:
 
 
 @both
+def test_programs_on_one_database_each_have_their_own_schedules(db: Database) -> None:
+    clock = VirtualClock(NOON - 10)
+    ran: list[Any] = []
+    queues = [queue_on(db, clock) for _ in range(3)]
+    for n, q in enumerate(queues):
+
+        @q.job(queue=f"program {n}")
+        async def note(what: str) -> None:
+            ran.append(what)
+
+        q.schedule("* * * * *", note, f"of program {n}")
+
+    async def main() -> None:
+        async with working(*queues):
+            await asyncio.sleep(10 + 61)
+
+    play(clock, main)
+
+    assert sorted(ran) == sorted([f"of program {n}" for n in range(3)] * 2)
+    for q in queues:
+        q.close()
+
+
+@both
 def test_another_worker_takes_over_when_the_one_that_leads_is_gone(db: Database) -> None:
     clock = VirtualClock(NOON - 10)
     ran: list[Any] = []
@@ -101,6 +125,40 @@ def test_ticks_that_nobody_was_there_for_are_made_up_for_by_one(db: Database) ->
         play(clock, main)
 
     assert [what for _, what in ran] == ["12:00", "15:50"]
+
+
+@both
+def test_a_schedule_whose_arguments_cannot_be_made_stops_nobody_and_is_made_up_for(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock(NOON - 30)
+    ran: list[Any] = []
+    broken = True
+
+    def arguments(tick: datetime) -> str:
+        if broken:
+            raise ZeroDivisionError("a bug of the program")
+        return f"{tick:%H:%M}"
+
+    with queue_on(db, clock) as q:
+        report = reporting(q, ran)
+        q.schedule("0 12 * * *", report, arguments, name="bad")
+        q.schedule("* * * * *", report, "good", name="good")
+
+        async def main() -> None:
+            nonlocal broken
+            async with working(q):
+                await asyncio.sleep(30 + 121)
+                assert [what for _, what in ran] == ["good"] * 3
+                broken = False
+                await asyncio.sleep(10)
+
+        play(clock, main)
+
+    assert [what for _, what in ran] == [*["good"] * 3, "12:00"]
+    assert [each.getMessage() for each in caplog.records if "schedule_failed" in each.msg] == [
+        "schedule_failed name=bad"
+    ]
 
 
 @both

@@ -6,6 +6,7 @@ import html
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,11 @@ from starlette.testclient import TestClient
 from tidegate import Queue, Target
 from tidegate.face.app import App, Installed, Page, install
 from tidegate.ops import reports
+from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web import page
 from tidegate.web.frame import build
+from tidegate.web.pages import help_pages
 from tidegate.web.pages.saying import COOKIE, Said, local_path
 from tidegate.web.site import Site
 
@@ -92,6 +95,41 @@ def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -
 def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
     with client(Site(queue=odd)) as pages:
         assert "hunter2" not in pages.get("/jobs/1").text
+
+
+def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestClient) -> None:
+    text = pages.get("/").text
+
+    assert "1 target needs you" in text
+    assert "lidarr: 47 of 50 places are taken" in text
+    assert "47/50" in text
+
+
+def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -> None:
+    assert "a few jobs try it" in pages.get("/targets/lidarr").text
+    assert "1 of 3 trial calls were good" in pages.get("/targets/gateway").text
+    assert "when 60 % of at least 6 calls fail within 1 min" in pages.get("/targets/tautulli").text
+
+
+def test_many_jobs_are_done_in_the_background_with_a_page_that_says_how_far(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'many.db'}", inline=True) as q:
+
+        @q.job(queue="mail")
+        def send(n: int) -> None: ...
+
+        for n in range(510):
+            send.enqueue(n)
+        with client(Site(queue=q)) as pages:
+            asked = {"action": "cancel", "state": "queued", "expected": "510", "back": "/queue?state=queued"}
+            found = pages.post("/bulk", data=asked)
+            assert re.fullmatch("/bulk/b[0-9a-f-]+", found.url.path)
+            assert "510" in found.text
+            end = time.monotonic() + 30
+            while "510 jobs were cancelled" not in (text := pages.get(str(found.url)).text):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert 'href="/queue?state=queued"' in text
+            assert pages.get("/bulk/b1-none").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -215,6 +253,13 @@ def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> N
         assert pages.get(path).status_code == 200
     for word in ("Needs you", "Paused by breaker", "Testing recovery", "Resting", "Retrying", "Expired"):
         assert word in text
+
+
+def test_help_names_only_documents_that_are_there_and_every_state() -> None:
+    root = Path(__file__).parents[2]
+
+    assert [path for _, path, _ in help_pages.DOCS if not (root / path).is_file()] == []
+    assert set(help_pages.MEANINGS) == {*TARGETS, *JOBS}
 
 
 def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_path: Path) -> None:

@@ -47,8 +47,9 @@ def jobs_of(q: Queue, **wanted: str) -> list[int]:
     return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), most=500)).items]  # type: ignore[arg-type]
 
 
-def said(page: Page) -> str:
-    return page.get_by_role("status").inner_text()
+def says(page: Page, text: str) -> None:
+    """Waits for the page that says so."""
+    expect(page.get_by_role("status")).to_contain_text(text)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -86,15 +87,15 @@ def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> 
     page.locator("summary", has_text="Pause").click()
     page.get_by_role("button", name="Pause spotify for 1 h").click()
 
-    assert "spotify is paused until 15:30." in said(page)
+    says(page, "spotify is paused until 15:30.")
     assert page.url.endswith("/targets/spotify")
     assert q.store.read(lambda tx: reports.target(tx, "spotify")).report.paused_by == "local"
 
     page.get_by_role("button", name="Undo").click()
-    assert "spotify goes on." in said(page)
+    says(page, "spotify goes on.")
     assert q.store.read(lambda tx: reports.target(tx, "spotify")).report.paused_until is None
     page.reload()
-    assert said(page) == ""
+    expect(page.get_by_role("status")).to_have_text("")
 
 
 def test_a_pause_until_a_date_is_taken_and_one_that_is_over_is_not(tab: Visit) -> None:
@@ -102,13 +103,13 @@ def test_a_pause_until_a_date_is_taken_and_one_that_is_over_is_not(tab: Visit) -
     page.locator("summary", has_text="Pause").click()
     page.get_by_label("Until").fill("2026-11-16T08:00")
     page.locator(".sheet form", has_text="Until").get_by_role("button", name="Pause").click()
-    assert "The queue feeds is paused until Mon 08:00." in said(page)
+    says(page, "The queue feeds is paused until Mon 08:00.")
 
     page.locator("summary", has_text="Pause").click()
     page.get_by_label("Until").fill("2020-01-01T08:00")
     page.locator(".sheet form", has_text="Until").get_by_role("button", name="Pause").click()
-    assert "Nothing was changed" in said(page)
-    assert "that is over already" in said(page)
+    says(page, "Nothing was changed")
+    says(page, "that is over already")
 
 
 def test_one_job_is_retried_and_the_filter_stays(tab: Visit, q: Queue) -> None:
@@ -116,7 +117,7 @@ def test_one_job_is_retried_and_the_filter_stays(tab: Visit, q: Queue) -> None:
     (first, *others) = jobs_of(q, state="failed", queue="convert", code="bad_request")
     page.get_by_role("button", name=f"Retry job {first}", exact=True).click()
 
-    assert f"Job {first} was queued again" in said(page)
+    says(page, f"Job {first} was queued again")
     assert page.url.endswith("/queue?state=failed&queue=convert&code=bad_request")
     assert jobs_of(q, state="failed", queue="convert", code="bad_request") == others
 
@@ -127,7 +128,7 @@ def test_what_somebody_else_has_done_already_is_said(tab: Visit, q: Queue) -> No
     q.retry(first)
     page.get_by_role("button", name=f"Retry job {first}", exact=True).click()
 
-    assert f"Nothing was changed: job {first} is queued" in said(page)
+    says(page, f"Nothing was changed: job {first} is queued")
 
 
 def test_all_that_match_are_retried_as_many_as_were_said(tab: Visit, q: Queue) -> None:
@@ -135,10 +136,10 @@ def test_all_that_match_are_retried_as_many_as_were_said(tab: Visit, q: Queue) -
     left_alone = set(jobs_of(q, state="failed")) - set(matching)
     page = tab.go("/queue?state=failed&queue=convert&code=bad_request")
     page.get_by_role("link", name=re.compile("Retry all")).click()
-    assert page.locator("h1").inner_text() == f"Retry {len(matching)} jobs?"
+    expect(page.locator("h1")).to_have_text(f"Retry {len(matching)} jobs?")
     page.get_by_role("button", name=f"Retry {len(matching)} jobs").click()
 
-    assert f"{len(matching)} jobs were queued again." in said(page)
+    says(page, f"{len(matching)} jobs were queued again.")
     assert page.url.endswith("/queue?state=failed&queue=convert&code=bad_request")
     assert set(jobs_of(q, state="failed")) == left_alone
 
@@ -149,7 +150,7 @@ def test_nothing_is_done_to_many_when_they_are_no_longer_as_many(tab: Visit, q: 
     q.retry(before[0])
     page.get_by_role("button", name=re.compile("^Forget")).click()
 
-    assert "Nothing was changed" in said(page)
+    says(page, "Nothing was changed")
     assert jobs_of(q, state="failed", queue="convert") == before[1:]
 
 
@@ -157,10 +158,11 @@ def test_a_job_is_cancelled_and_that_is_undone(tab: Visit, q: Queue) -> None:
     first = jobs_of(q, state="ready", queue="lidarr")[0]
     page = tab.go(f"/jobs/{first}")
     page.get_by_role("button", name="Cancel").click()
-    assert f"Job {first} was cancelled." in said(page)
+    says(page, f"Job {first} was cancelled.")
     assert q.get(first).state == "cancelled"
 
     page.get_by_role("button", name="Undo").click()
+    says(page, f"Job {first} was queued again")
     assert q.get(first).state == "queued"
 
 
@@ -168,11 +170,11 @@ def test_a_job_is_forgotten_only_after_a_second_page(tab: Visit, q: Queue) -> No
     first = jobs_of(q, state="failed")[0]
     page = tab.go(f"/jobs/{first}")
     page.get_by_role("link", name="Forget").click()
-    assert "This cannot be undone." in page.locator("main").inner_text()
+    expect(page.locator("main")).to_contain_text("This cannot be undone.")
     assert q.get(first).state == "failed"
     page.get_by_role("button", name=f"Forget job {first}").click()
 
-    assert f"Job {first} was forgotten" in said(page)
+    says(page, f"Job {first} was forgotten")
     assert first not in jobs_of(q, state="failed")
 
 
@@ -181,7 +183,7 @@ def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     page.get_by_role("link", name=re.compile("Open spotify")).click()
     page.get_by_role("button", name="Clear key 7").click()
 
-    assert "Key 7 of spotify is cleared; its jobs go at once." in said(page)
+    says(page, "Key 7 of spotify is cleared; its jobs go at once.")
     assert "7" not in {key.lane for key in q.store.read(lambda tx: reports.target(tx, "spotify")).keys}
 
 
@@ -197,12 +199,14 @@ def test_notices_are_marked_as_read(tab: Visit) -> None:
 
 def test_the_colours_that_were_chosen_are_kept(tab: Visit) -> None:
     def ground(page: Page) -> str:
+        page.locator("footer.foot").wait_for()
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
     page = tab.go("/queue?state=done")
     light = ground(page)
-    page.get_by_role("button", name=re.compile("^Colours")).click()  # light
-    page.get_by_role("button", name=re.compile("^Colours")).click()  # dark
+    page.get_by_role("button", name="Change to light").click()
+    page.get_by_role("button", name="Change to dark").click()
+    page.get_by_role("button", name="Change to as the system").wait_for()
     assert ground(page) != light
     assert page.url.endswith("/queue?state=done")
     assert ground(tab.go("/help")) != light
@@ -215,7 +219,7 @@ def test_the_menu_of_a_narrow_page_opens_without_script(opened: Browser, served:
         expect(menu).to_be_hidden()
         page.get_by_role("button", name="Menu").click()
         menu.get_by_role("link", name="Workers").click()
-        assert page.locator("h1").inner_text() == "Workers"
+        expect(page.locator("h1")).to_have_text("Workers")
 
 
 def focus(page: Page, name: str, most: int = 80) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 from collections import Counter
 from importlib.resources import files
+from ipaddress import ip_address
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,8 +122,11 @@ def _steps(app: App[Any]) -> list[Migration]:
 def _security(loaded: Loaded | None, url: str | None) -> list[Finding]:
     found: list[Finding] = []
     if loaded is not None:
-        host = loaded.values.server.host  # the settings allow no other
-        found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
+        host = loaded.values.server.host
+        if host == "localhost" or ip_address(host).is_loopback:
+            found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
+        else:
+            found.append(well("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)
     return [*found, *checkup.private({**({Path(path): "the database"} if path else {}), **secret})]

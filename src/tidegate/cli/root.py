@@ -21,6 +21,8 @@ VERBS = {
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, clear, enable, disable or reset them."),
     "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
+    "user": ("tidegate.cli.user", "Say who may sign in, and as what."),
+    "token": ("tidegate.cli.token", "Make and remove what programs show instead of a password."),
     "db": ("tidegate.cli.db", "Migrate, copy, restore and check a database."),
     "config": ("tidegate.cli.config", "Show every setting that counts, and where it comes from."),
     "doctor": ("tidegate.cli.doctor", "Check settings, database, workers and targets; change nothing."),

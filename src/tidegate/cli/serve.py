@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,16 @@ from tidegate.cli.exits import Exit
 @click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.  [default: 8321]")
 @click.option("--simulators", is_flag=True, help="Let the applications call simulated services.")
+@click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
 @click.option("--no-work", is_flag=True, help="Serve only; workers run elsewhere.")
 def serve(
-    file: Path | None, url: str | None, host: str | None, port: int | None, simulators: bool, no_work: bool
+    file: Path | None,
+    url: str | None,
+    host: str | None,
+    port: int | None,
+    simulators: bool,
+    as_json: bool,
+    no_work: bool,
 ) -> int:
     """Serves the page and the API, and works on the jobs of the applications, until SIGTERM or SIGINT.
 
@@ -42,18 +50,29 @@ def serve(
         with assembly.assembled(loaded, apps, simulators=simulators or values.simulators) as there:
             there.queue.store.now()  # a database that cannot be used is said at once
             try:
+                assembly.check_reach(there)
                 at = assembly.listening(values.server.host, values.server.port)
-            except assembly.PortTaken as error:
+            except (assembly.NobodyYet, assembly.PortTaken) as error:
                 raise Stopped(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:
-                names = ", ".join(each.app.name for each in there.apps) or "none"
-                click.echo(f"Tidegate {__version__} is at {address}")
-                click.echo(f"  database      {shown_url(values.url)}")
-                click.echo(f"  applications  {names}")
-                for name, simulator in there.simulators.items():
-                    click.echo(f"  simulated     {name}, controlled at {simulator.control_url}")
-                click.echo("  stop with Ctrl-C")
+                simulated = {name: each.control_url for name, each in there.simulators.items()}
+                about = {
+                    "version": __version__, "address": address, "database": shown_url(values.url),
+                    "applications": [each.app.name for each in there.apps], "simulators": simulated,
+                }  # fmt: skip
+                # In one line: whoever started it reads that, and goes on.
+                click.echo(json.dumps(about)) if as_json else click.echo("\n".join(_lines(about)))
 
             assembly.serve(there, at, work=not no_work, ready=ready)
     return Exit.OK
+
+
+def _lines(about: dict[str, Any]) -> list[str]:
+    return [
+        f"Tidegate {about['version']} is at {about['address']}",
+        f"  database      {about['database']}",
+        f"  applications  {', '.join(about['applications']) or 'none'}",
+        *(f"  simulated     {name}, controlled at {where}" for name, where in about["simulators"].items()),
+        "  stop with Ctrl-C",
+    ]

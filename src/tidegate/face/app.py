@@ -44,7 +44,7 @@ class Every:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: `Page[Settings](...)` could not be called on Python 3.11
 class Page(Generic[S]):
     """A page in the navigation. *show* answers a GET; a page without a title is reachable, and not listed."""
 
@@ -79,7 +79,7 @@ class Simulated:
     settings: Callable[[str], Mapping[str, Any]]  # of the address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: `App[Settings](...)` could not be called on Python 3.11
 class App(Generic[S]):
     """One application. Every field but the name may be left out.
 

@@ -133,8 +133,8 @@ class WorkerReport:
         return asdict(self)
 
 
-def queues(tx: Tx) -> list[QueueReport]:
-    """Every queue that has or had jobs, or was paused."""
+def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
+    """Every queue that has or had jobs, or was paused; without *ages* it does not say how long they wait."""
     now = float(tx.all("clock")[0][0])
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, what), n in tallies.read(tx).items():
@@ -146,10 +146,10 @@ def queues(tx: Tx) -> list[QueueReport]:
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
         at_work = sum(name in worker.queues for worker in there)
-        oldest = _oldest(tx, name, now) if counts[name].get("ready") else None
+        oldest = _oldest(tx, name, now) if ages and counts[name].get("ready") else None
         found.append(QueueReport(
             name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work, oldest=oldest,
-            rate=_rate(tx, name, now),
+            rate=_rate(tx, name, now) if ages else None,
         ))  # fmt: skip
     return found
 

@@ -53,10 +53,7 @@ class TargetRules:
         """The numbers as JSON, for those who only see the store."""
         found: dict[str, Any] = {"behind": self.behind}
         if self.breaker is not None:
-            found["breaker"] = {
-                "max_requests": self.breaker.max_requests,
-                "open_for": None if self.breaker.timeout is None else self.breaker.open_for,
-            }
+            found["breaker"] = _breaker_shown(self.breaker)
         if self.probe is not None:
             found["probe_every"] = self.probe_every
         if self.rate is not None:
@@ -66,3 +63,17 @@ class TargetRules:
         if self.capacity is not None:
             found["capacity"] = asdict(self.capacity.limits)
         return json.dumps(found, sort_keys=True)
+
+
+def _breaker_shown(policy: BreakerPolicy) -> dict[str, Any]:
+    """The numbers of a breaker; without those of the ratio where the user has a rule of their own."""
+    found: dict[str, Any] = {
+        "max_requests": policy.max_requests,
+        "open_for": None if policy.timeout is None else policy.open_for,
+        "consecutive": policy.consecutive,
+        "interval": seconds(policy.interval),
+        "window": None if policy.window is None else seconds(policy.window),
+    }
+    if policy.trip is None:
+        found |= {"min_requests": policy.min_requests, "failure_ratio": policy.failure_ratio}
+    return found

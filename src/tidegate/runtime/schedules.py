@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate.worker")
 
-_LEASE = 10.0  # seconds for which one worker leads
-_LOOK = 3.0  # and how often it says that it still does
+_LOOK = 3.0  # seconds between two looks, at the most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +77,17 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
     """What a worker runs beside its jobs, for ever."""
 
     async def run(worker: Worker) -> None:
+        told: dict[str, datetime] = {}
         while True:
             wait = _LOOK
             try:
-                made = await worker.at_store(lambda tx: tick(tx, schedules, worker.id))
-                if made:
-                    _log.info("schedule_fired names=%s", ",".join(made))
+                found = await worker.at_store(lambda tx: tick(tx, schedules))
+                for failed in found.failed:
+                    if told.get(failed.name) != failed.due:
+                        told[failed.name] = failed.due
+                        _log.error("schedule_failed name=%s", failed.name, exc_info=failed.error)
+                if found.fired:
+                    _log.info("schedule_fired names=%s", ",".join(found.fired))
                     worker.wake.news()
                     watching.tell(worker.store)
                 now = worker.keeper.store_now()
@@ -96,15 +100,32 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
     return run
 
 
-def tick(tx: Tx, schedules: Sequence[Schedule], worker: str) -> list[str]:
-    """Puts in what is due, if this worker leads; returns the names of those that fired."""
-    if not tx.all("lead", {"name": "schedules", "holder": worker, "lease": _LEASE}):
-        return []
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A schedule whose job could not be made, by a function of the user's. Its tick is still to be had."""
+
+    name: str
+    due: datetime
+    error: Exception
+
+
+@dataclass(slots=True)
+class Ticked:
+    """What one look found: the names of those that fired, and those that could not."""
+
+    fired: list[str] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+
+def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
+    """Puts in what is due and nobody else has put in."""
+    found = Ticked()
     now = float(tx.all("clock")[0][0])
-    return [each.name for each in schedules if _fire(tx, each, now)]
+    found.fired += [each.name for each in schedules if _fire(tx, each, now, found.failed)]
+    return found
 
 
-def _fire(tx: Tx, schedule: Schedule, now: float) -> bool:
+def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[Failed]) -> bool:
     rows = tx.all("schedule_last", {"name": schedule.name})
     if not rows:
         # Seen for the first time: what lies before is not its business.
@@ -113,7 +134,13 @@ def _fire(tx: Tx, schedule: Schedule, now: float) -> bool:
     due = schedule.last(schedule.at(now))
     if due is None or due.timestamp() <= rows[0][0]:
         return False
+    try:
+        job = schedule.make(due)
+    except Exception as error:
+        failed.append(Failed(schedule.name, due, error))
+        return False
+    # No worker leads: each knows the schedules of its own program only. Who writes the tick has it.
     if not tx.all("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
         return False
-    intake.enqueue(tx, [schedule.make(due)])
+    intake.enqueue(tx, [job])
     return True

@@ -1,4 +1,4 @@
-"""What somebody must do now and then: take back lost leases, expire, prune, add up. The last two the leader does."""
+"""What somebody must do now and then: take back lost leases, expire; and, one for all, prune and add up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Sweeper:
             wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
             try:
                 await self.sweep()
-                if await worker.at_store(self._lead):
+                if await worker.at_store(lambda tx: self._prune(tx) | self._lead(tx)):
                     wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
@@ -60,19 +60,29 @@ class Sweeper:
     def _lead(self, tx: Tx) -> bool:
         """What one worker does for all; True when there is more of it."""
         worker = self._worker
-        if not tx.all("lead", {"name": "sweeper", "holder": worker.id, "lease": worker.policy.sweep_every * 4}):
+        if not self._leads(tx, "sweeper"):
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
-        said = worker.policy.retention
         slices = [
-            people.prune(tx, queue, stage, now - kept, _SLICE)
-            for queue in sorted(worker.queues)
-            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
-        ]
-        slices += [
             gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
             notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
             requests.prune(tx, now - requests.KEPT, _SLICE),
         ]
         return _SLICE in slices
+
+    def _prune(self, tx: Tx) -> bool:
+        """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""
+        worker, said = self._worker, self._worker.policy.retention
+        now = worker.keeper.store_now()
+        slices = [
+            people.prune(tx, queue, stage, now - kept, _SLICE)
+            for queue in sorted(worker.queues)
+            if self._leads(tx, f"retention {queue}")
+            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
+        ]
+        return _SLICE in slices
+
+    def _leads(self, tx: Tx, what: str) -> bool:
+        lease = self._worker.policy.sweep_every * 4
+        return bool(tx.all("lead", {"name": what, "holder": self._worker.id, "lease": lease}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate.core.checks import valid_name
 from tidegate.settings.place import DEFAULT_URL
@@ -29,18 +29,11 @@ def _database(url: str) -> str:
     return url
 
 
-def _own_machine(host: str) -> str:
-    """*host*, if only this machine can reach it."""
+def _address(host: str) -> str:
     try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
+        return host if host == "localhost" else str(ip_address(host))
     except ValueError:
-        loopback = False
-    if not loopback:
-        raise ValueError(
-            f"{host!r} would let others in, and users come first: there are no users and passwords yet; "
-            "give 127.0.0.1, ::1 or localhost"
-        )
-    return host
+        raise ValueError(f"{host!r} is no address; give 127.0.0.1, 0.0.0.0, ::1 or another of this machine") from None
 
 
 def _host_name(name: str) -> str:
@@ -62,14 +55,25 @@ Name = Annotated[str, AfterValidator(_name)]
 class Server(Part):
     """The page and the API."""
 
-    host: Annotated[str, AfterValidator(_own_machine)] = Field(
+    host: Annotated[str, AfterValidator(_address)] = Field(
         default="127.0.0.1",
-        description="The address to listen on; only one of this machine, as there are no users yet.",
+        description="The address to listen on; one that others reach needs a user first: tidegate user add.",
     )
     port: int = Field(default=8321, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     names: tuple[Annotated[str, AfterValidator(_host_name)], ...] = Field(
         default=(), description="Host names, beside localhost, that a browser may call the server by."
     )
+
+
+class Jwt(Part):
+    """JSON Web Tokens of somebody else, beside those that `tidegate token jwt` makes."""
+
+    public_key: str = Field(
+        default="", json_schema_extra={"reference": True},
+        description="The public key (RSA, EC P-256 or Ed25519, in PEM form) that signed them; file:PATH reads it.",
+    )  # fmt: skip
+    issuer: str = Field(default="tidegate", min_length=1, description="Who they must say that they come from (iss).")
+    audience: str = Field(default="tidegate", min_length=1, description="Whom they must be meant for (aud).")
 
 
 class Worker(Part):
@@ -133,7 +137,15 @@ class Settings(Part):
     simulators: bool = Field(
         default=False, description="Run the applications on their simulators, not on the real services."
     )
+    secret_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="The key that signs and encrypts, 32 characters or more; without it, secret_key_file has one.",
+    )
+    secret_key_file: str = Field(
+        default="tidegate.key", min_length=1, description="Where that key is; made at the first start, for its owner."
+    )
     server: Server = Server()
+    jwt: Jwt = Jwt()
     worker: Worker = Worker()
     log: Log = Log()
     retention: Retention = Retention()

@@ -710,7 +710,7 @@ select (
         select job.id from tg_job as job
         where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
             and job.id < :before and job.id > :above
-        limit :n
+        order by job.id desc limit :n
     ) as counted
 ) from {rows queue text, kind text, state text};
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tidegate.testing.jobs import work_for
     from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
     from tidegate.testing.simulation import simulate
-    from tidegate.testing.simulator import Simulator
-    from tidegate.testing.simulator_asked import Asked
-    from tidegate.testing.simulator_steps import Step
+    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.service import Simulator
+    from tidegate.testing.simulator.steps import Step
 
 _HOMES = {
-    "Asked": "tidegate.testing.simulator_asked",
+    "Asked": "tidegate.testing.simulator.asked",
     "Deadlock": "tidegate.runtime.virtual_loop",
     "EventLog": "tidegate.testing.event_log",
     "Hang": "tidegate.testing.scripted",
@@ -32,10 +32,10 @@ _HOMES = {
     "Outage": "tidegate.ops.outage",
     "ScriptedTarget": "tidegate.testing.scripted",
     "Simulation": "tidegate.ops.simulate",
-    "Simulator": "tidegate.testing.simulator",
+    "Simulator": "tidegate.testing.simulator.service",
     "Status": "tidegate.testing.scripted",
     "StatusError": "tidegate.testing.scripted",
-    "Step": "tidegate.testing.simulator_steps",
+    "Step": "tidegate.testing.simulator.steps",
     "VirtualClock": "tidegate.runtime.clock",
     "simulate": "tidegate.testing.simulation",
     "work_for": "tidegate.testing.jobs",

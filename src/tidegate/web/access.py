@@ -43,7 +43,6 @@ _OF_ACTION: Mapping[str, Right] = {
     "ack": Right.READ_NOTICE,
     "read": Right.READ_NOTICE,
     "classify": Right.SEE,  # it changes nothing
-    "preferences": Right.SEE,  # only how the page looks
     "bulk": Right.SEE,  # the action is in the form: the handler asks for the right to that
     "bulk-actions": Right.SEE,
 }
@@ -52,6 +51,7 @@ _OF_PATH: Mapping[str, Right | str] = {
     "/api/v1/config": Right.SEE_SETTINGS,
     "/sign-in": ANYONE,
     "/sign-out": ANYONE,
+    "/preferences": ANYONE,  # only how the page looks, in a cookie
     "/health/live": ANYONE,
     "/health/ready": ANYONE,
     "/api/openapi.json": ANYONE,
@@ -153,8 +153,8 @@ def checked(request: Request) -> None:
     site = site_of(request)
     route: Any = request.scope.get("route")
     right = right_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
-    request.scope[WHO] = None
     if right == ANYONE:
+        request.scope[WHO] = None
         return
     who = request.scope[WHO] = site.access.who(site, request)
     if who is None:

@@ -68,7 +68,8 @@ class Bulks:
 
     def listed(self) -> list[Running]:
         """The newest first."""
-        return list(reversed(self._found.values()))
+        with self._lock:
+            return list(reversed(self._found.values()))
 
     def start(self, action: str, wanted: Filter, by: str, expected: int) -> Running:
         """Begins it in a thread of its own; a problem when too many are under way."""

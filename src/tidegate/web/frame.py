@@ -43,6 +43,8 @@ _FOR_PROGRAMS = ("/api", "/health", "/metrics")
 
 def build(site: Site) -> FastAPI:
     """The server of *site*. Nothing is opened before the first request."""
+    from tidegate.web.live import stream
+    from tidegate.web.live.board import Board
     from tidegate.web.pages import router as page_router
 
     bulks = Bulks(site)
@@ -53,6 +55,7 @@ def build(site: Site) -> FastAPI:
         bulks.begin()
         yield
         app.state.closing.set()
+        await app.state.live.stop()
         await run_in_threadpool(bulks.stop)
 
     app = FastAPI(
@@ -64,6 +67,8 @@ def build(site: Site) -> FastAPI:
     app.state.streams = {}  # by token: when each began
     app.state.waiting = set()  # one token for each long poll
     app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
+    app.state.live = Board(site, app.state.closing)
+    app.include_router(stream.router())
     app.include_router(api_router())
     app.include_router(openapi.router())
     app.include_router(health.router())
@@ -116,13 +121,12 @@ def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
 def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
     if isinstance(error, RequestValidationError):
         return problem_of_validation(request, error)
-    if isinstance(error, StarletteHTTPException) and not isinstance(error, Problem):
-        headers = dict(error.headers or {})
-        if error.status_code == 405:
-            headers["Allow"] = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
-        # Starlette's own words are reason phrases; ours say what to do.
-        detail = "" if type(error) is StarletteHTTPException or error.status_code in (404, 405) else error.detail
-        error = HTTPException(error.status_code, detail, headers)
+    if isinstance(error, StarletteHTTPException) and error.status_code == 405:
+        allow = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
+        return Problem("method", headers={"Allow": allow})
+    if type(error) is StarletteHTTPException:  # of the router or the static files: its words are reason phrases
+        missing = error.status_code == 404
+        error = Problem("no_such_path") if missing else HTTPException(error.status_code, "", error.headers)
     return problems.problem_of(error, site)
 
 

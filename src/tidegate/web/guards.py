@@ -42,6 +42,7 @@ _OURS = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
+CONNECTION = "tidegate.connection"  # in the scope: the transport, where the server lets us see it; else None
 
 Fail = Callable[[Problem, Scope], Response]
 Large = Callable[[Scope], int | None]  # how many bytes the route of a request may read, if not the usual number
@@ -64,6 +65,8 @@ class Guards:
         if self._site.base:
             scope["root_path"] = self._site.base
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
+        # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
+        scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
         answer = _Answer(send, scope)
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)

@@ -98,7 +98,7 @@ _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
     (StoreBusy, "store_away"),
     (StoreError, "store_away"),
 )
-_BY_STATUS = {400: "malformed", 404: "no_such_path", 405: "method", 406: "not_acceptable", 413: "too_large",
+_BY_STATUS = {400: "malformed", 404: "not_there", 405: "method", 406: "not_acceptable", 413: "too_large",
               415: "media_type", 421: "misdirected", 422: "invalid", 429: "too_many"}  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tidegate.errors import StoreError
 from tidegate.face.app import Installed
 from tidegate.face.queue import Queue
 from tidegate.store.tx import Tx
+from tidegate.web.live.policy import LivePolicy
 
 if TYPE_CHECKING:
     from tidegate.web.access import Access
@@ -94,6 +95,7 @@ class Site:
     access: Access = field(default_factory=_access)
     most_body: int = MOST_BODY
     streams: StreamPolicy = StreamPolicy()
+    live: LivePolicy = field(default_factory=LivePolicy)
     outage: Outage = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ def rows() -> Iterator[str]:
 
 
 def test_every_key_is_on_the_page_with_its_variable_default_and_meaning() -> None:
-    found = re.findall(r"^\| `[a-z.]+` \| `TIDEGATE_.*$", TEXT, re.MULTILINE)
+    found = re.findall(r"^\| `[a-z_.]+` \| `TIDEGATE_.*$", TEXT, re.MULTILINE)
 
     assert "\n".join(found) == "\n".join(rows())
 

@@ -39,8 +39,8 @@ def mistakes(text: str = "", environ: dict[str, str] | None = None, flags: dict[
         ("[server]\nnames = 'a.lan'", "server.names: 'a.lan' is not allowed; give a list such as [\"one\", \"two\"]"),
         ("[server]\nnames = ['a.lan:80']", ("server.names: 'a.lan:80' is no host name; give a name such as "
          "tidegate.lan, without a port")),
-        ("[server]\nhost = '0.0.0.0'", ("server.host: '0.0.0.0' would let others in, and users come first: there "
-         "are no users and passwords yet; give 127.0.0.1, ::1 or localhost")),
+        ("[server]\nhost = 'here'", ("server.host: 'here' is no address; give 127.0.0.1, 0.0.0.0, ::1 or another of "
+         "this machine")),
         ("[worker]\ngrace = 'soon'", "worker.grace: 'soon' is no duration; give one such as 30s, 5m, 1h30m or 7d"),
         ("[worker]\ngrace = -1", ("worker.grace: -1 is not allowed; give 0 seconds or more, and finite (a hundred "
          "years)")),

@@ -16,7 +16,7 @@ import pytest
 
 from tidegate.face.app import Simulator as AnySimulator
 from tidegate.testing import Asked, Hang, Simulator, Status, Step
-from tidegate.testing.simulator_wire import Connection
+from tidegate.testing.simulator.wire import Connection
 
 ENDLESS: list[object] = [Hang("1h"), Step(delay="1h"), Step(body=bytes(100), drip="1h"), Step(body=bytes(10**8))]
 
@@ -260,7 +260,7 @@ def test_an_outage_that_hangs_does_not_answer() -> None:
 
 
 def test_an_outage_that_hangs_lets_go_when_it_ends() -> None:
-    with Simulator(outage="300ms hang") as sim:
+    with Simulator(outage="2s hang") as sim:
         sim.on("GET /x", "fine")
         with pytest.raises(httpx2.RemoteProtocolError, match="disconnected"):
             httpx2.get(f"{sim.url}/x", timeout=20)

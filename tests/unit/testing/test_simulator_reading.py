@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.testing import Hang, Simulator, Step
-from tidegate.testing.simulator_http import MOST_HEAD, Read, Reader, Unreadable
+from tidegate.testing.simulator.http import MOST_HEAD, Read, Reader, Unreadable
 
 MOST = 1000
 PLAIN = b"GET /a?b=c#d HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\n\r\n"

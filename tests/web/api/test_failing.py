@@ -118,6 +118,7 @@ RAISED = [
     (UniqueTaken(SECRET), 409, "unique_taken", None),
     (LeaseLost(7, 3), 409, "refused", None),
     (HTTPException(418, "a teapot"), 418, "malformed", None),
+    (HTTPException(404, "There is no upload 7."), 404, "not_there", None),
     (HTTPException(502, SECRET), 502, "internal", None),
     (Problem("rate_limited", "Slowly.", status=429, retry_after=3.2), 429, "rate_limited", 4),
 ]

@@ -75,6 +75,7 @@ async def test_a_worker_is_shown_with_the_jobs_that_it_holds(there: Shop, api: T
     await asyncio.wait_for(begun.wait(), 20)
     (worker,) = (await asyncio.to_thread(api.get, "/api/v1/workers")).json()["items"]
     assert [(lease["job"], lease["kind"], lease["attempt"]) for lease in worker["leases"]] == [(job.id, "slow", 1)]
+    assert 'jobs_active{queue="slow"} 1.0' in (await asyncio.to_thread(api.get, "/metrics")).text
     shown = (await asyncio.to_thread(api.get, f"/api/v1/jobs/{job.id}")).json()
     assert shown["lease"]["worker"] == worker["id"]
     refused = await asyncio.to_thread(api.post, f"/api/v1/jobs/{job.id}/forget")
@@ -106,12 +107,14 @@ def values(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     return found
 
 
+@pytest.mark.req("CNV-15")
 def test_the_metrics_are_those_that_were_promised(there: Shop, api: TestClient) -> None:
     there.queue.retry(2)
     found = values(api.get("/metrics").text)
     assert {name for name, _ in found} >= NAMES
     assert found["queue_depth", (("queue", "mail"),)] == 4
     assert found["jobs_failed_total", (("error_code", "bad_request"), ("queue", "mail"))] == 3
+    assert found["jobs_active", (("queue", "mail"),)] == 0
     assert found["manual_retry_total", (("queue", "mail"),)] == 1
     assert found["job_processing_duration_seconds_count", (("queue", "mail"),)] == 6
     assert found["circuit_breaker_requests_total", (("name", "mailer"), ("result", "success"))] == 3

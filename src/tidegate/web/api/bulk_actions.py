@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tidegate.errors import NotThere
 from tidegate.ops import bulk
 from tidegate.ops.listing import Count
+from tidegate.web.access import RIGHT_OF_BULK, require
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says, shown
 from tidegate.web.api.job_shapes import JobFilter
@@ -81,6 +82,7 @@ _BULK = {**says(BulkShown, 400, 409, 429), 202: {"model": BulkShown, "descriptio
 @router.post("/bulk-actions", responses=_BULK)
 def start(request: Request, body: BulkAction, asking: Acting) -> Response:
     """Counts the jobs that match, or does it to them all."""
+    require(request, RIGHT_OF_BULK[body.action])
     return long_once(asking, lambda: _started(request, body, asking))
 
 

@@ -6,10 +6,14 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from tidegate.errors import NotThere
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
+from tidegate.ops.rights import Right
+from tidegate.web.access import RIGHT_OF_BULK, require
+from tidegate.web.bulk import Bulks
 from tidegate.web.pages import filtering
 from tidegate.web.pages.filtering import Chosen
 from tidegate.web.pages.rendering import page
@@ -32,6 +36,7 @@ EFFECTS = {
         "What they held as unique is free again, so the same work can be put in anew.",
     ),
 }
+MOST_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
 _DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -59,6 +64,17 @@ def router(site: Site) -> APIRouter:
             back_to=local_path(back, otherwise),
         )  # fmt: skip
 
+    @found.get("/bulk/{id_}")
+    def watch(request: Request, id_: str, back: Annotated[str, Query(max_length=2000)] = "") -> Response:
+        one = _bulks(request).get(id_)
+        if one is None:
+            raise NotThere("there is no such bulk action; they are known until the server stops")
+        told = None if one.outcome is None else _told(one.action, one.outcome)
+        return page(
+            request, "bulk_progress.html", one=one, told_outcome=told, left=one.left(site.queue.clock.monotonic()),
+            back_to=local_path(back, f"{site.base}/queue"),
+        )  # fmt: skip
+
     @found.post("/bulk")
     def run(
         request: Request,
@@ -73,17 +89,28 @@ def router(site: Site) -> APIRouter:
         age: Field = "",
     ) -> Response:
         wanted = filtering.chosen(queue, state, kind, target, code, age)
+        require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
+
+        by = site.actor_of(request)
+        if action in EFFECTS and expected.isdecimal() and int(expected) > MOST_AT_ONCE:
+            started = _bulks(request).start(action, wanted.wanted, by, int(expected))
+            return RedirectResponse(f"{site.base}/bulk/{started.id}?{urlencode({'back': back})}", 303)
 
         def work() -> Said:
             if action not in EFFECTS or not expected.isdecimal():
                 raise ValueError("action, expected: both are needed; go back and choose again")
-            by = site.actor_of(request)
             outcome = bulk.run(site.queue.store, action, wanted.wanted, by, expected=int(expected))
             site.queue.woken()
             return _told(action, outcome)
 
         return answer(request, attempt(work), back, f"/queue?{urlencode(wanted.query)}")
 
+    return found
+
+
+def _bulks(request: Request) -> Bulks:
+    found = request.app.state.bulks
+    assert isinstance(found, Bulks)  # noqa: S101 - `build` put it there
     return found
 
 

@@ -41,11 +41,12 @@ SHORTCUTS = (
     ("?", "This page"),
 )  # fmt: skip
 DOCS = (
-    ("First guard", "docs/tutorial/first-guard.md", "from nothing to a guarded call"),
+    ("First page", "docs/tutorial/first-page.md", "from nothing to a guarded call on this page"),
     ("First queue", "docs/tutorial/first-queue.md", "durable jobs in five minutes"),
     ("Why is it not running?", "docs/explanation/why-is-it-not-running.md", "every reason, and who ends it"),
+    ("Write an application", "docs/how-to/write-an-application.md", "jobs, pages and an API of your own"),
     ("Command line", "docs/reference/cli.md", "every command, also for scripts"),
-    ("Codes", "docs/reference/codes.md", "the table below, with what a breaker counts"),
+    ("Codes", "docs/reference/codes.md", "the table above, with what a breaker counts"),
 )
 
 

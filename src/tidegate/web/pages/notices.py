@@ -42,7 +42,7 @@ def router(site: Site) -> APIRouter:
             )
         )
         return page(
-            request, "notices.html", listed=listed, only_unread=bool(unread), levels=LEVELS, place=_place,
+            request, "notices.html", listed=listed, only_unread=bool(unread), levels=LEVELS, place=place_of,
             paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
         )  # fmt: skip
 
@@ -65,6 +65,6 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def _place(line: NoticeLine) -> str:
+def place_of(line: NoticeLine) -> str:
     """Where what a notice is about has its page; empty when it has none."""
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""

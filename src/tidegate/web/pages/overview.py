@@ -19,6 +19,7 @@ from tidegate.web.pages.times import many
 from tidegate.web.site import Site
 
 _MOST_GAUGES = 6
+_CAPACITY = 11  # the column of that statement
 
 
 def router(site: Site) -> APIRouter:
@@ -46,8 +47,11 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
     """The targets that say how full they are, the fullest first."""
     found = []
-    for row in gate_rows.targets(tx):
-        if row.capacity is not None and row.rules is not None:
+    for raw in tx.all("targets"):
+        if raw[_CAPACITY] is None:
+            continue  # most have none, and there may be thousands
+        row = gate_rows.target_of(raw)
+        if row.rules is not None:
             gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), actions.now_of(tx))
             if gauge is not None:
                 found.append((row.name, gauge))

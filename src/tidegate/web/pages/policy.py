@@ -44,7 +44,10 @@ def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         if not within and numbers.get("interval"):
             within = f" within {span(float(numbers['interval']))}"
         found.append(
-            ("Breaker opens", f"when {ratio:.0%} of at least {numbers.get('min_requests', 1)} calls fail{within}")
+            (
+                "Breaker opens",
+                f"when {ratio * 100:.0f} % of at least {numbers.get('min_requests', 1)} calls fail{within}",
+            )
         )
     if (run := numbers.get("consecutive")) is not None:
         found.append(("Or opens", f"after {run} failures in a row"))

@@ -103,9 +103,10 @@ def _page(site: Site, request: Request, wanted: Chosen, cursor: str, name: str |
 
 def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
     queues = reports.queues(tx)
+    jobs = cursor_of(cursor, lambda given: listing.jobs(tx, wanted.wanted, cursor=given, most=_MOST))
     return Seen(
-        jobs=cursor_of(cursor, lambda given: listing.jobs(tx, wanted.wanted, cursor=given, most=_MOST)),
-        counts=_counts(tx, wanted, queues),
+        jobs=jobs,
+        counts=_counts(tx, wanted, queues, jobs, cursor),
         queues=queues,
         kinds=listing.kinds(tx),
         codes=listing.codes(tx),
@@ -113,12 +114,14 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
     )
 
 
-def _counts(tx: Tx, wanted: Chosen, queues: list[QueueReport]) -> dict[str, Count]:
-    """How many jobs each tab has, in the scope of the list: read off the tallies where they know."""
+def _counts(tx: Tx, wanted: Chosen, queues: list[QueueReport], jobs: Page[JobLine], cursor: str) -> dict[str, Count]:
+    """How many jobs a tab has, in the scope of the list: of all where tallies know it, else of the one shown."""
     if set(wanted.query) <= {"queue", "state"}:
         of = [each for each in queues if wanted.queue in ("", each.name)]
         return {
             tab: Count(sum(each.jobs.get(stage, 0) for each in of for stage in _STAGES_OF.get(tab, (tab,))))
-            for tab in TABS
+            for tab in {*TABS, wanted.state}
         }
-    return {tab: listing.count(tx, wanted.with_(state=tab).wanted, _COUNTED) for tab in TABS}
+    if jobs.next is None and not cursor:
+        return {wanted.state: Count(len(jobs.items))}
+    return {wanted.state: listing.count(tx, wanted.wanted, _COUNTED)}

@@ -22,6 +22,8 @@ from markupsafe import Markup
 
 from tidegate.core.duration import brief
 from tidegate.ops import notices
+from tidegate.ops.rights import LOCAL
+from tidegate.web.access import WHO
 from tidegate.web.pages import drawing, looks, times
 from tidegate.web.pages.saying import COOKIE, Said
 from tidegate.web.pages.telling import told
@@ -83,7 +85,8 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     path = request.url.path.removeprefix(base) or "/"
     now = site.queue.clock.now()
     return {
-        "site": site, "base": base, "said": said, "theme": theme_of(request), "now": now,
+        "site": site, "who": request.scope.get(WHO, LOCAL), "base": base, "said": said, "theme": theme_of(request),
+        "now": now,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
         "here": _here(request, base), "path": path,
         "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),

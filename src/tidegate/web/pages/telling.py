@@ -89,7 +89,7 @@ def told(event: GateEvent) -> Line:
 _JOB: dict[str, tuple[str, str, str]] = {
     "queued": ("calm", "list", "was put in"),
     "refused": ("bad", "cross", "was refused at intake"),
-    "processing": ("busy", "play", "began"),
+    "processing": ("busy", "play", "is under way"),
     "done": ("good", "done", "is done"),
     "again": ("warn", "again", "failed and will be tried again"),
     "failed": ("bad", "cross", "failed for good"),

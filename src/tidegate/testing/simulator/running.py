@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tidegate.runtime.clock import SYSTEM
-from tidegate.testing.simulator_asked import Asked
-from tidegate.testing.simulator_control import PATH, controls
-from tidegate.testing.simulator_door import Door
-from tidegate.testing.simulator_http import Read, Unreadable
-from tidegate.testing.simulator_script import Script
-from tidegate.testing.simulator_sending import Sending, sending_of
-from tidegate.testing.simulator_steps import Step, Told, step_of
-from tidegate.testing.simulator_thread import LoopThread
-from tidegate.testing.simulator_wire import Connection
+from tidegate.testing.simulator.asked import Asked
+from tidegate.testing.simulator.control import PATH, controls
+from tidegate.testing.simulator.door import Door
+from tidegate.testing.simulator.http import Read, Unreadable
+from tidegate.testing.simulator.script import Script
+from tidegate.testing.simulator.sending import Sending, sending_of
+from tidegate.testing.simulator.steps import Step, Told, step_of
+from tidegate.testing.simulator.thread import LoopThread
+from tidegate.testing.simulator.wire import Connection
 
 _MOST_CONTROL = 16  # connections to the control endpoint
 _log = logging.getLogger("tidegate.testing")

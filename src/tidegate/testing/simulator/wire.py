@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from tidegate.testing.simulator_asked import Asked
-from tidegate.testing.simulator_http import Read, Reader, Unreadable
-from tidegate.testing.simulator_sending import Ending, Sending
+from tidegate.testing.simulator.asked import Asked
+from tidegate.testing.simulator.http import Read, Reader, Unreadable
+from tidegate.testing.simulator.sending import Ending, Sending
 
 # Bytes of further requests that are read while one is being answered.
 _MOST_AHEAD = 262_144
@@ -152,12 +152,10 @@ class Connection(asyncio.Protocol):
     def _abort(self, *, reset: bool) -> None:
         if self._transport is None:
             return
-        sock = self._transport.get_extra_info("socket")
-        with suppress(OSError):  # it may be gone already
-            if reset:
+        if reset:
+            with suppress(OSError):  # it may be gone already
+                sock = self._transport.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_AT_CLOSE)
-            if self._transport.is_closing():  # then abort() does nothing, and a client that does not read would keep it
-                sock.shutdown(socket.SHUT_RDWR)
         self._transport.abort()
 
     def _hold(self, wanted: bool) -> None:

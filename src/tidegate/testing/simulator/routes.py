@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tidegate.testing.simulator_steps import Told, told
+from tidegate.testing.simulator.steps import Told, told
 
 _ROUTE = re.compile(r"(?:(?P<method>[A-Z]+|\*)\s+)?(?P<path>/[^\s?#]*)")
 _PARAM = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(:path)?\}")

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from tidegate.testing.simulator_wire import Connection
+from tidegate.testing.simulator.wire import Connection
 
 HOST = "127.0.0.1"
 _BACKLOG = 128

@@ -19,11 +19,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from tidegate.testing.simulator_http import Read
-from tidegate.testing.simulator_steps import Step
+from tidegate.testing.simulator.http import Read
+from tidegate.testing.simulator.steps import Step
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator import Simulator
+    from tidegate.testing.simulator.service import Simulator
 
 PATH = "/_sim"
 _FOR_EVER = "1d"

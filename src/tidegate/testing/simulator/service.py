@@ -9,13 +9,13 @@ from tidegate.core.checks import valid_name, whole
 from tidegate.core.duration import Duration, brief, seconds
 from tidegate.ops.outage import Outage
 from tidegate.runtime.clock import SYSTEM
-from tidegate.testing.simulator_asked import Asked
-from tidegate.testing.simulator_control import answer
-from tidegate.testing.simulator_http import Read
-from tidegate.testing.simulator_running import Limits, Running
-from tidegate.testing.simulator_script import Script
-from tidegate.testing.simulator_steps import Step
-from tidegate.testing.simulator_weather import outage_of
+from tidegate.testing.simulator.asked import Asked
+from tidegate.testing.simulator.control import answer
+from tidegate.testing.simulator.http import Read
+from tidegate.testing.simulator.running import Limits, Running
+from tidegate.testing.simulator.script import Script
+from tidegate.testing.simulator.steps import Step
+from tidegate.testing.simulator.weather import outage_of
 
 _LISTED = 20
 

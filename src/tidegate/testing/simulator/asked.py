@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from tidegate.core.redact import redacted
-from tidegate.testing.simulator_http import Headers, Read
+from tidegate.testing.simulator.http import Headers, Read
 
 # Bytes of bodies that the journal keeps at most, over all requests.
 MOST_BYTES = 16 * 1024 * 1024

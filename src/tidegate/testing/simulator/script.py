@@ -7,11 +7,11 @@ from threading import Lock
 from typing import Any
 
 from tidegate.ops.outage import Outage
-from tidegate.testing.simulator_asked import Asked, Journal
-from tidegate.testing.simulator_http import Read
-from tidegate.testing.simulator_routes import Pattern, Routes
-from tidegate.testing.simulator_steps import Step, Told
-from tidegate.testing.simulator_weather import Weather
+from tidegate.testing.simulator.asked import Asked, Journal
+from tidegate.testing.simulator.http import Read
+from tidegate.testing.simulator.routes import Pattern, Routes
+from tidegate.testing.simulator.steps import Step, Told
+from tidegate.testing.simulator.weather import Weather
 
 
 class Script:

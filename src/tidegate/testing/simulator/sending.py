@@ -8,7 +8,7 @@ from email.utils import formatdate
 from enum import StrEnum
 
 from tidegate.core.duration import seconds
-from tidegate.testing.simulator_steps import Framing, Step, content_of, reason_of
+from tidegate.testing.simulator.steps import Framing, Step, content_of, reason_of
 
 # Larger answers are sent piece by piece, so that a client that leaves in the middle is seen.
 PROMPT = 65_536

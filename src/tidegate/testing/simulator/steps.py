@@ -15,7 +15,7 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.testing.scripted import Hang, Status
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator_asked import Asked
+    from tidegate.testing.simulator.asked import Asked
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _OWN = {"content-length": "length=", "transfer-encoding": "framing="}

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.core.duration import brief
 from tidegate.ops.outage import Ill, Outage, Trouble
-from tidegate.testing.simulator_steps import Step
+from tidegate.testing.simulator.steps import Step
 
 _GIVE = "give a text such as '5m down', '1h 30% errors', '2h hang' or '2h 429 retry-after 5m', or 'none'"
 

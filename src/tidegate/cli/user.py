@@ -1,0 +1,105 @@
+"""`tidegate user`: who may sign in, and as what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from tidegate.cli.at_store import Stopped, command_at_store, say, store_at, table, when
+from tidegate.cli.exits import Exit
+from tidegate.cli.groups import Group
+from tidegate.ops import accounts
+from tidegate.ops.rights import OF_PEOPLE
+from tidegate.store.tx import Tx
+
+_ROLE = click.Choice([str(role) for role in OF_PEOPLE])
+_ROLES = "viewer sees everything, operator acts on jobs and targets, admin does everything."
+
+
+@click.group(cls=Group)
+def user() -> None:
+    """Adds, lists, changes and removes the people who sign in to the server.
+
+    While there is nobody, whoever is at this machine may do everything. From the first one on, everybody signs in.
+    """
+
+
+@user.command("list")
+@command_at_store
+def list_(url: str, driver: str | None, as_json: bool) -> int:
+    """Lists everybody."""
+    with store_at(url, driver) as store:
+        found = store.read(accounts.users)
+    rows = [(each.name, each.role, when(each.made_at)) for each in found]
+    none = ["There is nobody; whoever is at this machine may do everything."]
+    say([each.as_json() for each in found], as_json, lambda: table(rows, ("NAME", "ROLE", "SINCE")) or none)
+    return Exit.OK
+
+
+@user.command()
+@click.argument("name")
+@click.option("--role", type=_ROLE, default="viewer", show_default=True, help=f"What they may do: {_ROLES}")
+@click.option("--password-stdin", is_flag=True, help="Read the password from the first line of the input.")
+@command_at_store
+def add(name: str, role: str, password_stdin: bool, url: str, driver: str | None, as_json: bool) -> int:
+    """Adds somebody; asks for the password. The first one must be an admin."""
+    with store_at(url, driver) as store:
+        if role != "admin" and not store.read(accounts.anybody):
+            raise Stopped("the first user must be an admin, or nobody could add the others: --role admin", Exit.REFUSED)
+        digest = accounts.digest_of(_password(password_stdin))
+        store.write(lambda tx: accounts.add_user(tx, name, role, digest))
+    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}."])
+    return Exit.OK
+
+
+@user.command()
+@click.argument("name")
+@click.option("--password-stdin", is_flag=True, help="Read the password from the first line of the input.")
+@command_at_store
+def password(name: str, password_stdin: bool, url: str, driver: str | None, as_json: bool) -> int:
+    """Sets a new password, and ends all sessions of that user."""
+    with store_at(url, driver) as store:
+        store.read(lambda tx: _require(tx, name))
+        digest = accounts.digest_of(_password(password_stdin))
+        store.write(lambda tx: accounts.change_user(tx, name, digest=digest))
+    say({"name": name}, as_json, lambda: [f"{name} has a new password, and must sign in again."])
+    return Exit.OK
+
+
+@user.command()
+@click.argument("name")
+@click.argument("new", metavar="ROLE", type=_ROLE)
+@command_at_store
+def role(name: str, new: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Gives a user another role, and ends all their sessions."""
+    return _change(url, driver, as_json, lambda tx: accounts.change_user(tx, name, role=new), f"{name} is {new} now.")
+
+
+@user.command()
+@click.argument("name")
+@command_at_store
+def remove(name: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Removes a user, and ends all their sessions."""
+    return _change(url, driver, as_json, lambda tx: accounts.remove_user(tx, name), f"{name} is removed.")
+
+
+def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], None], said: str) -> int:
+    with store_at(url, driver) as store:
+        store.write(work)
+    say({"done": True}, as_json, lambda: [said])
+    return Exit.OK
+
+
+def _require(tx: Tx, name: str) -> None:
+    if accounts.kept_of(tx, name) is None:
+        raise Stopped(f"there is no user {name!r}", Exit.NOT_FOUND)
+
+
+def _password(from_input: bool) -> str:
+    if from_input:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise Stopped("there is no terminal to ask for the password on; use --password-stdin", Exit.USAGE)
+    return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))

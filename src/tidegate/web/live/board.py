@@ -1,0 +1,181 @@
+"""What is known, for all who follow: messages with growing ids, the last of them kept to be told again.
+
+Everything happens on the loop of the server, and nothing there waits: a message is put beside each client, and whoever
+does not take it is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import random
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from tidegate.web.live.client import Client
+from tidegate.web.live.looking import Looking
+from tidegate.web.live.policy import LivePolicy
+from tidegate.web.live.seen import Seen, news, told
+from tidegate.web.site import Site
+
+_log = logging.getLogger("tidegate.web")
+_CHECK_EVERY = 0.25
+_RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost us comes back
+
+
+class Board:
+    """Begins to look when the first client comes, and ends some time after the last has left."""
+
+    def __init__(self, site: Site, closing: threading.Event) -> None:
+        self._site = site
+        self._closing = closing  # the server ends
+        self.numbers: LivePolicy = site.live
+        self.clients: set[Client] = set()
+        # Larger than all that a server before this one has given out.
+        self.newest = int(time.time() * 1000)
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=self.numbers.kept)
+        self._seen: Seen | None = None
+        self._looked = 0.0  # when the last look ended well
+        self._away = True  # the store could not be read
+        self._first = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looking: Looking | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._left = 0.0  # when the last client did
+
+    # -- those who follow ----------------------------------------------------------------------------------------------
+
+    def join(self, after: int | None, connection: Any = None) -> Client:
+        """A client that gets how things are, then what it missed *after* that id, then what happens."""
+        numbers = self.numbers
+        # Not all of them should come back in the same moment.
+        ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
+        client = Client(numbers.queued, ends, connection)
+        self.clients.add(client)
+        missed = [] if after is None else self._missed(after)
+        client.push(_RETRY + b"".join([chunk("here", self.here()), *missed]))
+        return client
+
+    def leave(self, client: Client) -> None:
+        client.leave()
+        self.clients.discard(client)
+        self._left = time.monotonic()
+
+    async def known(self, most: float = 5.0) -> None:
+        """Waits until something is known, but not for ever: the store may be away."""
+        self._begin()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most):
+                await self._first.wait()
+
+    def here(self) -> dict[str, Any]:
+        """How things are now, and the notices that nobody has read."""
+        waiting = [] if self._seen is None else [told(line) for line in self._seen.waiting]
+        whole = {} if self._seen is None else self._seen.whole()
+        return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
+
+    def _missed(self, after: int) -> list[bytes]:
+        oldest = self._kept[0][0] if self._kept else self.newest + 1
+        if not oldest - 1 <= after <= self.newest:
+            return [chunk("reset", {"id": self.newest}, self.newest)]
+        return [each for id_, each in self._kept if id_ > after]
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def publish(self, kind: str, about: dict[str, Any]) -> None:
+        """Tells everybody; encoded once, and kept to be told again."""
+        self.newest += 1
+        made = chunk(kind, about, self.newest)
+        self._kept.append((self.newest, made))
+        self._push(made)
+
+    def _push(self, made: bytes) -> None:
+        for client in self.clients:
+            client.push(made)
+
+    def _beat(self) -> dict[str, Any]:
+        """A sign of life, with the age of what is known."""
+        alive = {} if self._seen is None else self._seen.alive()
+        away = self._away or time.monotonic() - self._looked > 3 * self.numbers.look_every + 2
+        # Not all browsers should ask for their page in the same moment.
+        return {**alive, "away": away, "spread": min(5000, 10 * len(self.clients))}
+
+    def _took(self, seen: Seen | None) -> None:
+        """What a look has found; None when the store is away."""
+        self._first.set()
+        self._away = seen is None
+        if seen is None:
+            return
+        before, self._seen, self._looked = self._seen, seen, time.monotonic()
+        for kind, about in news(before, seen):
+            self.publish(kind, about)
+        if before is not None and before.engine != seen.engine:
+            self._push(chunk("beat", self._beat()))
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._running is not None and not self._running.done() and self._loop is loop:
+            return
+
+        def tell(seen: Seen | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed a moment ago
+                loop.call_soon_threadsafe(took, seen)
+
+        def took(seen: Seen | None) -> None:
+            if self._looking is mine:
+                self._took(seen)
+
+        self._loop, self._first = loop, asyncio.Event()
+        self._left = time.monotonic()
+        last = None if self._seen is None else self._seen.last_event
+        self._looking = mine = Looking(self._site, self.numbers, last, tell)
+        mine.start()
+        self._running = loop.create_task(self._run(), name="live")
+
+    async def _run(self) -> None:
+        numbers, beaten, away = self.numbers, time.monotonic(), False
+        try:
+            while True:
+                await asyncio.sleep(min(_CHECK_EVERY, numbers.beat))
+                now = time.monotonic()
+                self._look_after(now)
+                beat = self._beat()
+                if now - beaten >= numbers.beat or beat["away"] != away:
+                    beaten, away = now, beat["away"]
+                    self._push(chunk("beat", beat))
+                if not self.clients and now - self._left > numbers.linger:
+                    return
+        finally:
+            if self._looking is not None:
+                self._looking.stop()
+                self._looking = None
+
+    def _look_after(self, now: float) -> None:
+        """Ends those whose time is over, and drops those that do not take what they are sent."""
+        for client in list(self.clients):
+            if client.sending_since is not None and now - client.sending_since > self.numbers.behind:
+                _log.info("live_client_dropped")
+                client.drop()
+            elif now > client.ends or self._closing.is_set():
+                client.leave()
+
+    async def stop(self) -> None:
+        """Ends every stream."""
+        for client in list(self.clients):
+            client.leave()
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+
+
+def chunk(kind: str, about: dict[str, Any], id_: int | None = None) -> bytes:
+    """One message as a browser reads it."""
+    head = "" if id_ is None else f"id: {id_}\n"
+    return f"{head}event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,120 @@
+"""How everything stands at one look, as a page that is open needs to know it, and what is new since the look before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.ops import happenings, notices
+from tidegate.ops.notices import NoticeLine
+from tidegate.ops.overview import Overview, overview
+from tidegate.store.gate_rows import GateEvent
+from tidegate.store.tx import Tx
+from tidegate.web.masking import shown_value
+from tidegate.web.pages import times
+from tidegate.web.pages.notices import LEVELS, place_of
+
+# A worker is heard of every 10 s; whoever reads is told before 15 s are over.
+SILENT = 13.0
+_NEWEST = 50
+_MOST_WAITING = 20
+
+Message = tuple[str, dict[str, Any]]  # its kind, and what it carries: never a difference, always the whole value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One look. *last_event* is the last gate event that it saw."""
+
+    overview: Overview
+    unread: int
+    notices: dict[int, NoticeLine]  # the newest
+    waiting: tuple[NoticeLine, ...]  # unread, and what they tell of goes on
+    events: tuple[GateEvent, ...]
+    last_event: int
+
+    @property
+    def as_of(self) -> float:
+        return self.overview.now
+
+    @property
+    def engine(self) -> str:
+        """ "working", "silent" when no worker was heard of for too long, "none" when there is none."""
+        tick = self.overview.tick
+        if tick is None:
+            return "none"
+        return "silent" if self.as_of - tick > SILENT else "working"
+
+    def alive(self) -> dict[str, Any]:
+        """Its age, and that of the last sign of a worker."""
+        tick = self.overview.tick
+        return {
+            "as_of": self.as_of, "clock": times.clock(self.as_of, self.as_of), "tick": tick, "engine": self.engine,
+            "heard": None if tick is None else times.clock(tick, self.as_of), "unread": self.unread,
+        }  # fmt: skip
+
+    def whole(self) -> dict[str, Any]:
+        """The counts and the sentence."""
+        seen = self.overview
+        queues = [
+            {"name": each.name, "jobs": each.jobs, "paused_until": each.paused_until, "workers": each.workers}
+            for each in seen.queues
+        ]
+        return {
+            **self.alive(), "sentence": seen.sentence, "healthy": seen.healthy, "needs": len(seen.needs),
+            "targets": seen.targets, "queues": queues, "workers": sum(each.there for each in seen.workers),
+        }  # fmt: skip
+
+    def differs(self) -> tuple[Any, ...]:
+        """What makes a page worth fetching again. Ages are no part of it: they grow without any news."""
+        seen = self.overview
+        return (
+            seen.targets,
+            [(each.name, each.token, each.next_try, each.held_keys) for each in seen.attention],
+            [(each.kind, each.subject, each.count) for each in seen.needs],
+            [(each.name, each.jobs, each.paused_until, each.workers) for each in seen.queues],
+            [(each.id, each.there, each.stopping) for each in seen.workers],
+            self.unread,
+        )
+
+
+def look(tx: Tx, after: int | None) -> Seen:
+    """A look, with the gate events *after* that one; None for none of them."""
+    events: list[GateEvent] = []
+    if after is not None:
+        events = happenings.since(tx, after)
+    newest = happenings.newest(tx) if after is None else max((event.id for event in events), default=after)
+    return Seen(
+        overview=overview(tx),
+        unread=notices.unread(tx),
+        notices={line.id: line for line in notices.listed(tx, most=_NEWEST).items},
+        waiting=tuple(
+            line for line in notices.listed(tx, unread_only=True, most=_NEWEST).items if line.open
+        )[:_MOST_WAITING],
+        events=tuple(events),
+        last_event=newest,
+    )  # fmt: skip
+
+
+def news(before: Seen | None, seen: Seen) -> Iterator[Message]:
+    """What is to be told after a look; after the first one everything may be new."""
+    for event in seen.events:
+        about = event.as_json()
+        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}
+    for id_, line in sorted(seen.notices.items()):
+        if before is not None and before.notices.get(id_) != line:
+            yield "notice", {**told(line), "unread_count": seen.unread, "as_of": seen.as_of}
+    if before is None or before.differs() != seen.differs():
+        yield "now", seen.whole()
+
+
+def told(line: NoticeLine) -> dict[str, Any]:
+    """A notice as it is shown beside a page."""
+    tone, icon = LEVELS[line.level]
+    return {
+        "id": line.id, "kind": line.kind, "level": line.level, "tone": tone, "icon": icon, "title": line.title,
+        "message": f"{line.message} {line.advice}".strip(), "href": place_of(line) or "/notices",
+        "subject": line.subject, "name": line.name, "created_at": line.created_at, "open": line.open,
+        "unread": line.unread,
+    }  # fmt: skip

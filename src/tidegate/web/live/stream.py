@@ -1,0 +1,83 @@
+"""`/live`: how things are, as JSON; or with `Accept: text/event-stream` all that changes, as it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from tidegate.web.guards import CONNECTION, HEAD
+from tidegate.web.live.board import Board
+from tidegate.web.live.client import Client
+from tidegate.web.problems import Problem
+
+_STREAM = "text/event-stream"
+_LARGEST = 2**53 - 1
+
+
+def router() -> APIRouter:
+    found = APIRouter(include_in_schema=False)
+
+    @found.get("/live")
+    async def live(request: Request, after: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None) -> Response:
+        board: Board = request.app.state.live
+        if _STREAM not in request.headers.get("accept", ""):
+            await board.known()
+            return JSONResponse(board.here())
+        if len(board.clients) >= board.numbers.most:
+            raise Problem("too_many", f"{len(board.clients)} browsers follow already.", retry_after=10.0)
+        after = _last_seen(request, after)
+        if request.scope.get(HEAD):
+            return Response(media_type=_STREAM)
+        await board.known()
+        return Stream(board, after)
+
+    return found
+
+
+def _last_seen(request: Request, after: int | None) -> int | None:
+    """What the browser saw last: it says so itself when it connects again."""
+    given = request.headers.get("last-event-id", "").strip()
+    if not given:
+        return after
+    # One that is not ours is of another server that was here: everything may be new.
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= 16 else 0
+
+
+class Stream(Response):
+    """An answer that goes on until the client leaves, or is dropped, or has had its time."""
+
+    media_type = _STREAM
+
+    def __init__(self, board: Board, after: int | None) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._board, self._after = board, after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = self._board.join(self._after, scope.get(CONNECTION))
+        leaving = asyncio.create_task(_leaving(receive, client))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while (body := await client.chunk()) is not None:
+                client.sending_since = time.monotonic()
+                await send(_part(body))
+                client.sending_since = None
+            await send(_part(b"", more=False))
+        finally:
+            leaving.cancel()
+            self._board.leave(client)
+
+
+def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _leaving(receive: Receive, client: Client) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    client.leave()

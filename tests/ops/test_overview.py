@@ -1,0 +1,305 @@
+"""The overview: one sentence, what a person must do first, and what is behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, database
+from tests.runtime_jobs.gating import Refusal, play, queue_on
+from tidegate import Backoff, Target
+from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Fail
+from tidegate.ops import listing, overview, reports
+from tidegate.ops.overview import Overview
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import HoldRow
+from tidegate.store.tx import Tx
+
+START = 1_700_000_000.0
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=BOTH)
+def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
+    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
+        yield found
+
+
+def seen(q: Queue) -> Overview:
+    return q.store.read(overview.overview)
+
+
+def kinds(found: Overview) -> list[str]:
+    return [need.kind for need in found.needs]
+
+
+def working_on(q: Queue, *queues: str) -> None:
+    """A worker that was just heard of."""
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0}
+    q.store.write(lambda tx: tx.all("worker_seen", about))
+
+
+def sending(q: Queue, target: Target | None = None, fails: BaseException | None = None, **options: Any) -> Any:
+    @q.job(queue="mail", name="send", target=target, key=(lambda n: n) if target else None, **options)
+    async def send(n: int) -> None:
+        if fails is not None:
+            raise fails
+
+    return send
+
+
+def met(q: Queue, *names: str) -> None:
+    """Targets that were met and called once."""
+    for name in names:
+        q.store.write(lambda tx, name=name: tx.all("target_new", {"name": name}))  # type: ignore[misc]
+
+
+def refused(q: Queue, target: str, *keys: str, code: str = "unauthorized") -> None:
+    met(q, target)
+
+    def work(tx: Tx) -> None:
+        for key in keys:
+            gate_rows.put_hold(tx, HoldRow(
+                target=target, lane=key, reason="fatal", since=START, until=None, failures=1, code=code,
+                message="The service refused the credentials.",
+            ))  # fmt: skip
+
+    q.store.write(work)
+
+
+def drained(q: Queue, clock: VirtualClock) -> None:
+    async def main() -> None:
+        await q.adrain()
+
+    play(clock, main)
+
+
+def test_with_nothing_there_it_says_so(q: Queue) -> None:
+    found = seen(q)
+
+    assert found.sentence == "There is no target yet. No job waits."
+    assert (found.needs, found.attention, found.tick, found.healthy) == ([], [], None, True)
+
+
+def test_a_healthy_day_is_one_calm_sentence(q: Queue, clock: VirtualClock) -> None:
+    sending(q, Target("svc", breaker=True)).enqueue(1)
+    met(q, "other")
+    drained(q, clock)
+
+    found = seen(q)
+
+    assert found.sentence == "All 2 targets work. No job waits."
+    assert (found.targets, found.healthy, found.needs) == ({"ok": 1, "new": 1}, True, [])
+
+
+def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: VirtualClock) -> None:
+    send = sending(q)
+    working_on(q, "mail")
+    send.enqueue(1)
+    clock.advance(720)
+    send.enqueue_many([2, 3])
+    send.enqueue(4, due="1h")
+    working_on(q, "mail")
+
+    found = seen(q)
+
+    assert found.sentence == "There is no target yet. 4 jobs wait, the oldest for 12 min."
+    (queue,) = found.queues
+    assert (queue.waiting, queue.oldest, queue.rate, queue.drained_in) == (4, 720, None, None)
+    assert found.healthy
+
+
+def test_what_needs_a_person_comes_first_in_the_sentence(q: Queue, clock: VirtualClock) -> None:
+    sending(q, Target("api", breaker=True)).enqueue_many(list(range(148)))
+    clock.advance(725)
+    working_on(q, "mail")
+    refused(q, "spotify", "7", "8")
+    refused(q, "lastfm", "7")
+    met(q, "lidarr", "radarr")
+    q.target("api").force("open", "1s")
+    clock.advance(2)
+    q.target("lidarr").pause("1h", by="ada")
+
+    found = seen(q)
+
+    assert found.sentence == (
+        "2 targets need you, 1 is recovering, 1 is paused, 148 jobs wait, the oldest for 12 min. Nothing has been lost."
+    )
+    assert [report.name for report in found.attention] == ["lastfm", "spotify", "lidarr", "api"]
+    assert kinds(found) == ["fatal", "fatal", "paused"]
+    assert not found.healthy
+
+
+def test_a_refused_key_is_a_need_with_the_way_to_it(q: Queue) -> None:
+    refused(q, "my api", "7", "8")
+
+    (need,) = seen(q).needs
+
+    assert (need.kind, need.title, need.subject, need.href, need.count) == (
+        "fatal", "my api needs you", "target my api", "/targets/my%20api", 2,
+    )  # fmt: skip
+    assert need.message.startswith("2 keys were refused: The service refused the credentials.")
+
+
+def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:
+    for n in range(40):
+        refused(q, f"svc{n:02}", "7")
+
+    found = seen(q)
+
+    assert len(found.needs) == 13
+    assert (found.needs[-1].title, found.needs[-1].count) == ("28 more targets need you", 28)
+    assert len(found.attention) == 12
+    assert found.sentence.startswith("40 targets need you.")
+
+
+def test_failed_jobs_are_a_need_of_their_queue(q: Queue, clock: VirtualClock) -> None:
+    sending(q, fails=Fail("gone")).enqueue_many([1, 2])
+    drained(q, clock)
+
+    found = seen(q)
+
+    assert found.sentence == "2 jobs have failed. Nothing has been lost."
+    (need,) = found.needs
+    assert (need.kind, need.title, need.href, need.count) == (
+        "failed", "2 jobs of mail have failed", "/jobs?queue=mail&state=failed", 2,
+    )  # fmt: skip
+
+
+def test_a_fault_that_nobody_knows_is_a_need_until_the_job_is_done(q: Queue, clock: VirtualClock) -> None:
+    ill: list[BaseException] = [RuntimeError("what?")]
+
+    @q.job(queue="mail", name="send", backoff=Backoff("10s"), attempts=5)
+    async def send(n: int) -> None:
+        if ill:
+            raise ill.pop()
+
+    send.enqueue(1)
+    drained(q, clock)
+    first = seen(q)
+    clock.advance(60)
+    drained(q, clock)
+
+    assert [(need.kind, need.title, need.href) for need in first.needs][:1] == [
+        ("unclassified", "1 job met a fault that is not known", "/jobs?code=unexpected")
+    ]
+    assert "unclassified" not in kinds(seen(q))
+
+
+def test_a_queue_with_work_and_no_worker_is_a_need(q: Queue) -> None:
+    sending(q).enqueue_many([1, 2, 3])
+
+    (need,) = seen(q).needs
+    assert (need.kind, need.title, need.count) == ("no_worker", "No worker for mail", 3)
+
+    working_on(q, "mail")
+    assert seen(q).needs == []
+
+
+def test_a_job_that_waits_too_long_is_a_need_unless_its_queue_is_paused(q: Queue, clock: VirtualClock) -> None:
+    sending(q).enqueue(1)
+    clock.advance(overview.STUCK + 60)
+    working_on(q, "mail")
+
+    (need,) = seen(q).needs
+    assert (need.kind, need.title) == ("stuck", "A job of mail has waited for 16 min")
+
+    q.pause("mail", "1h", by="ada")
+    (need,) = seen(q).needs
+    assert (need.kind, need.subject, need.message) == ("paused", "queue mail", "ada paused it; its jobs wait.")
+
+
+def test_the_newest_events_of_all_come_with_it(q: Queue) -> None:
+    met(q, "svc")
+    for n in range(8):
+        q.target("svc").pause("1h", by=str(n))
+        q.target("svc").resume(by=str(n))
+
+    found = seen(q)
+
+    assert [event.actor for event in found.events] == ["7", "7", "6", "6", "5", "5", "4", "4", "3", "3"]
+
+
+def test_the_last_word_of_a_worker_is_the_tick(q: Queue, clock: VirtualClock) -> None:
+    working_on(q, "mail")
+    clock.advance(100)
+
+    assert seen(q).tick == START
+
+
+def test_the_rate_of_a_queue_says_when_it_is_drained(q: Queue, clock: VirtualClock) -> None:
+    send = sending(q)
+    send.enqueue_many(list(range(50)))
+    drained(q, clock)
+    clock.advance(30)
+    send.enqueue_many(list(range(20)))
+
+    (queue,) = seen(q).queues
+
+    assert queue.rate == pytest.approx(10)
+    assert queue.drained_in == pytest.approx(120)
+    assert q.store.read(lambda tx: reports.queues(tx, ages=False))[0].rate is None
+
+
+def test_all_of_it_can_be_said_in_json(q: Queue, clock: VirtualClock) -> None:
+    refused(q, "svc", "7")
+    sending(q, Target("api"), Refusal(503)).enqueue(1)
+    drained(q, clock)
+
+    said = json.loads(json.dumps(seen(q).as_json()))
+
+    assert (said["sentence"], said["needs"][0]["kind"]) == (seen(q).sentence, "fatal")
+    assert {"token", "word", "reason", "next_try", "icon"} <= said["attention"][0].keys()
+
+
+def test_targets_are_listed_by_urgency_and_then_by_name_page_by_page(q: Queue) -> None:
+    met(q, *(f"t{n}" for n in range(5)))
+    refused(q, "z", "7")
+    q.target("t3").pause("1h")
+
+    def page(**given: Any) -> listing.Page[reports.TargetReport]:
+        return q.store.read(lambda tx: listing.targets(tx, **given))
+
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        some = page(most=2, cursor=cursor)
+        found += [report.name for report in some.items]
+        if (cursor := some.next) is None:
+            break
+
+    assert found == ["z", "t3", "t0", "t1", "t2", "t4"]
+    assert [report.name for report in page(state="paused").items] == ["t3"]
+    assert [report.name for report in page(name="T4").items] == ["t4"]
+    assert q.store.read(overview.target_states) == {"action": 1, "paused": 1, "new": 4}
+
+
+@pytest.mark.parametrize("cursor", ["x", "ÿ", "====", "eA", "\x00"])
+def test_a_cursor_of_targets_that_no_page_gave_is_an_error(q: Queue, cursor: str) -> None:
+    with pytest.raises(ValueError, match="cursor"):
+        q.store.read(lambda tx: listing.targets(tx, cursor=cursor))
+
+
+def test_a_state_that_no_target_can_be_in_is_an_error(q: Queue) -> None:
+    with pytest.raises(ValueError, match="state: 'well' is not allowed; give one of: action, paused, open"):
+        q.store.read(lambda tx: listing.targets(tx, state="well"))
+
+
+def test_a_target_that_was_called_without_a_breaker_works(q: Queue, clock: VirtualClock) -> None:
+    sending(q, Target("api")).enqueue(1)
+    drained(q, clock)
+    met(q, "ap", "apis")
+
+    found = {each.name: each.token for each in q.store.read(reports.targets)}
+
+    assert found == {"ap": "new", "api": "ok", "apis": "new"}

@@ -1,0 +1,160 @@
+"""How a target stands: one word and one line for everything that can be true of it, the most urgent first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.ops.standing import HeldKeys, Standing, standing
+from tidegate.ops.words import HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
+from tidegate.store.gate_rows import TargetRow
+
+NOW = 1_700_000_000.0
+PLAIN = TargetRow(name="svc")
+RULES = json.dumps({"breaker": {"max_requests": 3, "open_for": 120}, "probe_every": 10})
+
+
+def breaker(**fields: Any) -> TargetRow:
+    return replace(PLAIN, rules=RULES, breaker=BreakerRow(**{"generation": 1, "since": NOW - 240, **fields}))
+
+
+def held(reason: str, n: int = 1, **fields: Any) -> HeldKeys:
+    about = {
+        "since": NOW - 100, "until": NOW + 240, "failures": 3, "code": "timeout", "message": None, "key": "7",
+        "rest": None,
+    }  # fmt: skip
+    return HeldKeys("svc", reason, n, **{**about, **fields})
+
+
+def program(at: float = NOW - 4, **said: Any) -> TargetRow:
+    """A target that a program of its own reports."""
+    about = {"breakers": {"svc": {"state": "closed", "requests": 9}}, "unhealthy": 0, "reasons": [], "at": at, **said}
+    return replace(PLAIN, reported_at=at, summary=json.dumps({"host-1": about}))
+
+
+REFUSED = "The service refused the credentials."
+CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
+    # row, keys that are held, whether it was ever called, token, line, next try
+    (PLAIN, [], False, "new", "No call yet.", None),
+    (PLAIN, [], True, "ok", "Nothing holds its calls.", None),
+    (breaker(buckets=((NOW - 30, 21, 2),)), [], True, "ok", "2 of the last 21 calls failed.", None),
+    (breaker(closed_at=NOW - 300), [], True, "ok", "Well again for 5 min.", None),
+    # one key, many keys, the whole of it
+    (PLAIN, [held("backoff")], True, "degraded", "Key 7 failed 3 times (timeout); tried again in 4 min.", NOW + 240),
+    (PLAIN, [held("backoff", 12, code=None)], True, "degraded", "12 keys failed 3 times; tried again in 4 min.",
+     NOW + 240),
+    (PLAIN, [held("backoff", key="", failures=1)], True, "degraded",
+     "It failed 1 time (timeout); tried again in 4 min.", NOW + 240),
+    (PLAIN, [held("backoff", until=NOW - 5)], True, "degraded", "Key 7 failed 3 times (timeout); tried again now.",
+     NOW - 5),
+    (PLAIN, [held("retry_after", key="", until=NOW + 1800)], True, "limited",
+     "It asked to wait; tried again in 30 min.", NOW + 1800),
+    (PLAIN, [held("cooldown", until=NOW + 172_800)], True, "disabled",
+     "Key 7 failed too often (timeout); tried again in 2 days.", NOW + 172_800),
+    (PLAIN, [held("cooldown", 4)], True, "disabled", "4 keys failed too often (timeout); tried again in 4 min.",
+     NOW + 240),
+    (PLAIN, [held("cooldown", rest='{"by": "ada"}')], True, "disabled",
+     "Key 7 was disabled by ada; tried again in 4 min.", NOW + 240),
+    (PLAIN, [held("cooldown", until=None, rest='{"by": "ada"}')], True, "disabled",
+     "Key 7 was disabled by ada; a person must enable it.", None),
+    (PLAIN, [held("fatal", until=None, message=REFUSED)], True, "action",
+     f"Key 7 was refused: {REFUSED} A person must act, and then clear it.", None),
+    (PLAIN, [held("fatal", 3, until=NOW + 3600, message=None, code="quota_exhausted")], True, "action",
+     "3 keys were refused: quota_exhausted. It is asked again in 1 h; a person can clear it before.", NOW + 3600),
+    # its breaker
+    (breaker(state="open", run=5, until=NOW + 60), [], True, "open",
+     "It failed 5 times in a row; no call for 4 min, a few try it in 1 min.", NOW + 60),
+    (breaker(state="open", until=NOW + 60), [], True, "open",
+     "Too many calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
+    (breaker(state="open", run=5), [], True, "open",
+     "It failed 5 times in a row; no call for 4 min, it is asked every 10s whether it is well again.", None),
+    (breaker(state="open", by="ada", until=NOW + 7200), [], True, "open", "Opened by ada; a few calls try it in 2 h.",
+     NOW + 7200),
+    (breaker(state="open", by="ada"), [], True, "open", "Opened by ada; it stays so until it is closed.", None),
+    (breaker(state="open", run=5, until=NOW - 1), [], True, "probing",
+     "It failed 5 times in a row; its time is over, the next call tries it.", NOW - 1),
+    (breaker(state="half-open", good=2), [], True, "probing", "2 of 3 trial calls were good.", None),
+    # a person
+    (replace(PLAIN, paused_at=NOW - 60, paused_until=NOW + 720, paused_by="ada"), [], True, "paused",
+     "Paused by ada; it goes on in 12 min, or when it is resumed.", NOW + 720),
+    (replace(PLAIN, paused_at=NOW - 60, paused_until=NOW - 1, paused_by="ada"), [], True, "ok",
+     "Nothing holds its calls.", None),
+    # a program of its own
+    (program(), [], False, "ok", "A program calls it, and nothing holds it.", None),
+    (program(breakers={}), [], False, "ok", "A program calls it, and nothing holds it.", None),
+    (program(breakers={"svc": {"state": "closed", "requests": 0}}), [], False, "new", "No call yet.", None),
+    (program(breakers={"svc": {"state": "open", "consecutive_failures": 5}}), [], False, "open",
+     "It failed 5 times in a row; a program makes no calls for now.", None),
+    (program(breakers={"svc": {"state": "half-open"}}), [], False, "probing", "A program tries a few calls.", None),
+    (program(unhealthy=2, reasons=["backoff"]), [], False, "degraded",
+     "Calls of a program fail; they are tried again.", None),
+    (program(unhealthy=2), [], False, "degraded", "Calls of a program fail; they are tried again.", None),
+    (program(unhealthy=2, reasons=["backoff", "fatal"]), [], False, "action",
+     "A program says that it was refused; it must be connected again there.", None),
+    (program(reasons=["retry_after"]), [], False, "limited", "It asked a program to wait.", None),
+    (program(reasons=["cooldown"]), [], False, "disabled", "A program lets it rest.", None),
+    (program(reasons=["paused"]), [], False, "paused", "A program has paused it.", None),
+    (program(reasons=["rate", "concurrency"]), [], False, "ok", "A program calls it, and nothing holds it.", None),
+    (program(at=NOW - 7200), [], False, "silent", "The program that reports it was last heard of 2 h ago.", None),
+    (program(at=NOW - 7200), [], True, "ok", "Nothing holds its calls.", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "keys", "tried", "token", "line", "next_try"), CASES, ids=[case[4] for case in CASES])
+def test_a_target_says_how_it_stands(
+    row: TargetRow, keys: list[HeldKeys], tried: bool, token: str, line: str, next_try: float | None
+) -> None:
+    found = standing(row, keys, NOW, tried=tried)
+
+    assert (found.token, found.reason, found.next_try) == (token, line, next_try)
+
+
+def test_every_state_of_a_target_is_tried_here() -> None:
+    assert {case[3] for case in CASES} == set(TARGETS)
+
+
+def test_of_several_the_most_urgent_is_told() -> None:
+    row = replace(breaker(state="open", run=5, until=NOW + 60), paused_at=NOW, paused_until=NOW + 60, paused_by="ada")
+    keys = [held("backoff"), held("cooldown"), held("retry_after"), held("fatal", until=None)]
+    told = []
+    for _ in range(4):
+        found = standing(row, keys, NOW, tried=True)
+        told.append(found.token)
+        if found.token == "paused":
+            row = replace(row, paused_at=None, paused_until=None)
+        elif found.token == "open":
+            row = PLAIN
+        else:
+            keys = [each for each in keys if each.reason != "fatal"]
+
+    assert told == ["action", "paused", "open", "disabled"]
+
+
+def test_every_state_is_in_one_group_of_the_sentence() -> None:
+    groups = [NEED_YOU, RECOVERING, PAUSED, HELD_UP, WELL]
+
+    assert sorted(token for group in groups for token in group) == sorted(TARGETS)
+
+
+@pytest.mark.parametrize(("table", "name"), [(TARGETS, "targets"), (JOBS, "jobs")], ids=["targets", "jobs"])
+def test_no_two_states_look_alike(table: Any, name: str) -> None:
+    assert len({word.word for word in table.values()}) == len(table)
+    assert len({word.icon for word in table.values()}) == len(table)
+    assert all(line.endswith(".") for word in table.values() for line in word.lines.values())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "1 s"), (-5, "1 s"), (40.4, "40 s"), (59.6, "1 min"), (60, "1 min"), (725, "12 min"), (3599, "59 min"),
+     (3600, "1 h"), (86_399, "23 h"), (86_400, "1 day"), (200_000, "2 days")],
+)  # fmt: skip
+def test_a_span_of_time_is_one_number_and_a_unit(seconds: float, text: str) -> None:
+    assert lasting(seconds) == text
+
+
+def test_a_standing_without_a_time_has_none() -> None:
+    assert Standing("ok", "x.") == Standing("ok", "x.", None, None)

@@ -1,0 +1,104 @@
+"""`tidegate user` and `tidegate token`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate import Queue
+from tidegate.cli.exits import Exit
+from tidegate.ops import accounts
+
+GOOD = "correct horse battery"
+TYPED = f"{GOOD}\n".encode()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with Queue("sqlite:///tidegate.db") as q:
+        q.store.now()
+    return tmp_path
+
+
+def added(command: Command, name: str, role: str) -> None:
+    assert command("user", "add", name, "--role", role, "--password-stdin", stdin=TYPED).code == Exit.OK
+
+
+def test_the_first_user_is_an_admin_and_the_password_fits(command: Command) -> None:
+    refused = command("user", "add", "ada", "--password-stdin", stdin=TYPED)
+    assert refused.code == Exit.REFUSED
+    assert "the first user must be an admin" in refused.err
+
+    run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
+    assert (run.code, run.out) == (Exit.OK, "ada may sign in as admin.\n")
+    with Queue("sqlite:///tidegate.db") as q:
+        assert accounts.fits(GOOD, q.store.read(lambda tx: accounts.kept_of(tx, "ada")))
+    assert GOOD not in run.out + run.err
+
+
+def test_people_are_listed_changed_and_removed(command: Command) -> None:
+    assert command("user", "list").out == "There is nobody; whoever is at this machine may do everything.\n"
+    added(command, "ada", "admin")
+    added(command, "bob", "viewer")
+    listed = json.loads(command("user", "list", "--json").out)
+    assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("bob", "viewer")]
+    assert "argon2" not in command("user", "list", "--json").out
+
+    assert command("user", "role", "bob", "operator").out == "bob is operator now.\n"
+    assert command("user", "remove", "bob").out == "bob is removed.\n"
+    assert command("user", "remove", "bob").code == Exit.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("user", "password", "eve", "--password-stdin"), Exit.NOT_FOUND, "there is no user 'eve'"),
+        (("user", "role", "ada", "viewer"), Exit.REFUSED, "'ada' is the last admin"),
+        (("user", "add", "ada", "--password-stdin"), Exit.REFUSED, "there is a user 'ada' already"),
+        (("user", "add", "bob"), Exit.USAGE, "there is no terminal to ask for the password on; use --password-stdin"),
+        (("user", "role", "ada", "king"), Exit.USAGE, "'king' is not one of"),
+        (("token", "remove", "ci"), Exit.NOT_FOUND, "there is no token 'ci'"),
+        (("token", "create", "ci", "--role", "king"), Exit.USAGE, "'king' is not one of"),
+        (("usr", "list"), Exit.USAGE, "did you mean 'user'?"),
+    ],
+)
+def test_mistakes_have_their_exit_codes(command: Command, args: tuple[str, ...], code: Exit, says: str) -> None:
+    added(command, "ada", "admin")
+    if "role" in args and "viewer" in args:
+        added(command, "bob", "viewer")
+    run = command(*args, stdin=TYPED)
+    assert (run.code, says in run.err) == (code, True), run.err
+
+
+def test_a_short_password_is_refused_and_not_shown(command: Command) -> None:
+    run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=b"hunter2\n")
+    assert run.code == Exit.USAGE
+    assert "give 10 to 200 characters" in run.err
+    assert "hunter2" not in run.err
+
+
+def test_a_token_is_printed_once(command: Command) -> None:
+    made = command("token", "create", "ci", "--role", "viewer", "--ttl", "90d").out.strip()
+    assert made.startswith("tg_")
+    assert made not in command("token", "list").out
+    assert made not in command("token", "list", "--json").out
+    assert command("token", "remove", "ci").out == "ci is removed.\n"
+
+
+def test_a_json_web_token_is_of_the_key_of_this_server(command: Command, folder: Path) -> None:
+    import jwt
+
+    made = command("token", "jwt", "--role", "poller", "--ttl", "30d").out.strip()
+    claims = jwt.decode(made, options={"verify_signature": False})
+    assert (claims["role"], claims["iss"], claims["aud"], claims["sub"]) == (
+        "poller",
+        "tidegate",
+        "tidegate",
+        "machine",
+    )
+    assert claims["exp"] - claims["iat"] == 30 * 86400
+    assert (folder / "tidegate.key").stat().st_mode & 0o777 == 0o600
