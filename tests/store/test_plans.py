@@ -121,6 +121,28 @@ def test_what_is_asked_often_is_found_by_its_index(filled: Database, name: str) 
     assert BY_INDEX[name] in found, found
 
 
+@pytest.mark.parametrize("name", ["claim", "promote", "settle", "renew", "still_mine", "take_back", "save"])
+def test_rows_that_are_named_are_found_by_their_ids_though_the_statistics_are_of_quieter_times(
+    tmp_path: Path, name: str
+) -> None:
+    """The plan that PostgreSQL keeps: with "nobody was running" it reads all who run, once for each that is named."""
+    with database(POSTGRES, tmp_path, fresh=True) as db:
+        store = db.open(Clock())
+        Jobs(store, Clock()).migrate()
+        store.close()
+        with psycopg.connect(db.url, autocommit=True) as server:
+            server.execute(
+                "insert into tg_job (queue, kind, state, created_at, due_at, args, most_attempts, attempt, finished_at)"
+                " select 'q', 'k', 'done', i, i, '{}', 5, 1, i from generate_series(1, 5000) as s(i)"
+            )
+            server.execute("vacuum analyze tg_job")
+        found = plan(db, book(db)[name])
+
+    assert "using tg_job_pkey on tg_job" in found, found
+    assert found.count("tg_job_running") == 0, found
+    assert len(re.findall("tg_job_ready|tg_job_waiting", found)) == (name in ("claim", "promote")), found
+
+
 def test_no_statement_reads_the_whole_table_of_jobs(filled: Database) -> None:
     """Neither on SQLite, nor with a plan that PostgreSQL keeps for all parameters."""
     wrong = {}

@@ -16,6 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 from tidegate.store.announcing import Announcer
+from tidegate.store.arrays import array
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.tx import Book, Params, Row, Tx
 
@@ -65,7 +66,7 @@ class PostgresTx:
         shared = {"now": self._now, **(params or {})}
         if len(rows) == 1:  # plain values cost half as much as arrays of one
             return self._run(statement, statement.one or statement.sql, {**shared, **rows[0]})
-        arrays = {column: [row[column] for row in rows] for column in statement.columns}
+        arrays = {column: array([row[column] for row in rows]) for column in statement.columns}
         return self._run(statement, statement.sql, {**shared, **arrays})
 
     def plain(self, sql: str) -> None:

@@ -1,5 +1,8 @@
 -- Every statement of the core. Parameters are named; :now is a number on SQLite and may be null on PostgreSQL, where
 -- the server's clock then counts. Whatever is written under a lease names id, fence and state: no row means it is lost.
+--
+-- Where rows are named by their ids, the state stands as `state || ''`. PostgreSQL would else read all that are in that
+-- state, once for each id: it plans with the numbers of a while ago, when perhaps there were none.
 
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
@@ -109,7 +112,7 @@ with picked as materialized (
 )
 update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
     lease_until = {now} + :lease, claimed_at = {now}
-from picked where tg_job.id = picked.id and tg_job.state = 'ready'
+from picked where tg_job.id = picked.id and tg_job.state || '' = 'ready'
 returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
     args, saved, parents, children, created_at, expires_at, last_code;
 
@@ -117,7 +120,7 @@ returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts
 -- Longer leases. It waits for nobody: who holds a row for a moment must not cost a worker all its leases.
 with mine as materialized (
     select job.id from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
-    where job.state = 'running' {skip_locked}
+    where job.state || '' = 'running' {skip_locked}
 )
 update tg_job set lease_until = {now} + :lease from mine where tg_job.id = mine.id
 returning tg_job.id, lease_until, stop_asked;
@@ -126,7 +129,7 @@ returning tg_job.id, lease_until, stop_asked;
 -- Leases that were not renewed because somebody held the row; an id that does not come back is lost.
 select job.id, job.lease_until, job.stop_asked
 from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
-where job.state = 'running';
+where job.state || '' = 'running';
 
 -- name: stop_asked
 -- Jobs of this worker that a person wants stopped.
@@ -141,7 +144,7 @@ select count(*) from tg_job where state = 'ready' and queue = :queue and id > :n
 
 -- name: save
 -- What a handler keeps for its next attempt.
-update tg_job set saved = :saved where id = :id and fence = :fence and state = 'running' returning id;
+update tg_job set saved = :saved where id = :id and fence = :fence and state || '' = 'running' returning id;
 
 -- name: settle
 -- Ends attempts: done, failed, cancelled, or again at a later time, unless a person has asked to stop it.
@@ -159,7 +162,7 @@ update tg_job set
     finished_at = case when stop_asked = 1 or given.outcome in ('done', 'failed', 'cancelled') then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, wait double precision, refund integer, result text, code text, status integer, message text}
-where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running'
+where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running'
 returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children, tg_job.last_at;
 
 -- name: attempt_events
@@ -209,7 +212,7 @@ delete from tg_tally returning queue, what, delta;
 with due as materialized (
     select id from tg_job where state = 'waiting' and due_at <= {now} order by due_at limit :n {skip_locked}
 )
-update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.state = 'waiting' returning queue;
+update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.state || '' = 'waiting' returning queue;
 
 -- name: next_due
 select min(due_at) from tg_job where state = 'waiting';
@@ -230,7 +233,7 @@ update tg_job set
     finished_at = case when given.outcome <> 'ready' then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, code text, message text}
-where tg_job.id = given.id and tg_job.fence = given.fence and state = 'running' and lease_until < {now}
+where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now}
 returning tg_job.id;
 
 -- name: mine
@@ -349,7 +352,7 @@ update tg_job set state = 'cancelled', parents_open = 0, finished_at = {now}
 where id = :id and state in ('blocked', 'waiting', 'ready') returning id;
 
 -- name: cancel_running
-update tg_job set stop_asked = 1 where id = :id and state = 'running' returning lease_by;
+update tg_job set stop_asked = 1 where id = :id and state || '' = 'running' returning lease_by;
 
 -- name: forget
 -- Removes final jobs and frees their uniques.
