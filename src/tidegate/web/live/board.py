@@ -14,12 +14,13 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from tidegate.web.live.client import Client
 from tidegate.web.live.looking import Looking
 from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import Seen, news, told
+from tidegate.web.live.seen import Message, Seen, news, told
 from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
@@ -86,12 +87,18 @@ class Board:
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
-    def publish(self, kind: str, about: dict[str, Any]) -> None:
-        """Tells everybody; encoded once, and kept to be told again."""
-        self.newest += 1
-        made = chunk(kind, about, self.newest)
-        self._kept.append((self.newest, made))
-        self._push(made)
+    def publish(self, messages: Iterable[Message]) -> None:
+        """Tells everybody; encoded once, and kept to be told again.
+
+        In one piece: however much one look has found, nobody is too slow for it.
+        """
+        made = []
+        for kind, about in messages:
+            self.newest += 1
+            made.append(chunk(kind, about, self.newest))
+            self._kept.append((self.newest, made[-1]))
+        if made:
+            self._push(b"".join(made))
 
     def _push(self, made: bytes) -> None:
         for client in self.clients:
@@ -111,8 +118,7 @@ class Board:
         if seen is None:
             return
         before, self._seen, self._looked = self._seen, seen, time.monotonic()
-        for kind, about in news(before, seen):
-            self.publish(kind, about)
+        self.publish(news(before, seen))
         if before is not None and before.engine != seen.engine:
             self._push(chunk("beat", self._beat()))
 

@@ -16,5 +16,5 @@ class LivePolicy:
     longest: float = 300.0  # then the browser connects again, and is checked again
     linger: float = 60.0  # goes on looking so long after the last client has left
     kept: int = 500  # messages that can be told again
-    queued: int = 64  # messages that may wait for one client
+    queued: int = 64  # looks and beats that may wait for one client
     most: int = 2000  # clients at once

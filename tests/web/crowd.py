@@ -1,0 +1,160 @@
+"""Many who follow one server, half of them without ever reading: a real process, real sockets, its memory measured.
+
+python -m tests.web.crowd 1000
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.web.api.building import Shop, listening, served, shop
+from tidegate.web.live.policy import LivePolicy
+
+_EVERY, _AT_ONCE = 0.5, 24  # seconds, and events with each change
+_MB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What was measured. Times in seconds, memory in MB above that of the server before anybody came."""
+
+    followers: int  # who read
+    idlers: int  # who never did
+    joined_in: float
+    slowest: float  # from a change that is on disk to the last of those who read
+    usual: float  # the median of it
+    memory: float  # at most
+    left_memory: float  # when all have gone
+    still_there: int  # streams that the server has at the end, before anybody goes
+    left_over: int  # and after
+
+
+def serve(folder: str) -> None:
+    """The server: prints its address, then answers each line that it is sent with how many streams it has."""
+    with shop(Path(folder)) as there:
+        app = served(there, live=LivePolicy(behind=5.0))
+        with listening(app) as address:
+            _say(address)
+            for _ in sys.stdin:
+                _say(len(app.state.live.clients))
+
+
+def _say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
+def _server(folder: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.web.crowd", "serve", folder]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+async def measured(n: int, changes: int = 24) -> Figures:
+    """The figures of *n* clients."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * n)), hard))
+    with tempfile.TemporaryDirectory() as folder:
+        with shop(Path(folder)) as there:
+            there.send.enqueue("ada@example.org")
+        server = await asyncio.to_thread(_server, folder)
+        try:
+            with shop(Path(folder)) as there:
+                return await _with(server, there, n, changes)
+        finally:
+            server.kill()
+            server.communicate()
+
+
+async def _with(server: subprocess.Popen[str], there: Shop, n: int, changes: int) -> Figures:
+    assert server.stdout is not None
+    assert server.stdin is not None
+    port = int(server.stdout.readline().rsplit(":", 1)[1])
+
+    def streams() -> int:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        server.stdin.write("\n")
+        server.stdin.flush()
+        return int(server.stdout.readline())
+
+    process = psutil.Process(server.pid)
+    warm = await _joined(port)
+    await asyncio.sleep(1)
+    warm[1].close()
+    before = most = process.memory_info().rss
+    heard: dict[str, list[float]] = {}
+    began = time.monotonic()
+    readers, idlers = [], []
+    for at in range(0, n, 50):
+        readers += await asyncio.gather(*(_joined(port) for _ in range(at, at + 25)))
+        idlers += await asyncio.gather(*(_joined(port, small=True) for _ in range(at, at + 25)))
+    joined_in = time.monotonic() - began
+    reading = [asyncio.create_task(_follow(reader, heard)) for reader, _ in readers]
+    written = {}
+    for change in range(changes):
+        actor = f"change-{change}"
+        await asyncio.to_thread(_change, there, actor)
+        written[actor] = time.time()
+        await asyncio.sleep(_EVERY)
+        most = max(most, process.memory_info().rss)
+    await asyncio.sleep(2)
+    still_there = await asyncio.to_thread(streams)
+    for task in reading:
+        task.cancel()
+    for _, writer in (*readers, *idlers):
+        writer.transport.abort()
+    await asyncio.sleep(2)
+    assert all(len(heard[actor]) == len(readers) for actor in written), "somebody who reads has missed something"
+    late = [max(heard[actor]) - at for actor, at in written.items()]
+    return Figures(
+        followers=len(readers), idlers=len(idlers), joined_in=joined_in, slowest=max(late),
+        usual=sorted(late)[len(late) // 2], memory=(most - before) / _MB,
+        left_memory=(process.memory_info().rss - before) / _MB, still_there=still_there,
+        left_over=await asyncio.to_thread(streams),
+    )  # fmt: skip
+
+
+def _change(there: Shop, actor: str) -> None:
+    for n in range(_AT_ONCE):
+        there.queue.target("mailer").pause(f"{60 + n}s", by=actor if n == _AT_ONCE - 1 else "somebody")
+
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _joined(port: int, *, small: bool = False) -> Connection:
+    """A client that has its answer begun; a *small* one has no room for what it does not read."""
+    made = socket.socket()
+    if small:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=made, limit=2**16 if not small else 1024)
+    writer.write(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/event-stream\r\n\r\n".encode())
+    line = await asyncio.wait_for(reader.readline(), 60)
+    assert b" 200 " in line, line
+    return reader, writer
+
+
+async def _follow(reader: asyncio.StreamReader, heard: dict[str, list[float]]) -> None:
+    while line := await reader.readline():
+        if line.startswith(b"data: ") and b'"actor":"change-' in line:
+            heard.setdefault(json.loads(line[6:])["actor"], []).append(time.time())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2])
+    else:
+        _say(asyncio.run(measured(int(sys.argv[1]))))

@@ -1,0 +1,371 @@
+"""The stream that keeps pages up to date: nothing is missed, nobody waits for anybody, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from tests.web.api.building import Shop, filled, listening, served, shop
+from tests.web.crowd import measured
+from tidegate import Queue
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import notice_rows
+from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.web.frame import build
+from tidegate.web.live.policy import LivePolicy
+from tidegate.web.live.seen import SILENT
+from tidegate.web.site import Site
+
+QUICK = LivePolicy(look_every=0.1, soonest=0.02, beat=0.1, behind=0.3, kept=5, queued=8)
+STREAM = {"Accept": "text/event-stream"}
+Message = dict[str, Any]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Shop]:
+    (tmp_path / "jobs.db").write_bytes(filled())
+    with shop(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def app(there: Shop) -> FastAPI:
+    return served(there, live=QUICK)
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[str]:
+    with listening(app) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def following(address: str, after: object = "", last: str = "") -> AsyncIterator[AsyncIterator[Message]]:
+    query = f"?after={after}" if after else ""
+    headers = {"Last-Event-ID": last} if last else {}
+    async with (
+        httpx2.AsyncClient() as client,
+        client.stream("GET", f"{address}/live{query}", headers={**STREAM, **headers}, timeout=10) as answer,
+    ):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        yield parsed(answer.aiter_lines())
+
+
+async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[Message]:
+    found: Message = {}
+    async for line in lines:
+        if not line:
+            if "data" in found:
+                yield {**found, "about": json.loads(found["data"])}
+            found = {}
+            continue
+        name, _, value = line.partition(": ")
+        found[name] = value
+
+
+async def the(kind: str, messages: AsyncIterator[Message]) -> Message:
+    """The next message of a kind."""
+    async with asyncio.timeout(10):
+        async for message in messages:
+            if message["event"] == kind:
+                return message
+    raise AssertionError("the stream ended")
+
+
+def paused(there: Shop, *names: str) -> None:
+    for name in names:
+        there.queue.target("mailer").pause("1h", by=name)
+
+
+def noticed(there: Shop, episode: float = 1.0, level: str = "error") -> None:
+    new = NewNotice(
+        kind="fatal", level=level, place=Place(subject="target", name="mailer"), episode=episode,
+        title="mailer needs your attention", message="The service refused the credentials.", code=f"code-{episode:g}",
+    )  # fmt: skip
+    there.queue.put(lambda tx: notice_rows.raised(tx, new))
+
+
+async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -> None:
+    await asyncio.to_thread(noticed, there)
+    async with following(address) as messages:
+        here = (await the("here", messages))["about"]
+
+    assert here["targets"] == {"ok": 1}
+    assert {each["name"] for each in here["queues"]} == {"files", "mail"}
+    assert (here["unread"], here["engine"], here["tick"], here["away"]) == (1, "none", None, False)
+    assert [(each["title"], each["href"]) for each in here["notices"]] == [
+        ("mailer needs your attention", "/targets/mailer")
+    ]
+    assert here["as_of"] == pytest.approx(there.queue.clock.now(), abs=5)
+
+
+async def test_a_change_is_told_with_whole_values_and_ids_that_grow(there: Shop, address: str) -> None:
+    async with following(address) as messages:
+        await the("here", messages)
+        await asyncio.to_thread(paused, there, "ada")
+        happened = await the("happened", messages)
+        now = await the("now", messages)
+
+    assert (happened["about"]["kind"], happened["about"]["actor"]) == ("target_paused", "ada")
+    assert now["about"]["targets"] == {"paused": 1}
+    assert "1 target is paused" in now["about"]["sentence"]
+    assert int(happened["id"]) < int(now["id"])
+
+
+async def test_what_was_missed_is_told_again(there: Shop, address: str) -> None:
+    async with following(address) as messages:
+        await the("here", messages)
+        await asyncio.to_thread(paused, there, "ada")
+        seen = int((await the("now", messages))["id"])
+    await asyncio.to_thread(paused, there, "bob")
+    async with following(address, last=str(seen)) as messages:
+        missed = await the("happened", messages)
+    async with following(address, after=seen) as messages:
+        again = await the("happened", messages)
+
+    assert missed["about"]["actor"] == "bob"
+    assert again == missed
+    assert int(missed["id"]) > seen
+
+
+@pytest.mark.parametrize("last", ["0", "12", "9007199254740991", "x", "-1"])
+async def test_who_was_away_for_too_long_begins_anew(there: Shop, address: str, last: str) -> None:
+    async with following(address, last=last) as messages:
+        reset = await the("reset", messages)
+        newest = int(reset["id"])
+    async with following(address, after=newest) as messages:
+        await the("here", messages)
+        await asyncio.to_thread(paused, there, *(f"n{n}" for n in range(QUICK.kept + 5)))
+        for _ in range(QUICK.kept + 5):
+            await the("happened", messages)
+    async with following(address, after=newest) as messages:  # more has happened than is kept
+        assert int((await the("reset", messages))["id"]) > newest
+
+
+async def test_without_news_there_are_signs_of_life_and_nothing_else(there: Shop, address: str) -> None:
+    async with following(address) as messages:
+        kinds = [(await anext(messages))["event"] for _ in range(5)]
+
+    assert kinds == ["here", *["beat"] * 4]
+
+
+async def test_a_notice_is_told_when_it_comes_and_when_it_was_read(there: Shop, address: str) -> None:
+    async with following(address) as messages, httpx2.AsyncClient() as client:
+        await the("here", messages)
+        await asyncio.to_thread(noticed, there)
+        came = (await the("notice", messages))["about"]
+        origin = {"Origin": address, "Tidegate-Refresh": "1"}
+        answer = await client.post(f"{address}/notices/{came['id']}/read", headers=origin)
+        read = (await the("notice", messages))["about"]
+
+    assert (came["level"], came["open"], came["unread"], came["unread_count"]) == ("error", True, True, 1)
+    assert (read["id"], read["unread"], read["unread_count"]) == (came["id"], False, 0)
+    assert (answer.status_code, answer.headers.get("set-cookie")) == (204, None)
+
+
+async def test_a_worker_that_falls_silent_is_told(tmp_path: Path) -> None:
+    clock = VirtualClock(1_794_753_000.0)
+    about = {"id": "w", "host": "here", "pid": 1, "queues": "[]", "stopping": 0}
+    with (
+        Queue(f"sqlite:///{tmp_path / 'quiet.db'}", clock=clock, inline=True) as q,
+        listening(build(Site(queue=q, live=QUICK))) as address,
+    ):
+        async with following(address) as messages:
+            assert (await the("here", messages))["about"]["engine"] == "none"
+            q.put(lambda tx: tx.all("worker_seen", about))
+            assert (await the("now", messages))["about"]["engine"] == "working"
+            clock.advance(SILENT - 0.1)
+            assert (await the("beat", messages))["about"]["engine"] == "working"
+            clock.advance(0.2)
+            while (silent := (await the("beat", messages))["about"])["engine"] != "silent":
+                pass
+            q.put(lambda tx: tx.all("worker_seen", about))
+            while (await the("beat", messages))["about"]["engine"] != "working":
+                pass
+
+    assert SILENT < 15
+    assert (silent["tick"], silent["heard"]) == (1_794_753_000.0, "14:30")
+
+
+async def test_a_database_that_is_away_is_told_and_the_stream_goes_on(there: Shop, address: str) -> None:
+    async with following(address) as messages:
+        await the("here", messages)
+        there.queue.away = True
+        while not (await the("beat", messages))["about"]["away"]:
+            pass
+        there.queue.away = False
+        while (await the("beat", messages))["about"]["away"]:
+            pass
+        await asyncio.to_thread(paused, there, "ada")
+        assert (await the("happened", messages))["about"]["actor"] == "ada"
+
+
+async def test_without_a_stream_the_same_is_there_as_json(there: Shop, address: str) -> None:
+    async with httpx2.AsyncClient() as client:
+        first = (await client.get(f"{address}/live")).json()
+        await asyncio.to_thread(paused, there, "ada")
+        async with asyncio.timeout(5):
+            while (second := (await client.get(f"{address}/live")).json())["id"] == first["id"]:
+                pass
+
+    assert second["targets"] == {"paused": 1}
+    assert second["id"] > first["id"]
+
+
+async def test_a_page_knows_what_it_has_in_it(there: Shop, app: FastAPI, address: str) -> None:
+    async with httpx2.AsyncClient() as client:
+        page = (await client.get(f"{address}/")).text
+
+    assert f'data-live="{app.state.live.newest}"' in page
+
+
+async def test_a_refresh_does_not_take_the_words_that_are_meant_for_the_next_page(address: str) -> None:
+    async with httpx2.AsyncClient() as client:
+        form = {"lasts": "1h", "back": "/targets"}
+        await client.post(f"{address}/targets/mailer/pause", data=form, headers={"Origin": address})
+        quiet = (await client.get(f"{address}/targets", headers={"Tidegate-Refresh": "1"})).text
+        shown = (await client.get(f"{address}/targets")).text
+
+    assert "mailer is paused until" not in quiet
+    assert "mailer is paused until" in shown
+
+
+# -- those who come and go -------------------------------------------------------------------------------------------
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 - what is waited for happens in another thread
+            await asyncio.sleep(0.01)
+
+
+async def until_nobody_follows(app: FastAPI) -> None:
+    await until(lambda: not app.state.live.clients)
+
+
+async def test_nothing_is_left_of_a_client_that_has_gone(app: FastAPI, address: str) -> None:
+    for _ in range(5):
+        async with following(address) as messages:
+            await the("here", messages)
+            assert len(app.state.live.clients) >= 1
+    await until_nobody_follows(app)
+
+
+async def test_a_stream_ends_after_its_time_and_when_the_server_ends(there: Shop, app: FastAPI, address: str) -> None:
+    short = served(there, live=LivePolicy(longest=0.2))
+    with listening(short) as other:
+        async with following(other) as messages:
+            assert {message["event"] async for message in messages} == {"here"}
+        await until_nobody_follows(short)
+    async with following(address) as messages:
+        await the("here", messages)
+        app.state.closing.set()
+        async for _ in messages:  # until it ends
+            pass
+    await until_nobody_follows(app)
+
+
+async def test_there_is_an_end_to_how_many_may_follow(there: Shop) -> None:
+    with listening(served(there, live=LivePolicy(most=1))) as address:
+        async with following(address) as messages, httpx2.AsyncClient() as client:
+            await the("here", messages)
+            answer = await client.get(f"{address}/live", headers=STREAM)
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
+
+
+class Wire:
+    """A connection whose other end does not read."""
+
+    cut = False
+
+    def abort(self) -> None:
+        self.cut = True
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high < 64_000
+
+    def get_extra_info(self, name: str) -> Any:
+        raise OSError(f"it has no {name}")
+
+
+async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(app: FastAPI) -> None:
+    board, wire = app.state.live, Wire()
+    await board.known()
+    slow, quick = board.join(None, wire), board.join(None)
+    for n in range(QUICK.queued):
+        assert not wire.cut or n == QUICK.queued - 1
+        board.publish([("now", {"n": n})])
+        assert b'"n"' in await quick.chunk()
+
+    assert wire.cut
+    assert await slow.chunk() is None
+    assert not quick.gone
+    await board.stop()
+
+
+async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
+    board, wire = app.state.live, Wire()
+    await board.known()
+    client = board.join(None, wire)
+    board.publish(("now", {"n": n}) for n in range(50 * QUICK.queued))
+
+    assert not wire.cut
+    assert f'"n":{50 * QUICK.queued - 1}'.encode() in await client.chunk()
+    await board.stop()
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_cut_off(app: FastAPI) -> None:
+    board, wire = app.state.live, Wire()
+    await board.known()
+    client = board.join(None, wire)
+    client.sending_since = time.monotonic()
+    await until(lambda: wire.cut)
+
+    assert time.monotonic() - client.sending_since >= QUICK.behind
+    await board.stop()
+
+
+async def test_nobody_looks_at_the_store_when_nobody_has_followed_for_a_while(there: Shop) -> None:
+    def looking() -> set[str]:
+        return {each.name for each in threading.enumerate() if each.name.startswith("tidegate-live")}
+
+    with listening(served(there, live=LivePolicy(linger=0.1))) as address:
+        async with following(address) as messages:
+            await the("here", messages)
+            assert looking() == {"tidegate-live", "tidegate-live-watch"}
+        await until(lambda: not looking())
+        async with following(address) as messages:  # and it begins again
+            await the("here", messages)
+            await asyncio.to_thread(paused, there, "ada")
+            await the("happened", messages)
+
+
+async def test_two_hundred_follow_and_half_of_them_never_read() -> None:
+    found = await measured(200, changes=8)
+
+    assert found.slowest < 1.0
+    assert found.memory < 40
+    assert found.left_over == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_thousand_follow_and_half_of_them_never_read() -> None:
+    found = await measured(1000)
+
+    assert found.slowest < 1.0
+    assert found.memory < 100
+    assert found.still_there <= found.followers
+    assert found.left_over == 0
