@@ -139,6 +139,15 @@ def test_what_came_through_a_proxy_is_nobody_from_here(there: Shop, header: str)
         assert client.get("/api/v1/jobs", headers={header: "127.0.0.1"}).status_code == 401
 
 
+def test_a_button_that_would_be_refused_is_there_and_says_why(there: Shop, stranger: TestClient) -> None:
+    for name, barred in {"vera": {"pause", "reset"}, "otto": set[str](), "ada": set[str]()}.items():
+        page = signed_in(there, stranger, name).get("/targets/mailer").text
+        assert {word for word in ("pause", "reset") if f"may not {word}." in page} == barred
+    page = signed_in(there, stranger, "otto").get("/jobs/2/forget").text
+    assert ' disabled title="Your role, operator, may not forget."' in page
+    assert " disabled" not in signed_in(there, stranger, "ada").get("/jobs/2/forget").text
+
+
 def test_signing_in_and_out(there: Shop, stranger: TestClient) -> None:
     page = stranger.get("/jobs/2", follow_redirects=True)
     assert page.url.path == "/sign-in"

@@ -22,8 +22,8 @@ from markupsafe import Markup
 
 from tidegate.core.duration import brief
 from tidegate.ops import notices
-from tidegate.ops.rights import LOCAL
-from tidegate.web.access import WHO
+from tidegate.ops.rights import LOCAL, Right, Who
+from tidegate.web.access import ANYONE, WHO, right_for
 from tidegate.web.guards import NEWEST
 from tidegate.web.pages import drawing, looks, times
 from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
@@ -95,7 +95,17 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
         "href": partial(_href, base), "asset": partial(_asset, base), "icon": partial(_icon, base),
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
+        "barred": partial(_barred, request.scope.get(WHO, LOCAL)),
     }  # fmt: skip
+
+
+def _barred(who: Who | None, path: str) -> Markup:
+    """What a button gets whose form *who* may not send: it is there, and says why it does nothing."""
+    right = right_for("POST", path)
+    if right == ANYONE or (who is not None and who.may(Right(right))):
+        return Markup()
+    role = "nobody" if who is None else who.role
+    return Markup(' disabled title="Your role, {}, may not {}."').format(role, str(right).replace("_", " "))
 
 
 def _here(request: Request, base: str) -> str:
