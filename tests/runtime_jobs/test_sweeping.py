@@ -27,8 +27,8 @@ def fill(tx: Tx, n: int) -> None:
     for i in range(n):
         gate_rows.happened(tx, "target", "svc", "target_paused", "ada")
         place = Place(subject="target", name="svc", lane=str(i))
-        said = {"level": "error", "title": "T", "message": "M."}
-        notice_rows.raised(tx, NewNotice(kind="fatal", place=place, episode=float(i), **said))
+        told = NewNotice(kind="fatal", level="error", place=place, episode=float(i), title="T", message="M.")
+        notice_rows.raised(tx, told)
         if i % 2:
             notice_rows.ended(tx, place)
         idempotency.begin(tx, f"k{i}", "ada POST /", "d")
