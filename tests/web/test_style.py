@@ -105,7 +105,18 @@ def test_every_icon_that_a_template_names_is_in_the_sprite(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("tidegate.css", 25_000), ("icons.svg", 8_000), ("tidegate.js", 4_000), ("favicon.svg", 1_000)]
+    ("name", "most"),
+    [
+        ("tidegate.css", 25_000),
+        ("icons.svg", 8_000),
+        ("tidegate.js", 4_000),
+        ("favicon.svg", 1_000),
+        ("live.css", 4_000),
+        ("live.js", 9_000),
+        ("refreshing.js", 6_000),
+        ("toasts.js", 6_000),
+        ("vendor/idiomorph.min.js", 11_000),
+    ],
 )
 def test_what_every_page_loads_is_small(name: str, most: int) -> None:
     assert (rendering.STATIC / name).stat().st_size <= most
