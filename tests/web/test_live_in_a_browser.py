@@ -206,7 +206,7 @@ def test_tabs_share_one_connection_and_another_takes_over(tab: Visit, there: Sho
 def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     page.get_by_role("button", name="Turn updates off").click()
-    expect(page.locator("#live")).to_have_text("Updates off")
+    expect(page.locator("#live")).to_have_text("Live off")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     pause(there)
@@ -217,7 +217,7 @@ def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     assert "Paused by ada" not in page.locator("main").inner_text()
     assert page.locator(TOASTS).count() == 0
     page.reload()
-    expect(page.locator("#live")).to_have_text("Updates off")
+    expect(page.locator("#live")).to_have_text("Live off")
     assert not any(url.endswith("/live") or "/live?" in url for url in asked)
     there.queue.target("mailer").resume(by="ada")
     page.get_by_role("button", name="Turn updates on").click()
@@ -291,7 +291,7 @@ def test_a_page_says_within_15_s_that_no_worker_is_heard_of(opened: Browser, add
             re.compile(r"No worker has been heard of since \d\d:\d\d\."), timeout=FIFTEEN
         )
         assert time.monotonic() - died < 15
-        expect(page.locator("#live")).to_have_text(re.compile(r"^No worker since \d\d:\d\d$"))
+        expect(page.locator("#live")).to_have_text("No worker")
         with process("-c", WORK, str(tmp_path)):
             expect(page.locator("#live")).to_have_text("Live")
             expect(page.locator("#stale")).to_be_empty()

@@ -21,15 +21,15 @@ let due = 0, refreshed = 0, took = 0;
 // -- what is said ---------------------------------------------------------------------------------------------------
 
 const looks = {
-  live: ["good", "wave", () => "Live", () => ""],
-  held: ["calm", "hourglass", () => "News waits", () => ""],
-  polling: ["calm", "clock", () => "Every 10 s", () => ""],
-  connecting: ["warn", "again", () => "Reconnecting…", () => ""],
-  off: ["calm", "pause", () => "Updates off", () => ""],
-  stale: ["bad", "unplug", () => `Stale since ${facts.clock}`, () => `The server does not answer. This is how things were at ${facts.clock}.`],
-  away: ["bad", "unplug", () => `Stale since ${facts.clock}`, () => `The database cannot be reached. This is how things were at ${facts.clock}.`],
-  silent: ["bad", "alert", () => `No worker since ${facts.heard}`, () => `No worker has been heard of since ${facts.heard}. Jobs wait until one runs.`],
-  gone: ["warn", "key", () => "Signed out", () => "You are signed out. Reload the page to sign in again."],
+  live: ["good", "wave", "Live", () => ""],
+  held: ["calm", "hourglass", "News waits", () => ""],
+  polling: ["calm", "clock", "Every 10 s", () => ""],
+  connecting: ["warn", "again", "Reconnecting…", () => ""],
+  off: ["calm", "pause", "Live off", () => ""],
+  stale: ["bad", "unplug", "Stale", () => `The server does not answer. This is how things were at ${facts.clock}.`],
+  away: ["bad", "unplug", "Stale", () => `The database cannot be reached. This is how things were at ${facts.clock}.`],
+  silent: ["bad", "alert", "No worker", () => `No worker has been heard of since ${facts.heard}. Jobs wait until one runs.`],
+  gone: ["warn", "key", "Signed out", () => "You are signed out. Reload the page to sign in again."],
 };
 const titles = {
   off: "The page stays as it is. Turn updates on",
@@ -49,19 +49,21 @@ function state() {
 
 const began = Date.now();
 let said = "";
+const text = (tag, words) => Object.assign(document.createElement(tag), { textContent: words });
 function say() {
   const now = state(), [tone, picture, word, sentence] = looks[now];
-  if (said === now + word()) return;
+  const more = now === "stale" || now === "away" ? ` since ${facts.clock}` : "";
+  if (said === now + more + sentence()) return;
   if (now === "connecting" && Date.now() - began < 2000) return; // as every page does at first
-  said = now + word();
+  said = now + more + sentence();
   chip.className = `live ${tone}`;
-  chip.replaceChildren(icon(picture), Object.assign(document.createElement("span"), { textContent: word() }));
+  chip.replaceChildren(icon(picture), text("span", word), ...(more ? [text("span", more)] : []));
   chip.title = titles[now] ?? "Turn updates off";
-  chip.setAttribute("aria-label", `${word()}. ${titles[now] ?? "Turn updates off"}`);
+  chip.setAttribute("aria-label", `${word}${more}. ${titles[now] ?? "Turn updates off"}`);
   chip.hidden = false;
-  const text = sentence();
-  strip.className = text ? `strip ${tone}` : "";
-  strip.replaceChildren(...(text ? [icon(picture), Object.assign(document.createElement("p"), { textContent: text })] : []));
+  const whole = sentence();
+  strip.className = whole ? `strip ${tone}` : "";
+  strip.replaceChildren(...(whole ? [icon(picture), text("p", whole)] : []));
 }
 
 // -- what is heard ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ const region = document.getElementById("toasts");
 const more = document.getElementById("toasts-more");
 const sprite = document.querySelector(".brand use")?.getAttribute("href").split("#")[0];
 const stays = (notice) => notice.level === "error" || notice.level === "warning";
+const rank = (notice) => ["error", "warning", notice.level].indexOf(notice.level); // what is worst comes first
 const shown = new Map(); // by the id of the notice: its element
 let waiting = [];
 
@@ -96,6 +97,7 @@ export function notice(about) {
     remove(about.id);
   } else if (!shown.has(about.id) && !waiting.some((each) => each.id === about.id) && !seen().includes(about.id)) {
     waiting.push(about);
+    waiting.sort((one, other) => rank(one) - rank(other) || one.id - other.id);
     next();
   }
 }
