@@ -35,7 +35,7 @@ def _by_id_alone(statement: Statement) -> Statement:
     """A settle that asks nothing at all."""
     if statement.name != "settle":
         return statement
-    return _changed(_unfenced(statement), ("and state = 'running'\nreturning", "\nreturning"))
+    return _changed(_unfenced(statement), ("and state || '' = 'running'\nreturning", "\nreturning"))
 
 
 def _changed(statement: Statement, *changes: tuple[str, str]) -> Statement:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.databases import APSW, POSTGRES, Database, database
+from tests.filled import tidied
 from tests.store.jobs import LEASE, Clock, Jobs
 from tidegate.store import claims
 from tidegate.store.dialect import Dialect, Statement
@@ -82,7 +83,7 @@ def fill(db: Database, n: int) -> None:
             server.execute(sql)
             server.execute("insert into tg_link select id, id + 1 from tg_job where id % 2 = 0")
             server.execute(EVENTS)
-            server.execute("vacuum analyze tg_job, tg_link, tg_event")
+            tidied(server, "tg_job, tg_link, tg_event")
 
 
 def plan(db: Database, statement: Statement) -> str:
@@ -135,7 +136,7 @@ def test_rows_that_are_named_are_found_by_their_ids_though_the_statistics_are_of
                 "insert into tg_job (queue, kind, state, created_at, due_at, args, most_attempts, attempt, finished_at)"
                 " select 'q', 'k', 'done', i, i, '{}', 5, 1, i from generate_series(1, 5000) as s(i)"
             )
-            server.execute("vacuum analyze tg_job")
+            tidied(server, "tg_job")
         found = plan(db, book(db)[name])
 
     assert "using tg_job_pkey on tg_job" in found, found
@@ -257,7 +258,7 @@ def test_what_is_not_due_is_not_looked_at(filled: Database, name: str) -> None:
         with psycopg.connect(filled.url, autocommit=True) as server:
             server.execute("update tg_job set due_at = 1e10 where state = 'waiting'")
             server.execute("update tg_job set expires_at = 1e10 where expires_at is not null")
-            server.execute("vacuum analyze tg_job")
+            tidied(server, "tg_job")
 
     assert cost.of(name, n=500, **now) < 100
 
