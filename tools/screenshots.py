@@ -20,6 +20,10 @@ from tidegate.ops.listing import Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.site import Site
 
+# The notices beside a page were seen before, and the chip has its word: the same picture every time.
+SEEN = "sessionStorage.setItem('tidegate.toasts', JSON.stringify([...Array(300).keys()]))"
+ALIVE = "() => !document.getElementById('live')?.hidden"
+
 PAGES = {
     "overview": "/",
     "targets": "/targets",
@@ -82,8 +86,10 @@ def taken(opened: Browser, base: str, pages: dict[str, str], into: Path) -> int:
     for scheme in SCHEMES:
         for width in WIDTHS:
             with visit(opened, base, scheme=scheme, width=width) as tab:
+                tab.page.add_init_script(SEEN)
                 for name, path in pages.items():
                     page = tab.go(path)
+                    page.wait_for_function(ALIVE)
                     height = min(MOST_HEIGHT, int(page.evaluate("document.documentElement.scrollHeight")))
                     picture: FloatRect = {"x": 0, "y": 0, "width": width, "height": height}
                     path_of = into / f"{name}-{scheme}-{width}.png"

@@ -266,7 +266,7 @@ async def test_a_stream_ends_after_its_time_and_when_the_server_ends(there: Shop
     short = served(there, live=LivePolicy(longest=0.2))
     with listening(short) as other:
         async with following(other) as messages:
-            assert {message["event"] async for message in messages} == {"here"}
+            assert [message["event"] async for message in messages] == ["here", "again"]
         await until_nobody_follows(short)
     async with following(address) as messages:
         await the("here", messages)

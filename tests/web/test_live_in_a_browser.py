@@ -20,9 +20,12 @@ from tests.web.api.building import Shop, filled, shop
 from tests.web.browsing import Visit, visit
 from tests.web.serving import running
 from tidegate import Queue
-from tidegate.ops import notices
+from tidegate.ops import accounts, notices
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.tx import Tx
+from tidegate.web.access import COOKIE
+from tidegate.web.live.policy import LivePolicy
 from tidegate.web.site import Site
 
 T = TypeVar("T")
@@ -203,6 +206,23 @@ def test_tabs_share_one_connection_and_another_takes_over(tab: Visit, there: Sho
     assert len(streams) == 2
 
 
+def test_a_connection_that_is_made_anew_worries_nobody(opened: Browser, there: Shop) -> None:
+    streams: list[str] = []
+    with running(Site(queue=there.queue, live=LivePolicy(longest=0.5))) as address, visit(opened, address) as found:
+        found.page.on("request", lambda each: streams.append(each.url) if each.resource_type == "eventsource" else None)
+        page = chip(found.go("/targets"))
+        page.evaluate("""() => { window.words = new Set();
+            new MutationObserver(() => window.words.add(document.getElementById("live").textContent))
+                .observe(document.getElementById("live"), { childList: true, subtree: true }) }""")
+        page.wait_for_timeout(3000)
+        pause(there)
+        expect(page.locator("main")).to_contain_text("Paused by ada", timeout=1500)
+
+        assert len(streams) > 3
+        assert set(page.evaluate("[...window.words]")) <= {"Live"}
+        assert found.complaints == []
+
+
 def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     page.get_by_role("button", name="Turn updates off").click()
@@ -240,6 +260,46 @@ def test_without_a_stream_the_page_asks_every_ten_seconds(opened: Browser, addre
         pause(there)
         expect(page.locator("main")).to_contain_text("Paused by ada", timeout=12_000)
         expect(page.locator("#live")).to_have_text("Every 10 s")
+
+
+def sign_in(tab: Visit, there: Shop, role: str) -> str:
+    """The session of a new user, which the browser has from now on."""
+
+    def add(tx: Tx) -> str:
+        accounts.add_user(tx, "ada", "admin", "no password fits")
+        accounts.add_user(tx, role, role, "no password fits")
+        return accounts.begin_session(tx, role)
+
+    secret = there.queue.store.write(add)
+    tab.page.context.add_cookies([{"name": COOKIE, "value": secret, "url": tab.base}])
+    return secret
+
+
+def test_a_page_says_that_its_reader_is_signed_out(tab: Visit, there: Shop) -> None:
+    secret = sign_in(tab, there, "operator")
+    page = chip(tab.go("/targets"))
+    there.queue.store.write(lambda tx: accounts.end_session(tx, secret))
+    pause(there)
+
+    expect(page.locator("#live")).to_have_text("Signed out")
+    expect(page.locator("#stale")).to_contain_text("You are signed out.")
+    assert page.locator("main").inner_text().count("Paused by ada") == 0
+    page.reload()
+    expect(page.locator("h1")).to_have_text("Sign in")
+    assert page.locator("#live").count() == 0
+    assert tab.complaints == []
+
+
+def test_who_may_only_look_dismisses_for_themselves(tab: Visit, there: Shop) -> None:
+    sign_in(tab, there, "viewer")
+    page = chip(tab.go("/targets"))
+    tell(there.queue)
+    page.get_by_role("button", name="Dismiss: mailer has notice 1").click()
+    expect(page.locator(TOASTS)).to_have_count(0)
+    page.wait_for_timeout(500)
+
+    assert there.queue.store.read(notices.unread) == 1
+    assert tab.complaints == []
 
 
 # -- what is dead is said to be --------------------------------------------------------------------------------------

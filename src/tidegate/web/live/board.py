@@ -27,6 +27,8 @@ _log = logging.getLogger("tidegate.web")
 _CHECK_EVERY = 0.25
 _RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost us comes back
 
+_AGAIN = b"event: again\ndata: {}\n\n"  # nothing is wrong; a browser that follows on is checked like one that comes
+
 
 class Board:
     """Begins to look when the first client comes, and ends some time after the last has left."""
@@ -168,8 +170,10 @@ class Board:
             if client.sending_since is not None and now - client.sending_since > self.numbers.behind:
                 _log.info("live_client_dropped")
                 client.drop()
-            elif now > client.ends or self._closing.is_set():
+            elif self._closing.is_set():
                 client.leave()
+            elif now > client.ends and not client.gone:
+                client.finish(_AGAIN)
 
     async def stop(self) -> None:
         """Ends every stream."""

@@ -40,8 +40,13 @@ class Client:
         self._chunks.append(chunk)
         self._event.set()
 
+    def finish(self, last: bytes) -> None:
+        """Its time is over: it gets what is still unsent, and this."""
+        self.push(last)
+        self.gone = True
+
     def leave(self) -> None:
-        """It gets no more: it has gone, or its time is over."""
+        """It gets no more: it has gone, or the server ends."""
         self.gone = True
         self._chunks.clear()
         self._event.set()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 class LivePolicy:
     """Seconds, unless it says otherwise. A page calls itself stale after 12 s without a message."""
 
-    look_every: float = 1.0  # at the latest; what was written is looked at once
+    look_every: float = 0.5  # at the latest; where the store tells that something was written, at once
     soonest: float = 0.25  # between two looks, however much is written
     beat: float = 4.0  # between two signs of life
     behind: float = 10.0  # for a client to take what it is sent; a slower one is dropped
-    longest: float = 300.0  # then the browser connects again, and is checked again
+    longest: float = 120.0  # then the browser connects again, and is checked again
     linger: float = 60.0  # goes on looking so long after the last client has left
     kept: int = 500  # messages that can be told again
     queued: int = 64  # looks and beats that may wait for one client

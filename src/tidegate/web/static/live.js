@@ -84,10 +84,10 @@ function take(kind, about, id) {
   say();
 }
 
-function open() {
+function open(calmly = false) {
   source?.close();
   opened = Date.now();
-  connecting = true;
+  connecting = !calmly;
   const mine = source = new EventSource(`${base}/live?after=${last}`);
   for (const kind of ["here", "now", "beat", "happened", "notice", "reset"]) {
     mine.addEventListener(kind, (event) => {
@@ -100,6 +100,7 @@ function open() {
       take(...message);
     });
   }
+  mine.addEventListener("again", () => { if (mine === source) open(true); });
   mine.addEventListener("error", () => {
     if (mine !== source) return;
     connecting = true;
