@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
+from tests.databases import POSTGRES, Database
 from tests.web.api.building import Shop, filled, listening, served, shop
 from tests.web.crowd import measured
 from tidegate import Queue
@@ -121,6 +122,18 @@ async def test_a_change_is_told_with_whole_values_and_ids_that_grow(there: Shop,
     assert now["about"]["targets"] == {"paused": 1}
     assert "1 target is paused" in now["about"]["sentence"]
     assert int(happened["id"]) < int(now["id"])
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+async def test_a_change_is_told_within_a_second_on_postgresql_too(db: Database, tmp_path: Path) -> None:
+    with shop(tmp_path, db.url) as there:
+        there.send.enqueue("ada@example.org")
+        with listening(served(there)) as address:
+            async with following(address) as messages:
+                await the("here", messages)
+                await asyncio.to_thread(paused, there, "ada")
+                async with asyncio.timeout(1):
+                    assert (await the("happened", messages))["about"]["actor"] == "ada"
 
 
 async def test_what_was_missed_is_told_again(there: Shop, address: str) -> None:

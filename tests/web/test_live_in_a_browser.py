@@ -223,6 +223,25 @@ def test_a_connection_that_is_made_anew_worries_nobody(opened: Browser, there: S
         assert found.complaints == []
 
 
+HIDE = """(hidden) => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange")) }"""
+
+
+def test_a_page_that_nobody_sees_asks_for_nothing_and_catches_up_when_it_is_shown(tab: Visit, there: Shop) -> None:
+    page = chip(tab.go("/targets"))
+    page.evaluate(HIDE, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    pause(there)
+    page.wait_for_timeout(2000)
+    assert asked == []
+    page.evaluate(HIDE, False)
+
+    expect(page.locator("main")).to_contain_text("Paused by ada", timeout=1500)
+    expect(page.locator("#live")).to_have_text("Live")
+    assert tab.complaints == []
+
+
 def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     page.get_by_role("button", name="Turn updates off").click()
