@@ -117,6 +117,17 @@ def test_a_page_catches_up_on_what_happened_while_it_was_loading(tab: Visit, the
     expect(page.locator("main")).to_contain_text("Paused by ada", timeout=2000)
 
 
+def test_a_page_that_is_not_there_is_not_asked_for_again(tab: Visit, there: Shop) -> None:
+    page = chip(tab.go("/targets/nobody"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    pause(there)
+    page.wait_for_timeout(1500)
+
+    assert asked == []
+    assert len(tab.complaints) == 1  # of the page itself
+
+
 # -- what the reader does is kept ------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
 const rows = "tbody > tr, li";
 const lists = "tbody, ul, ol";
 const hovers = matchMedia("(hover: hover)");
+const nothing = performance.getEntriesByType("navigation")[0]?.responseStatus === 404; // there is nothing to ask for
 const content = () => document.getElementById("content");
 const stays = (node) => node.nodeType === 1 && (node.id === "stale" || node.id === "said" || node.hasAttribute("data-made"));
 
@@ -73,6 +74,7 @@ function morphed(fresh) {
 
 // "done", "held" when something must wait until the reader has finished, "gone" when somebody has to sign in, "failed".
 export async function refresh() {
+  if (nothing) return "done";
   if (busy()) return "held";
   let text;
   try {
