@@ -10,7 +10,7 @@ from collections.abc import Callable
 class Announcer:
     """Lets through one announcement per *every* seconds, and one more after a burst."""
 
-    def __init__(self, send: Callable[[], None], every: float = 0.05) -> None:
+    def __init__(self, send: Callable[[], None], every: float = 0.01) -> None:
         self._send = send
         self._every = every
         self._lock = threading.Lock()
