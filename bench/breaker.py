@@ -114,7 +114,7 @@ def run(rounds: int = 41) -> list[Row]:
 def half_open_probe() -> float:
     """A probe that proves nothing gives its place back, so the half-open state lasts as long as is needed."""
     breaker = Breaker("bench", timeout=None)
-    breaker.force("open", 0.001 + time.monotonic())
+    breaker.force("open", "1ms")
     while breaker.state != "half-open":
         pass
 

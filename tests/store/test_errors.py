@@ -220,22 +220,63 @@ def test_dead_connections_are_replaced_without_anybody_noticing(db: Database, jo
         thread.start()
     for thread in threads:
         thread.join()
+    ended(db)
+
+    assert jobs.one()
+
+
+def ended(db: Database) -> None:
+    """The server ends every connection of ours."""
     with psycopg.connect(server_url(), autocommit=True) as killer:
         name = db.url.rpartition("application_name=")[2]
         killer.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,))
 
-    assert jobs.one()
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_what_only_reads_is_repeated_when_its_end_is_lost(db: Database, jobs: Jobs) -> None:
+    times = 0
+
+    def work(tx: Tx) -> int:
+        nonlocal times
+        times += 1
+        tx.all("clock")
+        if times == 1:
+            ended(db)
+        return times
+
+    assert jobs.store.read(work) == 2
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_a_queue_opens_although_the_server_goes_away_as_its_tables_are_made(db: Database, tmp_path: Path) -> None:
+    """The connection ends within the commit, so that nobody can say what became of it."""
+    dies = """
+        create sequence times;
+        create table fragile_commits (id integer);
+        create function dies() returns trigger language plpgsql as $$ begin
+            if nextval('times') = 1 then perform pg_terminate_backend(pg_backend_pid()); end if;
+            return null;
+        end $$;
+        create constraint trigger dies after insert on fragile_commits deferrable initially deferred
+            for each row execute function dies()
+    """
+    with psycopg.connect(db.url, autocommit=True) as server:
+        server.execute(dies)
+    (tmp_path / "0001_first.sql").write_text("insert into fragile_commits values (1);")
+    q = Queue(db.url)
+    q.db("fragile", statements="", migrations=tmp_path)
+
+    assert q.store
+    q.close()
+    with psycopg.connect(db.url) as server:
+        assert server.execute("select id from fragile_commits").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 def test_a_connection_that_dies_in_the_middle_is_busy_and_nothing_is_written(db: Database, jobs: Jobs) -> None:
     def work(tx: Tx) -> None:
         tx.all("store_put", {"name": "x", "value": "1"})
-        with psycopg.connect(server_url(), autocommit=True) as killer:
-            name = db.url.rpartition("application_name=")[2]
-            killer.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,)
-            )
+        ended(db)
         tx.all("store_value", {"name": "x"})
 
     with pytest.raises(StoreBusy):

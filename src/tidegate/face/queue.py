@@ -21,7 +21,7 @@ from tidegate.core.duration import Duration
 from tidegate.core.job import DEFAULT_ATTEMPTS
 from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
-from tidegate.errors import StoreError
+from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.job_function import JobFunction
@@ -43,6 +43,8 @@ from tidegate.store.tx import Store, Tx
 
 A = TypeVar("A")
 T = TypeVar("T")
+
+_OPENINGS = 3  # times that a database is opened which went away meanwhile
 
 
 class Queue(Working):
@@ -245,16 +247,25 @@ class Queue(Working):
 
     def _opened(self) -> Store:
         inside_child.refuse_at_import("the queue is used")
-        store = open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
-        try:
-            migrate(store, core_migrations())
-            self._store_id = store.write(_identity)
-            for db in self._dbs.values():
-                db.attach(store)
-        except BaseException:
-            store.close()
-            raise
-        return store
+        left = _OPENINGS
+        while True:
+            left -= 1
+            store = open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
+            try:
+                migrate(store, core_migrations())
+                self._store_id = store.write(_identity)
+                for db in self._dbs.values():
+                    db.attach(store)
+            except StoreBusy:
+                # A database that restarts just now is no reason not to start; each step may be repeated.
+                store.close()
+                if not left:
+                    raise
+            except BaseException:
+                store.close()
+                raise
+            else:
+                return store
 
     def close(self) -> None:
         with self._lock:

@@ -36,6 +36,7 @@ _OPTIONS = (
 )
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
+_READING = "begin read only"
 _HOPELESS = (
     "does not exist",
     "authentication failed",
@@ -140,7 +141,7 @@ class PostgresStore:
         return self._transaction(work, "begin")
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        return self._transaction(work, "begin read only")
+        return self._transaction(work, _READING)
 
     def on(self, connection: Any) -> Tx:
         if not isinstance(connection, psycopg.Connection):
@@ -213,7 +214,8 @@ class PostgresStore:
                     with connection.pipeline() if self._pipelined else contextlib.nullcontext():
                         connection.execute(begin)
                         result = work(PostgresTx(connection, self._book, self._now()))
-                        committing = True
+                        # What only reads may be repeated, whatever became of its end.
+                        committing = begin != _READING
                         connection.execute("commit")
                 except BaseException as error:
                     if connection.broken and isinstance(error, psycopg.OperationalError) and not committing:
