@@ -191,7 +191,7 @@ def _site(there: Assembled) -> Any:
         version=__version__,
         config=lambda: [each.as_json() for each in there.loaded.effective()],
         hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
-        access=Access(_issuers(there.loaded)),
+        access=Access(_issuers(there.loaded), secrets_of(there.loaded)),
     )
 
 

@@ -4,7 +4,8 @@
     kept = secrets.encrypt("spotify", token)             # what reaches a table
     token = secrets.decrypt("spotify", kept)
 
-A purpose tells uses apart: what was made for one is worth nothing for another.
+A purpose tells uses apart: what was made for one is worth nothing for another. To change the key, put the new one
+before the old one in the file, each on a line: the old one still reads what it made.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import hashlib
 import hmac
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_bytes
 
@@ -30,25 +32,23 @@ class BadSecret(ValueError):
 class Secrets:
     """What a key makes. Two servers with the same key understand each other."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_former", "_key")
 
-    def __init__(self, key: str | bytes) -> None:
-        raw = key.encode() if isinstance(key, str) else key
-        if len(raw) < _LEAST:
-            raise BadSecret(
-                f"secret_key: it has {len(raw)} bytes; give at least {_LEAST}, such as 64 random hex digits"
-            )
-        self._key = raw
+    def __init__(self, key: str | bytes, former: Sequence[str | bytes] = ()) -> None:
+        """*former*: keys of the past, which still read what they made, and make nothing new."""
+        self._key = _long_enough(key)
+        self._former = tuple(map(Secrets, former))
 
     @classmethod
     def in_file(cls, path: Path) -> Secrets:
-        """The key in a file that only its owner can read; made if there is none."""
+        """The key in a file that only its owner can read; made if there is none. Further lines are former keys."""
         if not path.exists():
             try:
                 _make(path)
             except OSError as error:
                 raise BadSecret(f"secret_key_file: {path.name} cannot be made ({error.strerror})") from error
-        return cls(_read(path))
+        newest, *former = _read(path).split("\n")
+        return cls(newest, former)
 
     def derived(self, purpose: str) -> bytes:
         """A key of its own for one purpose."""
@@ -60,6 +60,10 @@ class Secrets:
 
     def read(self, purpose: str, signed: str) -> str | None:
         """The text that was signed; None when it was not, or not for this."""
+        found = (each._own(purpose, signed) for each in (self, *self._former))
+        return next((text for text in found if text is not None), None)
+
+    def _own(self, purpose: str, signed: str) -> str | None:
         body, _, mac = signed.partition(".")
         try:
             text = _plain(body)
@@ -74,10 +78,11 @@ class Secrets:
 
     def decrypt(self, purpose: str, kept: str) -> str:
         """BadSecret when it was encrypted with another key, or for another purpose."""
-        from cryptography.fernet import Fernet, InvalidToken
+        from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
+        keys = [base64.urlsafe_b64encode(each.derived(purpose)) for each in (self, *self._former)]
         try:
-            return Fernet(base64.urlsafe_b64encode(self.derived(purpose))).decrypt(kept.encode()).decode()
+            return MultiFernet([Fernet(key) for key in keys]).decrypt(kept.encode()).decode()
         except InvalidToken as error:
             raise BadSecret("it was encrypted with another key; enter the secret again") from error
 
@@ -86,6 +91,13 @@ class Secrets:
 
     def __repr__(self) -> str:
         return "<Secrets>"
+
+
+def _long_enough(key: str | bytes) -> bytes:
+    raw = key.encode() if isinstance(key, str) else key
+    if len(raw) < _LEAST:
+        raise BadSecret(f"secret_key: it has {len(raw)} bytes; give at least {_LEAST}, such as 64 random hex digits")
+    return raw
 
 
 def _make(path: Path) -> None:
@@ -106,7 +118,7 @@ def _make(path: Path) -> None:
 def _read(path: Path) -> str:
     try:
         mode = path.stat().st_mode
-        text = path.read_text().strip()
+        text = "\n".join(line.strip() for line in path.read_text().splitlines() if line.strip())
     except OSError as error:
         raise BadSecret(f"secret_key_file: {path.name} cannot be read ({error.strerror})") from error
     if stat.S_IMODE(mode) & 0o077:

@@ -43,7 +43,7 @@ def whose(store: Store, secret: str) -> Who | None:
 
 def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
     secret = signed_in(store)
-    assert whose(store, secret) == Who("ada", Role.ADMIN, Via.SESSION)
+    assert whose(store, secret) == Who("ada", Role.ADMIN, Via.SESSION, "user:ada")
     assert whose(store, secret + "x") is None
     assert whose(store, "") is None
     kept = str(store.read(lambda tx: tx.all("users")))
@@ -77,9 +77,9 @@ def test_no_session_lasts_longer_than_two_months(store: Store, clock: VirtualClo
 def test_use_is_noted_every_five_minutes_only(store: Store, clock: VirtualClock) -> None:
     secret = signed_in(store)
     clock.advance(299)
-    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION), False)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION, "user:ada"), False)
     clock.advance(1)
-    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION), True)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION, "user:ada"), True)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_token_is_read_once_and_known_by_its_digest(store: Store, clock: Virtu
     assert made.startswith("tg_")
     found = store.read(lambda tx: accounts.of_token(tx, made))
     assert found is not None
-    assert found[0] == Who("token ci", Role.POLLER, Via.TOKEN)
+    assert found[0] == Who("token ci", Role.POLLER, Via.TOKEN, "token:1")
     assert store.read(lambda tx: accounts.of_token(tx, made + "x")) is None
     (listed,) = store.read(accounts.tokens)
     assert (listed.name, listed.role, listed.used_at) == ("ci", "poller", None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate import rules
+from tidegate import rules, web
 from tidegate.core import rules as core_rules
 
 # Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
@@ -26,7 +26,15 @@ PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
     fanart lastfm lidarr musicbrainz navidrome openai spotify tautulli
 """
-PACKAGES = [(tidegate, PUBLIC.split()), (rules, PUBLIC_RULES.split()), (core_rules, PUBLIC_RULES.split())]
+PUBLIC_WEB = """
+    ANYONE Problem Right Site body_limit build current_user form needs owner_session page problem
+"""
+PACKAGES = [
+    (tidegate, PUBLIC.split()),
+    (rules, PUBLIC_RULES.split()),
+    (core_rules, PUBLIC_RULES.split()),
+    (web, PUBLIC_WEB.split()),
+]
 
 
 def told_to_type_checkers(package: str) -> Iterator[tuple[str, str]]:
@@ -57,7 +65,7 @@ def test_every_public_name_is_there_and_is_shown_by_dir(package: object, public:
     assert set(public) <= set(dir(package))
 
 
-@pytest.mark.parametrize("package", ["tidegate", "tidegate.core.rules"])
+@pytest.mark.parametrize("package", ["tidegate", "tidegate.core.rules", "tidegate.web"])
 def test_a_type_checker_and_a_running_program_get_the_same_thing(package: str) -> None:
     told = list(told_to_type_checkers(package))
 

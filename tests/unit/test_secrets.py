@@ -86,3 +86,16 @@ def test_a_short_key_is_refused_and_none_is_shown() -> None:
 def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadSecret, match=r"tidegate\.key cannot be made \(No such file or directory\)"):
         Secrets.in_file(tmp_path / "nowhere" / "tidegate.key")
+
+
+def test_a_former_key_reads_what_it_made_and_makes_nothing_new(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.key"
+    path.write_text(f"{'n' * 32}\n\n{'a' * 32}\n")
+    path.chmod(0o600)
+    both = Secrets.in_file(path)
+    assert both.read("x", ONE.sign("x", "old")) == "old"
+    assert both.decrypt("x", ONE.encrypt("x", "old")) == "old"
+    assert ONE.read("x", both.sign("x", "new")) is None
+    assert Secrets("n" * 32).read("x", both.sign("x", "new")) == "new"
+    assert Secrets("n" * 32).decrypt("x", both.encrypt("x", "new")) == "new"
+    assert both.read("x", OTHER.sign("x", "foreign")) is None

@@ -166,7 +166,7 @@ def begin_session(tx: Tx, name: str) -> str:
 def of_session(tx: Tx, secret: str) -> tuple[Who, bool] | None:
     """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
     for name, role, seen_at, now in tx.all("session", {"digest": _digest(secret)}):
-        return Who(name, Role(role), Via.SESSION), now - seen_at >= _SEEN_EVERY
+        return Who(name, Role(role), Via.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
     return None
 
 
@@ -205,7 +205,7 @@ def of_token(tx: Tx, secret: str) -> tuple[Who, int | None] | None:
     """Whose token that is, and its number if it is time to say that it was used (`token_used`)."""
     for id_, name, role, used_at, now in tx.all("token", {"digest": _digest(secret)}):
         due = used_at is None or now - used_at >= _SEEN_EVERY
-        return Who(f"token {name}", Role(role), Via.TOKEN), id_ if due else None
+        return Who(f"token {name}", Role(role), Via.TOKEN, f"token:{id_}"), id_ if due else None
     return None
 
 

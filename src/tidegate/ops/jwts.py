@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,4 +88,9 @@ def read(issuer: Issuer, token: str, now: float) -> Who:
             raise BadToken("it has expired" if late else "it is not valid yet")
     if claims["role"] not in [*map(str, Role)] or not isinstance(claims["sub"], str) or not claims["sub"]:
         raise BadToken("its role or its subject is not known")
-    return Who(f"jwt {claims['sub'][:64]}", Role(claims["role"]), Via.JWT)
+    return Who(f"jwt {claims['sub'][:64]}", Role(claims["role"]), Via.JWT, _owner(claims["iss"], claims["sub"]))
+
+
+def _owner(issuer: str, subject: str) -> str:
+    """The same for all tokens of one subject; a digest, because a subject may be long and another issuer's."""
+    return f"jwt:{hashlib.sha256(f'{issuer} {subject}'.encode()).hexdigest()[:32]}"

@@ -54,14 +54,15 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Somebody who was recognised. Events name them so."""
+    """Somebody who was recognised. Events name them so; what they put in belongs to *owner*."""
 
     name: str
     role: Role
     via: Via
+    owner: str
 
     def may(self, right: Right) -> bool:
         return right in RIGHTS[self.role]
 
 
-LOCAL = Who("local", Role.ADMIN, Via.LOCAL)
+LOCAL = Who("local", Role.ADMIN, Via.LOCAL, "local")

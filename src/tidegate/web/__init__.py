@@ -1,6 +1,6 @@
 """The server's pages and API, and what applications use of them. Names are loaded when they are first used.
 
-from tidegate.web import body_limit, current_user, form, page, problem
+from tidegate.web import ANYONE, Right, body_limit, current_user, form, needs, owner_session, page, problem
 """
 
 from __future__ import annotations
@@ -9,27 +9,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidegate.ops.rights import Right
+    from tidegate.web.access import ANYONE, needs
     from tidegate.web.for_apps import body_limit, current_user, form, problem
     from tidegate.web.frame import build
+    from tidegate.web.owners import owner_session
     from tidegate.web.pages.rendering import page
     from tidegate.web.problems import Problem
     from tidegate.web.site import Site
 
 _HOMES = {
+    "ANYONE": "tidegate.web.access",
     "Problem": "tidegate.web.problems",
+    "Right": "tidegate.ops.rights",
     "Site": "tidegate.web.site",
     "body_limit": "tidegate.web.for_apps",
     "build": "tidegate.web.frame",
     "current_user": "tidegate.web.for_apps",
     "form": "tidegate.web.for_apps",
+    "needs": "tidegate.web.access",
+    "owner_session": "tidegate.web.owners",
     "page": "tidegate.web.pages.rendering",
     "problem": "tidegate.web.for_apps",
 }
 
-__all__ = ["Problem", "Site", "body_limit", "build", "current_user", "form", "page", "problem"]
+__all__ = [
+    "ANYONE", "Problem", "Right", "Site", "body_limit", "build", "current_user", "form", "needs", "owner_session",
+    "page", "problem",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

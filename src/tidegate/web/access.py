@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from secrets import token_bytes
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -16,6 +17,7 @@ from tidegate.errors import StoreError
 from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import BadToken, Issuer
 from tidegate.ops.rights import LOCAL, Right, Who
+from tidegate.secrets import Secrets
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
@@ -61,7 +63,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def needs(right: Right | str) -> Callable[[F], F]:
-    """Marks a route of an application with the right that it needs, or `ANYONE`.
+    """Marks a route or the `show` of a page with the right that it needs; `ANYONE` opens it to visitors without a name.
 
     @router.post("/api/weather/{city}")
     @needs(Right.PUT_IN)
@@ -75,9 +77,15 @@ def needs(right: Right | str) -> Callable[[F], F]:
     return mark
 
 
+def marked_right(fn: object) -> Right | str | None:
+    """What `needs` said of a function; None when it said nothing."""
+    found: Right | str | None = getattr(fn, _RIGHT, None)
+    return found
+
+
 def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
     """What a request needs: as its function says, or the table, or reading; and if nobody said, to be an admin."""
-    marked: Right | str | None = getattr(endpoint, _RIGHT, None)
+    marked = marked_right(endpoint)
     if marked is not None:
         return marked
     if path in _OF_PATH:
@@ -90,8 +98,10 @@ def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
 class Access:
     """Recognises who asks, by a token in the header or a session in the cookie."""
 
-    def __init__(self, issuers: Sequence[Issuer] = ()) -> None:
+    def __init__(self, issuers: Sequence[Issuer] = (), secrets: Secrets | None = None) -> None:
+        """*secrets* sign the cookies of visitors; without them, a restart makes everybody a new visitor."""
         self._issuers = tuple(issuers)
+        self.secrets = secrets or Secrets(token_bytes(32))
         self._nobody = False  # as far as is known, nobody has a password
 
     def who(self, site: Site, request: Request) -> Who | None:
@@ -153,10 +163,12 @@ def checked(request: Request) -> None:
     site = site_of(request)
     route: Any = request.scope.get("route")
     right = right_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
-    if right == ANYONE:
-        request.scope[WHO] = None
+    if right == ANYONE and marked_right(request.scope.get("endpoint")) is None:
+        request.scope[WHO] = None  # health and signing in ask nobody, not even the store
         return
     who = request.scope[WHO] = site.access.who(site, request)
+    if right == ANYONE:
+        return
     if who is None:
         raise Problem("not_signed_in", headers={"WWW-Authenticate": 'Bearer realm="tidegate"'})
     if not who.may(Right(right)):

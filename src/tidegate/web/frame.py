@@ -22,7 +22,7 @@ from starlette.types import Scope
 from tidegate.errors import TidegateError
 from tidegate.face.app import Installed, Page
 from tidegate.web import health, metrics, problems, sign_in
-from tidegate.web.access import checked
+from tidegate.web.access import checked, marked_right, needs
 from tidegate.web.api import openapi
 from tidegate.web.api import router as api_router
 from tidegate.web.bulk import Bulks
@@ -108,7 +108,8 @@ def _showing(page: Page[Any], there: Installed[Any]) -> Callable[[Request], Resp
     def show(request: Request) -> Response:
         return page.show(request, there)
 
-    return show
+    right = marked_right(page.show)
+    return show if right is None else needs(right)(show)
 
 
 # -- what went wrong -------------------------------------------------------------------------------------------------

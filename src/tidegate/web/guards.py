@@ -43,6 +43,7 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
 NEWEST = "tidegate.newest"  # in the scope: the last that open pages were told of when the request came
+COOKIES = "tidegate.cookies"  # in the scope: a list of what the answer sets, whatever the answer is
 CONNECTION = "tidegate.connection"  # in the scope: the transport, where the server lets us see it; else None
 
 Fail = Callable[[Problem, Scope], Response]
@@ -70,6 +71,7 @@ class Guards:
             scope["root_path"] = self._site.base
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
         scope[NEWEST] = self._newest()
+        scope[COOKIES] = []
         # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
         answer = _Answer(send, scope)
@@ -123,12 +125,13 @@ class BrokenOff(RuntimeError):
 class _Answer:
     """Sends an answer with the headers that all of them have."""
 
-    __slots__ = ("_head", "_id", "_path", "_send", "begun")
+    __slots__ = ("_cookies", "_head", "_id", "_path", "_send", "begun")
 
     def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
         self._id: str = scope[REQUEST_ID]
         self._path = path_of(scope)
+        self._cookies: list[str] = scope[COOKIES]
         self._head = scope["method"] == "HEAD"
         self.begun = False
 
@@ -140,6 +143,8 @@ class _Answer:
                 headers.setdefault(name, value)
             headers.setdefault("cache-control", "no-cache" if self._path.startswith("/static/") else "no-store")
             headers.setdefault("x-request-id", self._id)
+            for cookie in self._cookies:
+                headers.append("set-cookie", cookie)
             del headers["server"]
         elif self._head and message["type"] == "http.response.body":
             message = {**message, "body": b""}

