@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 30_000  # milliseconds: nothing here is about how quick the machine is
+expect.set_options(timeout=PATIENCE)
 
 
 def chromium() -> str | None:
@@ -31,7 +33,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # As root, as in a container, Chromium does not start with its sandbox.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=found, args=options)
+        opened = playwright.chromium.launch(executable_path=found, args=options, timeout=3 * PATIENCE)
         try:
             yield opened
         finally:
@@ -50,6 +52,11 @@ class Visit:
         self.page.goto(self.base + path)
         return self.page
 
+    def hear(self, path: str) -> Page:
+        """Goes there, and waits for the server's first word: by then the notices stand beside the page."""
+        self.go(path).locator("#live").wait_for()
+        return self.page
+
 
 @contextlib.contextmanager
 def visit(
@@ -59,7 +66,7 @@ def visit(
         java_script_enabled=script, color_scheme=scheme, viewport={"width": width, "height": 900},
         reduced_motion="reduce",
     )  # fmt: skip
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     found = Visit(page, base)
 

@@ -32,11 +32,11 @@ def running(site: Site) -> Iterator[str]:
         finally:
             app.state.closing.set()
             server.should_exit = True
-            thread.join(10)
+            thread.join(60)
 
 
 def _wait(server: uvicorn.Server, thread: threading.Thread) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not server.started:
         if not thread.is_alive() or time.monotonic() > end:
             raise RuntimeError("the server did not start")
