@@ -14,6 +14,7 @@ from tidegate.errors import Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import bulk
+from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Count, Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
@@ -135,6 +136,22 @@ def test_many_are_cancelled_and_the_rest_of_the_queue_goes_on(q: Queue, clock: V
     assert (found.matched, found.changed, found.left) == (5, 5, ())
     assert states(q) == {"cancelled": 5, "failed": 3}
     assert q.events(jobs[0])[-1].actor == "ada"
+
+
+def test_jobs_that_wait_for_each_other_are_all_cancelled(q: Queue) -> None:
+    @q.job(queue="mail", name="step")
+    async def step(n: int) -> None: ...
+
+    last = step.enqueue(0)
+    made = [last.id]
+    for n in range(1, 120):
+        last = step.enqueue(n, after=[last])
+        made.append(last.id)
+
+    found = bulk.run(q.store, "cancel", Filter(queue="mail"), "ada", expected=len(made))
+
+    assert found == Outcome(120, 120, ())
+    assert {q.events(job)[-1].actor for job in made} == {"ada"}
 
 
 def test_what_its_kind_does_not_allow_to_be_cancelled_is_left(q: Queue) -> None:

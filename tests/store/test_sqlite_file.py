@@ -174,6 +174,53 @@ def test_a_copy_that_is_made_while_others_write_is_whole(db: Database, jobs: Job
 
 
 @BOTH_LIBRARIES
+def test_a_copy_tells_how_far_it_is(jobs: Jobs, tmp_path: Path) -> None:
+    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
+    heard: list[tuple[int, int]] = []
+
+    sqlite(jobs).backup(str(tmp_path / "copy.db"), lambda done, total: heard.append((done, total)))
+
+    assert len(heard) > 2
+    assert heard == sorted(heard)
+    assert len({total for _, total in heard}) == 1
+    assert heard[-1][0] == heard[-1][1] == (tmp_path / "copy.db").stat().st_size // 4096
+
+
+def test_a_copy_is_not_begun_anew_when_others_write(jobs: Jobs, tmp_path: Path) -> None:
+    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
+    heard: list[tuple[int, int]] = []
+
+    def write(done: int, total: int) -> None:
+        heard.append((done, total))
+        assert len(heard) < 20, "it begins anew, again and again"
+        jobs.put(new(f"while {done}"))
+
+    sqlite(jobs).backup(str(tmp_path / "copy.db"), write)
+
+    assert [done for done, _ in heard[:-1]] == [500 * n for n in range(1, len(heard))]
+    copy = Jobs(Database(APSW, f"sqlite:///{tmp_path}/copy.db", "apsw").open(jobs.clock), jobs.clock)
+    assert copy.store.read(lambda tx: tx.all("counted_jobs"))[0][2] == 1200
+    copy.store.close()
+
+
+@BOTH_LIBRARIES
+def test_a_copy_that_is_stopped_leaves_what_was_there(jobs: Jobs, tmp_path: Path) -> None:
+    sqlite(jobs).backup(str(tmp_path / "copy.db"))
+    before = (tmp_path / "copy.db").read_bytes()
+    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
+
+    def stop(done: int, total: int) -> None:
+        assert done < total
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sqlite(jobs).backup(str(tmp_path / "copy.db"), stop)
+
+    assert (tmp_path / "copy.db").read_bytes() == before
+    assert jobs.one()
+
+
+@BOTH_LIBRARIES
 def test_a_copy_that_cannot_be_made_says_so(jobs: Jobs, tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         sqlite(jobs).backup(str(tmp_path / "no" / "folder" / "copy.db"))

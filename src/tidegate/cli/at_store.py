@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -22,11 +22,12 @@ from tidegate.runtime.clock import SYSTEM
 from tidegate.settings.place import DEFAULT_URL, store_url
 from tidegate.settings.problems import SettingsError
 from tidegate.settings.references import is_reference
-from tidegate.store.migrate import CORE, applied, core_migrations
+from tidegate.store.migrate import applied, compare, core_migrations
 from tidegate.store.opening import check_url, open_store
-from tidegate.store.tx import Store
+from tidegate.store.tx import Store, Tx
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound="Shown | Sequence[Shown]")
 
 # Each mistake ends with one line and its own code; the first that fits.
 _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
@@ -132,12 +133,7 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
 
 def pending(store: Store) -> list[str]:
     """The steps of the schema that are missing."""
-    from tidegate.store.migrate import check
-
-    known = core_migrations()
-    check(store, known)
-    there = {each.number for each in applied(store) if each.app == CORE}
-    return [f"{each.number:04} {each.name}" for each in known if each.number not in there]
+    return [f"{each.number:04} {each.name}" for each in compare(applied(store), core_migrations())]
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -159,6 +155,24 @@ def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
         return
     for line in lines():
         click.echo(line)
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """What a report is for programs."""
+
+    def as_json(self) -> Any: ...
+
+
+def show_what(
+    read: Callable[[Tx], R], lines: Callable[[R], list[str]], url: str, driver: str | None, *, as_json: bool
+) -> int:
+    """Shows a report that is read from the database, or a list of them, and returns the exit code."""
+    with store_at(url, driver) as store:
+        found = store.read(read)
+    document = found.as_json() if isinstance(found, Shown) else [each.as_json() for each in found]
+    say(document, as_json, lambda: lines(found))
+    return Exit.OK
 
 
 def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:

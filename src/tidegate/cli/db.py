@@ -10,6 +10,7 @@ import click
 from tidegate.cli.at_store import Stopped, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
+from tidegate.cli.long_work import Work, long_work
 from tidegate.ops import reports
 from tidegate.runtime.clock import SYSTEM
 from tidegate.store import backups
@@ -31,11 +32,16 @@ def migrate(url: str, driver: str | None, as_json: bool) -> int:
     """Makes the database if there is none, and brings its schema up to date."""
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
-        done = [f"{each.number:04} {each.name}" for each in apply(store, core_migrations())]
+        with long_work(_steps_done, as_json=as_json) as work:
+            done = [f"{each.number:04} {each.name}" for each in apply(store, core_migrations(), work("Migrating"))]
     finally:
         store.close()
     say({"applied": done}, as_json, lambda: [f"applied {each}" for each in done] or ["It was up to date."])
     return Exit.OK
+
+
+def _steps_done(work: Work) -> str:
+    return f"{work.done} of {many(work.total, 'step')} were applied; run it again for the others"
 
 
 @db.command()
@@ -87,8 +93,9 @@ def _lines(about: dict[str, Any]) -> list[str]:
 @command_at_store
 def backup(file: Path, replace: bool, url: str, driver: str | None, as_json: bool) -> int:
     """Copies a SQLite database into FILE, whole and consistent, while others write."""
-    with store_at(url, driver, bare=True) as store:
-        backups.backup(store, file, replace=replace)
+    watched = long_work(lambda _: "no copy was made", as_json=as_json)
+    with store_at(url, driver, bare=True) as store, watched as work:
+        backups.backup(store, file, replace=replace, stages=work)
     say({"file": str(file), "bytes": file.stat().st_size}, as_json, lambda: [f"{file}: {file.stat().st_size} bytes"])
     return Exit.OK
 
@@ -114,7 +121,8 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
     if not yes:
         raise Stopped("what is in the database now is lost by this; say --yes", Exit.REFUSED)
     if path is not None and file is not None:
-        found = backups.restore(path, file, SYSTEM.now, driver)
+        with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
+            found = backups.restore(path, file, SYSTEM.now, driver, stages=work)
     else:
         with store_at(url, driver) as store:
             found = store.write(lambda tx: backups.restored(tx, store.dialect))

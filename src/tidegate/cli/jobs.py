@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, many, say, store_at, table, when
+from tidegate.cli.at_store import by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
+from tidegate.cli.many_jobs import Verb, act, acting, filtered
 from tidegate.cli.numbers import duration
-from tidegate.errors import NotThere, Refused, UniqueTaken
-from tidegate.ops import actions, bulk, listing, reports
-from tidegate.ops.bulk import Outcome
-from tidegate.ops.listing import Count, Filter
-from tidegate.ops.reports import JobReport, QueueReport
+from tidegate.ops import actions, listing, reports
+from tidegate.ops.listing import Filter
+from tidegate.ops.reports import JobLine, JobReport, QueueReport
 from tidegate.store import watching
-from tidegate.store.tx import Store, Tx
-
-_FILTERS = (
-    click.option("--queue", default="", help="Of this queue."),
-    click.option("--kind", default="", help="Of this kind."),
-    click.option("--target", default="", help="Of this target."),
-    click.option("--code", default="", help="Whose last failure has this code."),
-    click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
-    click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
-)
-
-
-def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_FILTERS):
-        command = option(command)
-    return command
+from tidegate.store.tx import Tx
 
 
 @click.group(cls=Group)
@@ -42,33 +26,30 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", default="", type=click.Choice(["", *listing.STATES]), help="In this state.")
-@_filters
+@filtered
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @command_at_store
 def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any) -> int:
     """Lists jobs, the newest first."""
     wanted = Filter(**which)
-    with store_at(url, driver) as store:
-        found = store.read(lambda tx: listing.jobs(tx, wanted, most=limit)).items
+    return show_what(lambda tx: listing.jobs(tx, wanted, most=limit).items, _job_lines, url, driver, as_json=as_json)
+
+
+def _job_lines(found: Sequence[JobLine]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
         (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
          job.code or "", when(job.finished_at or job.due_at))
         for job in found
     ]  # fmt: skip
-    say([job.as_json() for job in found], as_json, lambda: table(rows, head) or ["There is no such job."])
-    return Exit.OK
+    return table(rows, head) or ["There is no such job."]
 
 
 @jobs.command()
 @command_at_store
 def queues(url: str, driver: str | None, as_json: bool) -> int:
     """Lists the queues, with how many jobs they have in which state."""
-    with store_at(url, driver) as store:
-        found = store.read(reports.queues)
-    say([each.as_json() for each in found], as_json, lambda: _queue_lines(found))
-    return Exit.OK
+    return show_what(reports.queues, _queue_lines, url, driver, as_json=as_json)
 
 
 def _queue_lines(found: list[QueueReport]) -> list[str]:
@@ -86,10 +67,7 @@ def _queue_lines(found: list[QueueReport]) -> list[str]:
 @command_at_store
 def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     """Shows one job: its arguments, its history, and why it waits if it does."""
-    with store_at(url, driver) as store:
-        found = store.read(lambda tx: reports.job(tx, job_id))
-    say(found.as_json(), as_json, lambda: _detail(found))
-    return Exit.OK
+    return show_what(lambda tx: reports.job(tx, job_id), _detail, url, driver, as_json=as_json)
 
 
 def _detail(found: JobReport) -> list[str]:
@@ -109,68 +87,39 @@ def _detail(found: JobReport) -> list[str]:
     return [*lines, "", *table(events, ("AT", "EVENT", "ATTEMPT", "CODE", "BY"))]
 
 
+_RETRY = Verb(name="retry", one=actions.retry, which="failed job", doing="Retrying", done="queued again")
+_CANCEL = Verb(name="cancel", one=actions.cancel, which="queued or running job", doing="Cancelling", done="cancelled")
+_FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forgetting", done="forgotten")
+
+
 @jobs.command()
-@click.argument("ids", type=click.IntRange(1), nargs=-1, metavar="[ID]...")
-@_filters
-@click.option("--expect", type=click.IntRange(0), help="Retry all that match, if they are so many.")
-@by_option
-@command_at_store
-def retry(
-    ids: tuple[int, ...], expect: int | None, by: str, url: str, driver: str | None, as_json: bool, **which: Any
-) -> int:
+@acting
+def retry(**asked: Any) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
     With a filter the number is only told at first; give it back with --expect to retry them.
     """
-    wanted = Filter(**which)
-    chosen = wanted != Filter()
-    if ids and (chosen or expect is not None):
-        raise click.UsageError("give ids, or a filter with --expect, not both")
-    if not ids and not chosen:
-        raise click.UsageError("give the ids of jobs, or a filter such as --queue or --code")
-    if ids:
-        return _each(ids, url, driver, as_json, lambda tx, job: actions.retry(tx, job, by), "queued again")
-    with store_at(url, driver) as store:
-        if expect is None:
-            counted = store.read(lambda tx: bulk.preview(tx, "retry", wanted))
-            say({"matched": counted.n, "retried": 0, "left": [], "dry_run": True}, as_json, lambda: _counted(counted))
-            return Exit.OK
-        found = bulk.run(store, "retry", wanted, by, expected=expect)
-        watching.tell(store)
-    say(
-        {"matched": found.matched, "retried": found.changed, "left": list(found.left), "dry_run": False},
-        as_json, lambda: _retried(found),
-    )  # fmt: skip
-    return Exit.NEGATIVE if found.left else Exit.OK
-
-
-def _counted(counted: Count) -> list[str]:
-    if counted.capped:
-        return [f"{counted} failed jobs found; that is too many at once, narrow it down."]
-    return [f"{many(counted.n, 'failed job')} found; to retry, say --expect {counted.n}."]
-
-
-def _retried(found: Outcome) -> list[str]:
-    lines = [f"{many(found.changed, 'job')} queued again."]
-    return [*lines, f"Not retried: {', '.join(map(str, found.left))}."] if found.left else lines
+    return act(_RETRY, **asked)
 
 
 @jobs.command()
-@click.argument("ids", type=click.IntRange(1), nargs=-1, required=True, metavar="ID...")
-@by_option
-@command_at_store
-def cancel(ids: tuple[int, ...], by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Cancels jobs; one that runs is told to stop."""
-    return _each(ids, url, driver, as_json, lambda tx, job: actions.cancel(tx, job, by), "cancelled")
+@acting
+def cancel(**asked: Any) -> int:
+    """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
+
+    With a filter the number is only told at first; give it back with --expect to cancel them.
+    """
+    return act(_CANCEL, **asked)
 
 
 @jobs.command()
-@click.argument("ids", type=click.IntRange(1), nargs=-1, required=True, metavar="ID...")
-@by_option
-@command_at_store
-def forget(ids: tuple[int, ...], by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Removes jobs that have ended, with their history, and frees what they hold."""
-    return _each(ids, url, driver, as_json, lambda tx, job: actions.forget(tx, job, by), "forgotten")
+@acting
+def forget(**asked: Any) -> int:
+    """Removes jobs that have ended, with their history, and frees what they hold.
+
+    With a filter the number is only told at first; give it back with --expect to forget them.
+    """
+    return act(_FORGET, **asked)
 
 
 @jobs.command()
@@ -202,35 +151,3 @@ def resume(queue: str, by: str, url: str, driver: str | None, as_json: bool) -> 
     says = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
     say({"queue": queue, "was_paused": was}, as_json, lambda: [says])
     return Exit.OK if was else Exit.NEGATIVE
-
-
-def _each(
-    ids: tuple[int, ...], url: str, driver: str | None, as_json: bool, act: Callable[[Tx, int], Any], done: str
-) -> int:
-    """Each job in a transaction of its own; the exit code is that of the first mistake."""
-    found: list[dict[str, Any]] = []
-    code = Exit.OK
-    with store_at(url, driver) as store:
-        for job in ids:
-            said, ended = _one(store, job, act)
-            found.append({"job": job, "done": ended is Exit.OK, "says": said})
-            code = code or ended
-        watching.tell(store)
-
-    def lines() -> list[str]:
-        return [f"job {each['job']}: {each['says'] or done}" for each in found]
-
-    say(found, as_json, lines)
-    return code
-
-
-def _one(store: Store, job: int, act: Callable[[Tx, int], Any]) -> tuple[str, Exit]:
-    try:
-        said = store.write(lambda tx: act(tx, job))
-    except NotThere as error:
-        return str(error), Exit.NOT_FOUND
-    except Refused as error:
-        return str(error), Exit.REFUSED
-    except UniqueTaken:
-        return "another job has taken its place", Exit.REFUSED
-    return "it runs, and was told to stop" if said == "asked" else "", Exit.OK

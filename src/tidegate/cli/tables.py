@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 import click
 
@@ -28,8 +29,9 @@ def _aligned(row: list[str], widths: list[int]) -> str:
     return "  ".join([first.lstrip().ljust(widths[0]), *others])
 
 
-def is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether somebody looks at it; standard output if no other is given."""
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _rich(head: list[str], rows: Rows) -> bool:

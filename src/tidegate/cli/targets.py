@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, say, store_at, table, when
+from tidegate.cli.at_store import by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
@@ -32,10 +32,7 @@ def targets() -> None:
 @command_at_store
 def list_(url: str, driver: str | None, as_json: bool) -> int:
     """Lists every target, with the state of its gate."""
-    with store_at(url, driver) as store:
-        found = store.read(reports.targets)
-    say([each.as_json() for each in found], as_json, lambda: _lines(found))
-    return Exit.OK
+    return show_what(reports.targets, _lines, url, driver, as_json=as_json)
 
 
 def _lines(found: list[TargetReport]) -> list[str]:
@@ -52,10 +49,7 @@ def _lines(found: list[TargetReport]) -> list[str]:
 @command_at_store
 def show(name: str, url: str, driver: str | None, as_json: bool) -> int:
     """Shows one target: what holds it, its keys that are not well, its last events."""
-    with store_at(url, driver) as store:
-        found = store.read(lambda tx: reports.target(tx, name))
-    say(found.as_json(), as_json, lambda: _detail(found))
-    return Exit.OK
+    return show_what(lambda tx: reports.target(tx, name), _detail, url, driver, as_json=as_json)
 
 
 def _detail(found: TargetDetail) -> list[str]:

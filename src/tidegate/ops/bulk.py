@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tidegate.core.progress import Progress, unheard
 from tidegate.errors import Refused, UniqueTaken
 from tidegate.ops import listing
 from tidegate.ops.listing import Count, Filter
@@ -28,6 +29,7 @@ class Action:
     usual: tuple[str, ...]
     only: str  # why not to others
     do: Done
+    newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ ACTIONS: Mapping[str, Action] = {
     "cancel": Action(
         ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
         "only queued or running jobs can be cancelled", _cancel,
+        newest_first=True,  # a job that waits for another ends with it, and would not be found any more
     ),
     "forget": Action(
         ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
@@ -101,7 +104,7 @@ def run(
     by: str,
     *,
     expected: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = unheard,
 ) -> Outcome:
     """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is."""
     ids = store.read(lambda tx: matching(tx, action, wanted))
@@ -109,13 +112,14 @@ def run(
         raise Refused(f"more than {MOST_AT_ONCE:,} jobs match; narrow it down")
     if len(ids) != expected:
         raise Refused(f"{len(ids)} match, not {expected}; look again before you {action}")
+    if ACTIONS[action].newest_first:
+        ids.reverse()
     left: list[int] = []
     for at in range(0, len(ids), _SLICE):
         some = ids[at : at + _SLICE]
         left += _slice(store, ACTIONS[action].do, some, by)
-        if progress is not None:
-            progress(at + len(some), len(ids))
-    return Outcome(len(ids), len(ids) - len(left), tuple(left))
+        progress(at + len(some), len(ids))
+    return Outcome(len(ids), len(ids) - len(left), tuple(sorted(left)))
 
 
 def _states(action: str, wanted: Filter) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.core.progress import Stages, unwatched
 from tidegate.errors import Refused, StoreError
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import OPEN
@@ -34,7 +35,7 @@ class Restored:
     requeued: int  # jobs that ran when the copy was made
 
 
-def backup(store: Store, file: Path, *, replace: bool = False) -> None:
+def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = unwatched) -> None:
     """Writes a consistent copy while others write; it appears whole or not at all."""
     if not isinstance(store, SqliteStore):
         raise Refused("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
@@ -43,7 +44,7 @@ def backup(store: Store, file: Path, *, replace: bool = False) -> None:
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        store.backup(str(draft))
+        store.backup(str(draft), stages("Copying"))
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(file)
@@ -53,7 +54,9 @@ def backup(store: Store, file: Path, *, replace: bool = False) -> None:
         _remove(draft)
 
 
-def restore(path: Path, file: Path, now: Callable[[], float], driver: str | None = None) -> Restored:
+def restore(
+    path: Path, file: Path, now: Callable[[], float], driver: str | None = None, *, stages: Stages = unwatched
+) -> Restored:
     """Puts a copy back in the place of a SQLite database, also under the eyes of workers that have it open.
 
     The copy is checked, brought up to date and prepared beside the database, and then taken over in one transaction.
@@ -63,13 +66,15 @@ def restore(path: Path, file: Path, now: Callable[[], float], driver: str | None
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
+        stages("Copying")
         shutil.copyfile(file, draft)
         draft.chmod(0o600)
         store = SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
         try:
+            stages("Checking")
             found = _prepared(store, file)
             make_private(str(path))
-            store.backup(str(path))
+            store.backup(str(path), stages("Putting it back"))
         finally:
             store.close()
     except OSError as error:

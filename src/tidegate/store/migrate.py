@@ -8,6 +8,7 @@ from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from tidegate.core.progress import Progress, unheard
 from tidegate.errors import SchemaTooNew, StoreError
 from tidegate.store.dialect import Dialect, script
 from tidegate.store.tx import Store, Tx
@@ -66,19 +67,26 @@ def applied(store: Store) -> list[Applied]:
     return store.read(lambda tx: _applied(tx) if tx.all(there) else [])
 
 
-def migrate(store: Store, migrations: list[Migration]) -> list[Migration]:
-    """Applies what is missing, one transaction each; returns what was applied. Two migrators do no harm."""
-    check(store, migrations)
-    return [each for each in migrations if store.write(partial(_apply, store.dialect, each))]
+def migrate(store: Store, migrations: list[Migration], progress: Progress = unheard) -> list[Migration]:
+    """Applies what is missing, one transaction each; returns what was applied. Two migrators do no harm.
 
-
-def check(store: Store, migrations: list[Migration]) -> None:
-    """SchemaTooNew, or StoreError when what was applied is not how these migrations begin."""
-    compare(applied(store), migrations)
+    *progress* hears of each step before it is begun, and of the end; what it raises leaves the rest undone.
+    """
+    missing = compare(applied(store), migrations)
+    done = []
+    for n, each in enumerate(missing):
+        progress(n, len(missing))
+        if store.write(partial(_apply, store.dialect, each)):
+            done.append(each)
+    progress(len(missing), len(missing))
+    return done
 
 
 def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration]:
-    """The migrations that were not applied yet; raises as `check` does."""
+    """The migrations that were not applied yet.
+
+    SchemaTooNew, or StoreError when what was applied is not how these migrations begin.
+    """
     known = {(each.app, each.number): each for each in migrations}
     apps = {each.app for each in migrations}
     last: dict[str, int] = {}

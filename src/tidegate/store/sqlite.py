@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tidegate.core.progress import Progress, unheard
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
@@ -124,10 +125,14 @@ class SqliteStore:
                 self._watching = connect(self._path, self.driver, self._patience)
             return int(self._watching.execute("pragma data_version")[0][0])
 
-    def backup(self, path: str) -> None:
-        """A consistent copy while others write."""
+    def backup(self, path: str, progress: Progress = unheard) -> None:
+        """A consistent copy while others write. *progress* hears of its pages; what it raises ends the copy."""
         with self._reader() as reader:
-            reader.backup_to(path)
+            # One view of the file for all steps of the copy: else each write of another would begin it anew.
+            reader.execute("begin")
+            reader.execute("pragma schema_version")
+            reader.backup_to(path, progress)
+            reader.execute("commit")
 
     def check(self) -> list[str]:
         """What SQLite itself finds wrong with the file; empty when all is well."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from tidegate.core.progress import Progress
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 
 Row = tuple[Any, ...]
@@ -20,6 +21,8 @@ Row = tuple[Any, ...]
 _OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
 # Before it, two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
+_COPY_PAGES = 500  # about 2 MB: what a copy does between two words about itself
+_COPY_PATIENCE = 10  # seconds that others may hold the file that is copied to
 
 
 class Driver(Protocol):
@@ -31,7 +34,7 @@ class Driver(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]: ...
     def close(self) -> None: ...
-    def backup_to(self, path: str) -> None: ...
+    def backup_to(self, path: str, progress: Progress) -> None: ...
 
 
 def library(driver: str | None) -> str:
@@ -142,12 +145,15 @@ class ApswDriver:
     def close(self) -> None:
         self.raw.close()
 
-    def backup_to(self, path: str) -> None:
+    def backup_to(self, path: str, progress: Progress) -> None:
         try:
             target = self._apsw.Connection(path)
             try:
+                target.set_busy_timeout(_COPY_PATIENCE * 1000)
                 with target.backup("main", self.raw, "main") as copy:
-                    copy.step()
+                    while not copy.done:
+                        copy.step(_COPY_PAGES)
+                        progress(copy.page_count - copy.remaining, copy.page_count)
             finally:
                 target.close()
         except self._apsw.Error as error:
@@ -188,11 +194,13 @@ class StdlibDriver:
     def close(self) -> None:
         self.raw.close()
 
-    def backup_to(self, path: str) -> None:
+    def backup_to(self, path: str, progress: Progress) -> None:
         try:
-            target = sqlite3.connect(path)
+            target = sqlite3.connect(path, timeout=_COPY_PATIENCE)
             try:
-                self.raw.backup(target)
+                self.raw.backup(
+                    target, pages=_COPY_PAGES, progress=lambda _, left, total: progress(total - left, total)
+                )
             finally:
                 target.close()
         except sqlite3.Error as error:

@@ -7,9 +7,9 @@ import logging
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tidegate.core.progress import Progress, unheard
 from tidegate.errors import Refused, TidegateError
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
@@ -107,7 +107,7 @@ class Bulks:
         def progress(done: int, total: int) -> None:
             one.done, one.expected = done, total
             self.site.queue.woken()
-            if self._stopping.is_set():
+            if done < total and self._stopping.is_set():
                 raise Stopped
 
         try:
@@ -128,7 +128,7 @@ class Bulks:
 
 
 def carried_out(
-    site: Site, action: str, wanted: Filter, by: str, expected: int, progress: Callable[[int, int], None] | None = None
+    site: Site, action: str, wanted: Filter, by: str, expected: int, progress: Progress = unheard
 ) -> Outcome:
     """Does it now, and wakes the workers."""
     found = bulk.run(site.queue.store, action, wanted, by, expected=expected, progress=progress)

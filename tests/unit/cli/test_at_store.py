@@ -218,12 +218,56 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
     assert q.get(2).state == "failed"
 
     assert shown(command("jobs", "retry", "--queue", "mail", "--expect", "1", "--url", url, "--json")) == {
+        "action": "retry",
         "matched": 1,
-        "retried": 1,
+        "changed": 1,
         "left": [],
         "dry_run": False,
     }
     assert q.get(2).state == "queued"
+
+
+@pytest.mark.parametrize(
+    ("verb", "which", "done", "left"),
+    [
+        ("retry", "1 failed job", "1 job queued again.", {}),
+        ("cancel", "4 queued or running jobs", "4 jobs cancelled.", {"cancelled": 4}),
+        ("forget", "2 ended jobs", "2 jobs forgotten.", {}),
+    ],
+)
+def test_what_can_be_done_to_one_can_be_done_to_all_that_match(
+    command: Command, q: Queue, url: str, verb: str, which: str, done: str, left: dict[str, int]
+) -> None:
+    counted = command("jobs", verb, "--queue", "mail", "--url", url)
+    n = which.split(maxsplit=1)[0]
+    assert (counted.code, counted.out) == (0, f"{which} found; to {verb}, say --expect {n}.\n")
+
+    assert command("jobs", verb, "--queue", "mail", "--expect", n, "--url", url).out == f"{done}\n"
+
+    jobs = shown(command("jobs", "queues", "--url", url, "--json"))[0]["jobs"]
+    assert jobs.get("cancelled", 0) == left.get("cancelled", 0)
+    assert command("jobs", verb, "--queue", "mail", "--expect", n, "--url", url).code in (Exit.REFUSED, Exit.OK)
+
+
+@pytest.mark.parametrize("expect", [(), ("--expect", "0")], ids=["counted", "expected"])
+@pytest.mark.parametrize(
+    ("verb", "which"), [("retry", "failed job"), ("cancel", "queued or running job"), ("forget", "ended job")]
+)
+def test_that_nothing_matches_is_said_and_is_a_negative_answer(
+    command: Command, q: Queue, url: str, verb: str, which: str, expect: tuple[str, ...]
+) -> None:
+    run = command("jobs", verb, "--kind", "none such", *expect, "--url", url)
+    assert (run.code, run.out) == (Exit.NEGATIVE, f"Nothing to {verb}: no {which} matches.\n")
+
+    run = command("jobs", verb, "--kind", "none such", *expect, "--url", url, "--json")
+    assert (run.code, json.loads(run.out)["matched"]) == (Exit.NEGATIVE, 0)
+
+
+def test_jobs_of_another_state_are_retried_when_it_is_asked_for(command: Command, q: Queue, url: str) -> None:
+    command("jobs", "cancel", "3", "--url", url)
+    run = command("jobs", "retry", "--state", "cancelled", "--url", url)
+    assert run.out == "1 cancelled job found; to retry, say --expect 1.\n"
+    assert command("jobs", "retry", "--state", "done", "--url", url).code == Exit.USAGE
 
 
 def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
