@@ -18,8 +18,6 @@ from tidegate.core.serial import Serial, encode
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.store import intake
-from tidegate.store.intake import Taken
-from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
@@ -115,11 +113,8 @@ class JobFunction(Generic[A, R]):
         return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
 
     def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Enqueued[R]]:
-        def work(tx: Tx) -> list[Taken]:
-            return intake.enqueue(tx, jobs)
-
         queue, result = self._queue, self._put.result
-        return [Enqueued(each.id, each.created, queue, result) for each in queue.put(work, connection)]
+        return [Enqueued(each.id, each.created, queue, result) for each in queue.put_in(jobs, connection)]
 
     def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind

@@ -18,7 +18,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration
-from tidegate.core.job import DEFAULT_ATTEMPTS
+from tidegate.core.job import DEFAULT_ATTEMPTS, NewJob
 from tidegate.core.rule import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreBusy, StoreError
@@ -36,7 +36,10 @@ from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.schedules import Schedule, zone_of
 from tidegate.runtime.wake import Wake
-from tidegate.store import watching
+from tidegate.store import intake, watching
+from tidegate.store.dialect import Dialect
+from tidegate.store.gathering import Gathering
+from tidegate.store.intake import Taken
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
@@ -95,6 +98,7 @@ class Queue(Working):
         self._store: Store | None = None
         self._process = 0  # that opened it
         self._store_id = ""
+        self._gathering: Gathering
         self._closed = False
 
     @property
@@ -229,6 +233,14 @@ class Queue(Working):
         self.woken()
         return result
 
+    def put_in(self, jobs: list[NewJob], connection: Any = None) -> list[Taken]:
+        """One answer per job, in order; see `put`."""
+        if connection is None and self.store.dialect is Dialect.POSTGRES and Gathering.takes(jobs):
+            taken = [self._gathering.put(jobs[0])]
+            self.woken()
+            return taken
+        return self.put(lambda tx: intake.enqueue(tx, jobs), connection)
+
     def woken(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:
@@ -265,6 +277,7 @@ class Queue(Working):
                 store.close()
                 raise
             else:
+                self._gathering = Gathering(store)
                 return store
 
     def close(self) -> None:

@@ -1,0 +1,120 @@
+"""Many threads with one thing to do: whoever finds nobody at it does it for everybody who is waiting.
+
+There is no thread of its own: one caller alone pays no hop between threads.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import deque
+from typing import Any, Generic, TypeVar
+
+W = TypeVar("W")
+T = TypeVar("T")
+
+_MOST = 256  # pieces of work at once: bounds how long the first of them waits
+
+
+class Piece(Generic[W, T]):
+    """What one thread wants done, and what became of it."""
+
+    __slots__ = ("batch", "done", "error", "gate", "result", "work")
+
+    def __init__(self, work: W) -> None:
+        self.work = work
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.batch: list[Piece[W, Any]] | None = None  # those that it leads, itself among them
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def answer(self) -> T:
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return self.result  # type: ignore[return-value]
+
+
+class Leading(Generic[W]):
+    """Chooses who does it. `_perform` gives every piece of a batch its result or its error."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: deque[Piece[W, Any]] = deque()
+        self._leader: Piece[W, Any] | None = None  # who is at it, or has been asked to
+
+    @property
+    def waiting(self) -> int:
+        """How many stand behind the batch that is under way."""
+        return len(self._waiting)
+
+    def _perform(self, batch: list[Piece[W, Any]]) -> None:
+        raise NotImplementedError
+
+    def _taken_back(self, others: list[Piece[W, Any]]) -> bool:
+        """The leader was interrupted: whether nothing was done for the *others*, so that the next one may do it."""
+        raise NotImplementedError
+
+    def _led(self, piece: Piece[W, T]) -> T:
+        """Returns when *piece* has been done, by this thread or by another."""
+        try:
+            with self._mutex:
+                self._waiting.append(piece)
+                leads = self._leader is None
+                if leads:
+                    self._leader = piece
+            if not leads:
+                piece.gate.acquire()  # until somebody has done it, or asks us to lead
+            if not piece.done:
+                self._lead(piece)
+        except BaseException:
+            self._leave(piece)
+            raise
+        return piece.answer()
+
+    def _lead(self, piece: Piece[W, Any]) -> None:
+        with self._mutex:
+            piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        try:
+            self._perform(piece.batch)
+        except BaseException:
+            self._once_more(piece)
+            raise
+        self._leave(piece)
+
+    def _leave(self, piece: Piece[W, Any]) -> None:
+        """Hands the lead on and answers those that it was done for; also when this thread was interrupted anywhere.
+
+        Heirs are woken under the mutex: one that is interrupted at that very moment then knows that it has the lead.
+        """
+        with self._mutex:
+            if piece.batch is None and piece in self._waiting:
+                self._waiting.remove(piece)
+            if self._leader is piece:
+                self._leader = self._waiting[0] if self._waiting else None
+                if self._leader is not None:
+                    self._leader.gate.release()
+            answered, piece.batch = piece.batch or [], []
+        for each in answered:
+            each.done = True
+            each.gate.release()
+
+    def _once_more(self, piece: Piece[W, Any]) -> None:
+        """What an interrupted leader has not done goes back, for the next one."""
+        others = [each for each in piece.batch or () if each is not piece and not each.done]
+        if self._taken_back(others):
+            with self._mutex:
+                piece.batch = [piece]
+                for each in reversed(others):
+                    each.result = each.error = None
+                    self._waiting.appendleft(each)
+
+
+def fail(batch: list[Piece[W, Any]], error: Exception) -> None:
+    """Gives each its own copy: one exception raised in many threads would mix their tracebacks."""
+    batch[0].error = error
+    for piece in batch[1:]:
+        piece.error = copy.copy(error)
+        piece.error.__cause__ = error
