@@ -57,14 +57,18 @@ __all__ = [
     "NotThere",
     "Notice",
     "NoticeKind",
+    "OwnLink",
     "Page",
     "Part",
     "Permit",
+    "Place",
     "Queue",
     "Rate",
     "Reach",
     "Reason",
     "Refused",
+    "Rest",
+    "RestChange",
     "SelfGuard",
     "Simulated",
     "Subscription",
@@ -100,11 +104,12 @@ if TYPE_CHECKING:
     from tidegate.face.target import Part, Target
     from tidegate.face.working import Drained
     from tidegate.machine.breaker import Breaker
+    from tidegate.machine.cooldown import Rest, RestChange
     from tidegate.machine.epoch import Counts
     from tidegate.machine.filling import Depth
     from tidegate.machine.gate import Hold
     from tidegate.machine.lifecycle import Again, Done, Fail
-    from tidegate.machine.own_link import SelfGuard
+    from tidegate.machine.own_link import OwnLink, Place, SelfGuard
     from tidegate.machine.permit import Permit
     from tidegate.runtime.bus import DEFAULT, Bus, Subscription
     from tidegate.runtime.capacity import Capacity
@@ -135,11 +140,12 @@ else:
         "face.working": ("Drained",),
         "face.target": ("Part", "Target"),
         "machine.breaker": ("Breaker",),
+        "machine.cooldown": ("Rest", "RestChange"),
         "machine.epoch": ("Counts",),
         "machine.filling": ("Depth",),
         "machine.gate": ("Hold",),
         "machine.lifecycle": ("Again", "Done", "Fail"),
-        "machine.own_link": ("SelfGuard",),
+        "machine.own_link": ("OwnLink", "Place", "SelfGuard"),
         "machine.permit": ("Permit",),
         "runtime.bus": ("Bus", "Subscription"),
         "runtime.capacity": ("Capacity",),

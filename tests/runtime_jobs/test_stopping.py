@@ -13,6 +13,7 @@ import pytest
 from tests.runtime_jobs.building import Flaky, until, worker
 from tidegate.core.job import JobState
 from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Again
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
 from tidegate.runtime.threads import RealThreads
@@ -335,3 +336,17 @@ def test_a_plain_handler_that_raises_stop_iteration_has_failed_like_any_other(tm
         put = stops.enqueue(1)
         assert q.drain().failed == 1
         assert (q.get(put).state, q.get(put).error_code) == (JobState.FAILED, "unexpected")
+
+
+def test_work_that_could_go_on_for_long_learns_at_once_that_its_worker_stops(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def endless(_: int, job: Context) -> None:
+        while not job.stopping:  # noqa: ASYNC110 - a flag is what it has
+            await asyncio.sleep(0.1)
+        raise Again(keep_attempt=True)
+
+    endless.enqueue(1)
+    took = clock.run(stopped_after(5, q, grace=20))
+
+    assert took < 1
+    assert (q.get(1).state, q.get(1).attempt) == (JobState.QUEUED, 0)

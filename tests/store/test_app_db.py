@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.databases import BOTH, Database
+from tidegate.core.events import Notice, NoticeKind
 from tidegate.errors import SchemaTooNew, StoreError, UniqueTaken
 from tidegate.face.db import Db, DbTx
 from tidegate.face.queue import Queue
@@ -193,3 +195,21 @@ def test_what_is_wrong_is_said_before_it_is_written(
         with pytest.raises(error, match=message):
             use(name, **params)
     assert app.all("files", least=0) == []
+
+
+def test_a_notice_is_written_with_the_change_that_it_tells_of_or_not_at_all(app: Db) -> None:
+    trouble = Notice(kind=NoticeKind.DISABLED, target="convert", key=7, episode=5.0, title="It rests", message="No.")
+    over = replace(trouble, kind=NoticeKind.RECOVERED, title="It works again")
+
+    def broken(tx: DbTx) -> None:
+        tx.tell(trouble)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        app.write(broken)
+    assert app.write(lambda tx: tx.tell(over)) is False  # nobody was told of any trouble
+    assert [app.write(lambda tx: tx.tell(trouble)) for _ in range(2)] == [True, False]
+    assert app.write(lambda tx: tx.tell(over)) is True
+    assert app.write(lambda tx: tx.tell(replace(trouble, episode=9.0))) is True
+    app.write(lambda tx: tx.settled("convert", 7))
+    assert app.write(lambda tx: tx.tell(over)) is False

@@ -11,7 +11,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tidegate.core.events import Notice
 from tidegate.face.db_rules import check_migration, check_statement, check_values, parameters_of, writes
+from tidegate.store import notice_rows
 from tidegate.store.dialect import Dialect, bodies, statements
 from tidegate.store.migrate import Migration, migrate, migrations_in
 from tidegate.store.tx import BoundStatement, Row, Store, Tx
@@ -46,6 +48,18 @@ class DbTx:
         for row in rows:
             self._db.check(name, {**params, **row})
         return self.tx.many(self._db.full_name(name), list(rows), params)
+
+    def tell(self, notice: Notice) -> bool:
+        """Writes a notice with whatever else is written here; False when people know it already.
+
+        One of the kind `recovered` ends what is open of its key, and is told only if something was.
+        """
+        lane = "" if notice.key is None else str(notice.key)
+        return notice_rows.told(self.tx, notice_rows.of_target(notice, lane)) is not None
+
+    def settled(self, target: str, key: object) -> None:
+        """A person has dealt with a key: the notices that are open of it have ended."""
+        notice_rows.dealt_with(self.tx, target, str(key))
 
 
 class Db:

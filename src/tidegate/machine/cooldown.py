@@ -33,8 +33,18 @@ class Rest:
         """Whether the time of the rest has passed, so that one call may prove that it is well."""
         return self.until is not None and now >= self.until
 
+    def admits(self, now: float) -> bool:
+        """See `admits`. The methods are for applications, which keep the rests of their keys in tables of their own."""
+        return admits(self, now)
 
-class Change(StrEnum):
+    def after_success(self, now: float) -> tuple[Rest, RestChange]:
+        return succeeded(self, now)
+
+    def after_fault(self, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, RestChange]:
+        return failed(self, policy, fault, now)
+
+
+class RestChange(StrEnum):
     NONE = "none"
     DISABLED = "disabled"
     ENABLED = "enabled"
@@ -60,33 +70,33 @@ def given_back(rest: Rest) -> Rest:
     return replace(rest, probing_until=None) if rest.probing_until is not None else rest
 
 
-def succeeded(rest: Rest, now: float) -> tuple[Rest, Change]:
+def succeeded(rest: Rest, now: float) -> tuple[Rest, RestChange]:
     """A success ends the run, and the rest if its time has passed: a late answer does not undo what was ordered."""
     if rest.disabled and not rest.over(now):
-        return replace(rest, run_code=None, run_length=0), Change.NONE
-    return FRESH, Change.ENABLED if rest.disabled else Change.NONE
+        return replace(rest, run_code=None, run_length=0), RestChange.NONE
+    return FRESH, RestChange.ENABLED if rest.disabled else RestChange.NONE
 
 
-def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, Change]:
+def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, RestChange]:
     """One more failure.
 
     Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one. What fails
     while the rest lasts was let through before it, and is part of what led to it.
     """
     if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
-        return given_back(rest), Change.NONE
+        return given_back(rest), RestChange.NONE
     if rest.disabled and not rest.over(now):
-        return rest, Change.NONE
+        return rest, RestChange.NONE
     code = policy.counted(fault.code)
     run = rest.run_length + 1 if rest.run_code == code else 1
     counted = replace(rest, run_code=code, run_length=run, probing_until=None)
     row = policy.rests.get(code)
     if row is None:
-        return counted, Change.NONE
+        return counted, RestChange.NONE
     times, length = row
     if rest.disabled or run >= times:  # on probation, one failure is enough
-        return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), Change.DISABLED
-    return counted, Change.NONE
+        return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), RestChange.DISABLED
+    return counted, RestChange.NONE
 
 
 def disabled(rest: Rest, *, until: float | None, by: str, reason: str, now: float) -> Rest:

@@ -24,7 +24,7 @@ class Saver(Protocol):
 class Context:
     """One attempt of one job. Handed to the handler as its second argument."""
 
-    __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "lost", "parent_results")
+    __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "lost", "parent_results", "stopping")
 
     def __init__(self, job: Claimed, store_id: str, parent_results: Mapping[int, Any], saver: Saver) -> None:
         self._job = job
@@ -33,6 +33,7 @@ class Context:
         self._saved: dict[str, Any] = json.loads(job.saved) if job.saved else {}
         self.parent_results = parent_results
         self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
+        self.stopping = False  # the worker is to end: work that could go on for long ends where nothing is half done
         self.lost = False  # the lease is gone, or soon may be: touch nothing outside any more
 
     @property

@@ -20,6 +20,8 @@ class Ending:
         self._steps = [now + grace, now + grace + unwind, now + grace + unwind + 1.0]
         worker.stopping = True
         worker.leased.give_back_the_unbegun(all_of_it=True)
+        for attempt in worker.leased.attempts.values():
+            attempt.context.stopping = True
 
     @property
     def next_step(self) -> float:

@@ -13,7 +13,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, Change
+from tidegate.machine.cooldown import FRESH, RestChange
 from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
 from tidegate.machine.keystate import KeyState, Told, wait_after
 from tidegate.runtime.admission import Admission
@@ -126,8 +126,8 @@ class Keys:
             ended: list[Ended] = []
             state.rest, change = resting.succeeded(state.rest, now)
             since, told = state.since, state.recovered()
-            if told or change is Change.ENABLED:
-                ended.append(Ended(operation=None, since=since, told=told, enabled=change is Change.ENABLED))
+            if told or change is RestChange.ENABLED:
+                ended.append(Ended(operation=None, since=since, told=told, enabled=change is RestChange.ENABLED))
             part = None if call.operation is None or state.parts is None else state.parts.pop(call.operation, None)
             if part is not None and part.told:
                 ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
@@ -255,7 +255,7 @@ class Keys:
         if self._policy.cooldown is None:
             return []
         state.rest, change = resting.failed(state.rest, self._policy.cooldown, fault, now)
-        if change is not Change.DISABLED:
+        if change is not RestChange.DISABLED:
             return []
         return [Failed(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
 

@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, PROBE_TIME, Change, Rest
+from tidegate.machine.cooldown import FRESH, PROBE_TIME, Rest, RestChange
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.keystate import Told, wait_after
 from tidegate.runtime.job_target import TargetRules
@@ -42,7 +42,7 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     rest, change = _rested(row.rest, rules, fault, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
     told: list[NoticeKind] = []
-    if change is Change.DISABLED:
+    if change is RestChange.DISABLED:
         told.append(NoticeKind.DISABLED)
         news.append((
             EventKind.TARGET_DISABLED,
@@ -55,7 +55,7 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     if not _reaches_lane(rules, fault):
         return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
     late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
-    if late and change is Change.NONE:
+    if late and change is RestChange.NONE:
         return Changed(row)  # it was let through before the last failure was known: one outage, counted once
     wait = _wait(rules, fault, row.failures, roll)
     row = replace(
@@ -77,7 +77,7 @@ def succeeded(row: HoldRow, now: float) -> Changed:
     """Ends the run of a lane, and its rest if the time of that has passed: a late answer does not undo it."""
     rest, change = resting.succeeded(row.rest, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
-    if change is Change.ENABLED:
+    if change is RestChange.ENABLED:
         news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
     if row.told:
         news.append((EventKind.TARGET_RECOVERED, {}))
@@ -88,9 +88,9 @@ def succeeded(row: HoldRow, now: float) -> Changed:
     return Changed(well, tuple(news), told)
 
 
-def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, Change]:
+def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, RestChange]:
     if rules.cooldown is None:
-        return rest, Change.NONE
+        return rest, RestChange.NONE
     return resting.failed(rest, rules.cooldown, fault, now)
 
 

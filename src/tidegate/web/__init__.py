@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidegate.ops.rights import Right
     from tidegate.web.access import ANYONE, needs
-    from tidegate.web.for_apps import body_limit, current_user, form, problem
+    from tidegate.web.for_apps import body_limit, current_user, form, problem, who_asks
     from tidegate.web.frame import build
     from tidegate.web.owners import owner_session
     from tidegate.web.pages.rendering import page
@@ -31,11 +31,12 @@ _HOMES = {
     "owner_session": "tidegate.web.owners",
     "page": "tidegate.web.pages.rendering",
     "problem": "tidegate.web.for_apps",
+    "who_asks": "tidegate.web.for_apps",
 }
 
 __all__ = [
     "ANYONE", "Problem", "Right", "Site", "body_limit", "build", "current_user", "form", "needs", "owner_session",
-    "page", "problem",
+    "page", "problem", "who_asks",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
 from tidegate.core.checks import whole
+from tidegate.ops.rights import Who
 from tidegate.web.problems import Problem, Told
 from tidegate.web.refusals import wrong
 from tidegate.web.site import site_of
@@ -22,6 +23,12 @@ _MOST_FIELDS = 200
 def current_user(request: Request) -> str:
     """Who acts, as events name them."""
     return site_of(request).actor_of(request)
+
+
+def who_asks(request: Request) -> Who | None:
+    """Who was recognised, with role and way (`who.via`); None for a visitor without a name."""
+    who = request.scope.get("tidegate.who")
+    return who if isinstance(who, Who) else None
 
 
 def problem(
@@ -61,4 +68,4 @@ def body_limit(most: int) -> Callable[[F], F]:
     return mark
 
 
-__all__ = ["MOST_BODY", "body_limit", "current_user", "form", "problem"]
+__all__ = ["MOST_BODY", "body_limit", "current_user", "form", "problem", "who_asks"]

@@ -9,8 +9,8 @@ from tidegate.core.codes import CORE
 from tidegate.machine.cooldown import (
     FRESH,
     PROBE_TIME,
-    Change,
     Rest,
+    RestChange,
     admits,
     disabled,
     failed,
@@ -44,7 +44,7 @@ def test_each_type_rests_after_its_own_number_of_failures_for_its_own_time(code:
     rest, change = failed(before, FEEDS, fault(code), 100.0)
 
     assert not before.disabled
-    assert (change, rest.until, rest.reason, rest.by) == (Change.DISABLED, 100.0 + hours * HOUR, code, "auto")
+    assert (change, rest.until, rest.reason, rest.by) == (RestChange.DISABLED, 100.0 + hours * HOUR, code, "auto")
     assert not admits(rest, 100.0 + hours * HOUR - 0.001)
     assert admits(rest, 100.0 + hours * HOUR)
 
@@ -93,8 +93,8 @@ def test_one_probe_goes_at_the_end_and_another_only_when_its_time_is_over() -> N
 
 @pytest.mark.req("FEED-10")
 def test_a_success_after_the_rest_enables_and_forgets_the_run() -> None:
-    assert succeeded(after("gone"), 72 * HOUR) == (FRESH, Change.ENABLED)
-    assert succeeded(after("not_found", "not_found"), 1.0) == (FRESH, Change.NONE)
+    assert succeeded(after("gone"), 72 * HOUR) == (FRESH, RestChange.ENABLED)
+    assert succeeded(after("not_found", "not_found"), 1.0) == (FRESH, RestChange.NONE)
 
 
 @pytest.mark.req("FEED-10")
@@ -103,7 +103,7 @@ def test_a_probe_that_fails_rests_again_at_once_with_the_rest_of_its_own_type(co
     end = 72 * HOUR
     rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
 
-    assert (change, rest.until, rest.reason) == (Change.DISABLED, end + hours * HOUR, code)
+    assert (change, rest.until, rest.reason) == (RestChange.DISABLED, end + hours * HOUR, code)
 
 
 @pytest.mark.req("FEED-10")
@@ -112,28 +112,28 @@ def test_a_probe_that_is_throttled_or_unexpected_stays_on_probation(code: str) -
     end = 72 * HOUR
     rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
 
-    assert (change, rest.disabled, admits(rest, end)) == (Change.NONE, True, True)
-    assert failed(rest, FEEDS, fault("not_found"), end)[1] is Change.DISABLED
+    assert (change, rest.disabled, admits(rest, end)) == (RestChange.NONE, True, True)
+    assert failed(rest, FEEDS, fault("not_found"), end)[1] is RestChange.DISABLED
 
 
 def test_what_a_person_disabled_without_an_end_no_outcome_and_no_time_enables() -> None:
     manual = disabled(FRESH, until=None, by="anna", reason="manual", now=5.0)
 
     assert not admits(manual, 1e12)
-    assert succeeded(manual, 10.0) == (manual, Change.NONE)
-    assert failed(manual, FEEDS, fault("gone"), 10.0) == (manual, Change.NONE)
+    assert succeeded(manual, 10.0) == (manual, RestChange.NONE)
+    assert failed(manual, FEEDS, fault("gone"), 10.0) == (manual, RestChange.NONE)
     assert (manual.by, manual.reason) == ("anna", "manual")
 
 
 def test_a_late_answer_does_not_end_a_rest_before_its_time() -> None:
     manual = disabled(FRESH, until=100.0, by="anna", reason="manual", now=5.0)
 
-    assert succeeded(manual, 10.0) == (manual, Change.NONE)
+    assert succeeded(manual, 10.0) == (manual, RestChange.NONE)
     assert succeeded(after("gone"), 10.0)[0].disabled
-    assert succeeded(manual, 100.0) == (FRESH, Change.ENABLED)
+    assert succeeded(manual, 100.0) == (FRESH, RestChange.ENABLED)
 
 
 def test_a_late_failure_does_not_lengthen_a_rest_that_has_begun() -> None:
     rest = after("gone")
 
-    assert failed(rest, FEEDS, fault("gone"), 10.0) == (rest, Change.NONE)
+    assert failed(rest, FEEDS, fault("gone"), 10.0) == (rest, RestChange.NONE)
