@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 RESULTS := .requirements.json
+RESULTS_ALONE := .requirements-alone.json
 BREAKER := src/tidegate/machine/breaker.py,src/tidegate/machine/states.py,src/tidegate/machine/epoch.py,src/tidegate/machine/permit.py,src/tidegate/machine/totals.py,src/tidegate/machine/trip.py
 
 # The trust store of the system, and an interpreter that is already here.
@@ -14,6 +15,9 @@ export UV_SYSTEM_CERTS = 1
 export UV_PYTHON_DOWNLOADS = never
 
 PYTEST := $(BIN)/python -m pytest -q
+# What measures times runs by itself, so that no other test takes the processor from it.
+TOGETHER := -n $(WORKERS) -m "not long and not alone"
+ALONE := -n 0 -m "alone and not long"
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
@@ -40,10 +44,11 @@ tour: $(READY) ## outages played on a virtual clock
 	$(BIN)/tidegate simulate --tour
 
 test: $(READY) browser ## every test but the long ones, the breaker's coverage, the requirements
-	$(PYTEST) -n $(WORKERS) -m "not long" --requirements=$(RESULTS)
+	$(PYTEST) $(TOGETHER) --requirements=$(RESULTS)
+	$(PYTEST) $(ALONE) --requirements=$(RESULTS_ALONE)
 	$(BIN)/python -m coverage run --branch -m pytest -q -n 0 -m "not long" tests/unit/machine
 	$(BIN)/python -m coverage report --include=$(BREAKER) --fail-under=95
-	$(BIN)/python -m tools.requirements $(RESULTS)
+	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE)
 
 test-long: $(READY) ## the long tests: many examples, many threads, much virtual time
 	$(PYTEST) -m long --timeout 1800
@@ -53,7 +58,7 @@ check: $(READY) ## lint, format, types, layers and the unit tests, in under a mi
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -n $(WORKERS) -m "not long" tests/unit
+	$(PYTEST) $(TOGETHER) tests/unit
 
 # The page's tests use the system's Chromium, or the one that CHROMIUM names; where apt may install it, it does.
 browser: ## the browser that the page's tests need, if it is missing
@@ -69,17 +74,18 @@ bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench
 
 requirements: $(RESULTS) ## id, tests and result of each requirement
-	@$(BIN)/python -m tools.requirements $(RESULTS)
+	@$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE)
 
 # Directories are listed too, so that a deleted test counts as a change. A red test is for the table to tell.
 $(RESULTS): $(READY) $(shell find src tests \( -name '*.py' -o -type d \) -not -name __pycache__)
 	@rm -f $@
-	-$(PYTEST) -n $(WORKERS) -m "not long" --requirements=$@
+	-$(PYTEST) $(ALONE) --requirements=$(RESULTS_ALONE)
+	-$(PYTEST) $(TOGETHER) --requirements=$@
 
 lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --group bootstrap -o requirements/uv.txt
 
 clean: ## remove .venv and all that the other targets left
-	rm -rf $(VENV) $(RESULTS) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Prints requirement -> tests -> result, and fails when the table of requirements promises more than the tests show.
 
-``python -m tools.requirements RESULTS`` reads the table in docs/reference/requirements.md and the results that
-``pytest --requirements=RESULTS`` wrote. It exits 1 when
+``python -m tools.requirements RESULTS...`` reads the table in docs/reference/requirements.md and the results that
+runs of ``pytest --requirements=RESULTS`` wrote, and takes them together. It exits 1 when
 
 - a held requirement has no passing test, or a failing one,
 - a test names an id that is not in the table,
@@ -124,7 +124,7 @@ def main(argv: list[str], root: Path | None = None) -> int:
     root = root or Path()
     try:
         table = read_table((root / TABLE).read_text())
-        proofs = read_results((root / argv[0]).read_text())
+        proofs = [proof for name in argv for proof in read_results((root / name).read_text())]
     except (OSError, ValueError) as exc:
         print(f"requirements: {exc}", file=sys.stderr)
         return 1

@@ -55,6 +55,7 @@ def test_import_tidegate_leaves_asyncio_alone(tmp_path: Path) -> None:
     assert "asyncio" not in fresh(NEW_MODULES, tmp_path).split()
 
 
+@pytest.mark.alone
 def test_import_tidegate_costs_no_more_than_import_asyncio(tmp_path: Path) -> None:
     costs: dict[str, list[float]] = {"tidegate": [], "asyncio": []}
     for module in costs:

@@ -57,6 +57,7 @@ def test_help_imports_no_verb_and_nothing_heavy(tmp_path: Path) -> None:
     assert not heavy & set(loaded)
 
 
+@pytest.mark.alone
 def test_help_costs_at_most_three_times_the_import_of_asyncio(tmp_path: Path) -> None:
     costs: dict[str, list[float]] = {HELP: [], ASYNCIO: []}
     for code in costs:

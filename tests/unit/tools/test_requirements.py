@@ -105,6 +105,16 @@ def test_a_held_requirement_that_lost_its_test_fails(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err == "requirements: AAA-01 is held, but its result is: no test\n"
 
 
+def test_the_results_of_two_runs_count_together(tmp_path: Path) -> None:
+    root = project(
+        tmp_path, table(AAA_01="held", AAA_02="held"), '[{"test": "t", "ids": ["AAA-01"], "outcome": "passed"}]'
+    )
+    (root / "more.json").write_text('[{"test": "u", "ids": ["AAA-02"], "outcome": "passed"}]')
+
+    assert requirements.main([RESULTS], root) == 1
+    assert requirements.main([RESULTS, "more.json"], root) == 0
+
+
 @pytest.mark.parametrize(
     ("proofs", "shown"),
     [
