@@ -1,11 +1,12 @@
 // Notices beside the page: each once per tab, three at a time; what is wrong stays until somebody has dismissed it.
 
-const most = matchMedia("(max-width: 40rem)").matches ? 1 : 3; // on a phone three would be the whole page
-const seconds = 6, remembered = 300;
+const seconds = 6, remembered = 300, usual = 150; // pixels of one of them, roughly
 const base = document.documentElement.dataset.base ?? "";
 const region = document.getElementById("toasts");
 const more = document.getElementById("toasts-more");
 const sprite = document.querySelector(".brand use")?.getAttribute("href").split("#")[0];
+const menu = document.getElementById("menu");
+const wide = matchMedia("(min-width: 60rem)");
 const stays = (notice) => notice.level === "error" || notice.level === "warning";
 const rank = (notice) => ["error", "warning", notice.level].indexOf(notice.level); // what is worst comes first
 const shown = new Map(); // by the id of the notice: its element
@@ -47,10 +48,22 @@ function markRead(id) {
   fetch(`${base}/notices/${id}/read`, { method: "POST", headers: { "Tidegate-Refresh": "1" } }).catch(() => {});
 }
 
+// As many as fit under the menu; on a narrow page, where they are over it, one.
+function most() {
+  const room = innerHeight - menu.offsetTop - [...menu.children].reduce((sum, each) => sum + each.offsetHeight, 0);
+  return wide.matches ? Math.min(3, Math.max(1, Math.floor(room / usual))) : 1;
+}
+
 function next() {
-  while (shown.size < most && waiting.length) put(waiting.shift());
+  while (shown.size < most() && waiting.length) put(waiting.shift());
   more.hidden = waiting.length === 0;
   more.textContent = `${waiting.length} more`;
+  makeRoom();
+}
+
+// What is under them must be reachable: the page or the menu makes room.
+function makeRoom() {
+  document.documentElement.style.setProperty("--toasts", `${shown.size ? region.offsetHeight : 0}px`);
 }
 
 function remove(id) {
@@ -82,7 +95,7 @@ function put(notice) {
   const close = made("button", { type: "button", class: "square plain tiny", "aria-label": `Dismiss: ${notice.title}` }, icon("close"));
   const title = made("a", { href: base + notice.href }, notice.title);
   const toast = made("div", { class: `toast ${notice.tone}`, "data-notice": notice.id }, icon(notice.icon),
-    made("div", {}, made("p", { class: "title" }, title), made("p", {}, notice.message)), close);
+    made("p", { class: "title" }, title), close, made("p", {}, notice.message));
   close.addEventListener("click", () => dismiss(notice));
   toast.dismiss = () => dismiss(notice);
   shown.set(notice.id, toast);
@@ -98,9 +111,11 @@ export function notice(about) {
   } else if (!shown.has(about.id) && !waiting.some((each) => each.id === about.id) && !seen().includes(about.id)) {
     waiting.push(about);
     waiting.sort((one, other) => rank(one) - rank(other) || one.id - other.id);
-    next();
+    queueMicrotask(next); // when all that came together are there, the worst is the first of them
   }
 }
+
+new ResizeObserver(makeRoom).observe(region);
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open], :popover-open")) return;

@@ -1,0 +1,87 @@
+"""Every page, light and dark, narrow and wide: no finding of axe, and nothing lies over what can be pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.browsing import Visit, visit
+from tests.web.every_page import Group, every_page
+from tidegate import Queue
+from tidegate.web.access import COOKIE
+
+AXE = Axe()
+# A notice is shown once to each tab; these tabs have never seen one.
+UNSEEN = "sessionStorage.removeItem('tidegate.toasts')"
+# What a reader would press, brought into sight as little as possible: what is in its middle?
+COVERED = """async () => {
+    const found = [];
+    for (const each of document.querySelectorAll("button, summary, a, input:not([type=hidden]), select")) {
+        if (!each.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }) || each.disabled) continue;
+        if (each.matches(".skip, .toast *, #toasts-more")) continue;
+        each.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+        const box = each.getClientRects()[0];
+        if (!box || box.width < 2) continue;
+        const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        if (!hit || !(each.contains(hit) || hit.contains(each) && !hit.closest("#toasts")))
+            found.push(`${each.outerHTML.slice(0, 90)} is under ${hit?.outerHTML.slice(0, 90)}`);
+    }
+    return found }"""
+
+
+@pytest.fixture
+def groups(q: Queue, tmp_path: Path) -> Iterator[list[Group]]:
+    with every_page(q, tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def reader(opened: Browser, group: Group, **more: Any) -> Iterator[Visit]:
+    with visit(opened, group.base, **more) as tab:
+        if group.session:
+            tab.page.context.add_cookies([{"name": COOKIE, "value": group.session, "url": group.base}])
+        tab.page.add_init_script(UNSEEN)
+        yield tab
+
+
+def findings(page: Page, where: str, **options: Any) -> list[str]:
+    """What axe calls serious or critical."""
+    return [
+        f"{where}: {each['id']} {node['html'][:150]}"
+        for each in AXE.run(page, options=options).response["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+def test_no_page_has_a_serious_finding_in_light_or_dark(opened: Browser, groups: list[Group]) -> None:
+    found: list[str] = []
+    for group in groups:
+        with reader(opened, group) as tab:
+            for name, path in group.pages.items():
+                page = tab.go(path)
+                found += findings(page, f"{name} in light")
+                page.emulate_media(color_scheme="dark")
+                # Of all that axe looks at, only colours are other ones in the dark.
+                found += findings(page, f"{name} in dark", runOnly=["color-contrast"])
+                page.emulate_media(color_scheme="light")
+    assert found == []
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_all_that_can_be_pressed_can_be_hit_while_notices_are_shown(
+    opened: Browser, groups: list[Group], width: int
+) -> None:
+    group = groups[0]
+    with reader(opened, group, width=width) as tab:
+        for name, path in list(group.pages.items())[:: 4 if width == 800 else 1]:
+            page = tab.go(path)
+            if page.locator("#toasts").count():  # a page of nowhere has none
+                expect(page.locator(".toast")).to_have_count(3 if width == 1280 else 1)
+            assert page.evaluate(COVERED) == [], name
