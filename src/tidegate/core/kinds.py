@@ -24,6 +24,7 @@ CODE_OF_KIND = {
     Kind.CUT: "cut_short",
     Kind.BAD_URL: "bad_address",
     Kind.REDIRECTS: "redirected",
+    Kind.TOO_BIG: "parse_error",
     Kind.NOT_JSON: "bad_answer",
     Kind.NOT_XML: "bad_answer",
     Kind.HTML: "html_answer",

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     PROTOCOL = "protocol"  # no proper HTTP came back
     BAD_URL = "bad_url"
     REDIRECTS = "redirects"
+    TOO_BIG = "too_big"
     NOT_JSON = "not_json"
     NOT_XML = "not_xml"
     HTML = "html"  # a web page where data was expected
@@ -103,5 +104,9 @@ NAMES: dict[str, dict[str, Kind | None]] = {
     },
     "anyio": {"EndOfStream": Kind.RESET, "BrokenResourceError": Kind.RESET, "IncompleteRead": Kind.CUT},
     "h11": {"RemoteProtocolError": Kind.PROTOCOL, "LocalProtocolError": Kind.BAD_REQUEST},
-    "tidegate": {"Held": Kind.HELD},
+    "tidegate": {
+        "Held": Kind.HELD, "BadUrl": Kind.BAD_URL, "BlockedAddress": Kind.BAD_URL, "BadRedirect": Kind.REDIRECTS,
+        "TooBig": Kind.TOO_BIG, "TooSlow": Kind.TIMEOUT, "Busy": Kind.POOL, "CutShort": Kind.CUT,
+        "Unreachable": Kind.CONNECT, "Broken": Kind.CONNECT,
+    },
 }  # fmt: skip

@@ -1,0 +1,101 @@
+"""Which addresses are public. A table of our own: what Python calls private differs from release to release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+_V4 = tuple(
+    (IPv4Network(network), why)
+    for network, why in (
+        ("0.0.0.0/8", "of this host itself"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared behind a provider"),
+        ("127.0.0.0/8", "of this host itself"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "for documentation"),
+        ("192.88.99.0/24", "reserved"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "for measurements"),
+        ("198.51.100.0/24", "for documentation"),
+        ("203.0.113.0/24", "for documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+
+# Public IPv6 is 2000::/3 less these; what lies outside of it is named for the message alone.
+_V6_PUBLIC = IPv6Network("2000::/3")
+_V6 = tuple(
+    (IPv6Network(network), why)
+    for network, why in (
+        ("2001::/32", "a Teredo tunnel"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "for documentation"),
+        ("2002::/16", "a 6to4 tunnel"),
+        ("3fff::/20", "for documentation"),
+        ("::1/128", "of this host itself"),
+        ("::/128", "of this host itself"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "private"),
+        ("ff00::/8", "multicast"),
+    )
+)
+
+# These stand for the IPv4 address in their last 32 bits, and are as public as that one.
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class Networks:
+    """Networks that may be reached although they are not public, such as `Networks(["10.0.0.0/8", "fd00::/8"])`."""
+
+    __slots__ = ("_v4", "_v6")
+
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        if isinstance(networks, str):
+            raise TypeError(f"allow: {networks!r} is one text; give a list of networks")
+        read = [_network(each) for each in networks]
+        self._v4 = tuple(each for each in read if isinstance(each, IPv4Network))
+        self._v6 = tuple(each for each in read if isinstance(each, IPv6Network))
+
+    def __contains__(self, address: object) -> bool:
+        if isinstance(address, IPv4Address):
+            return any(address in each for each in self._v4)
+        return isinstance(address, IPv6Address) and any(address in each for each in self._v6)
+
+    def __repr__(self) -> str:
+        return f"Networks([{', '.join(repr(str(each)) for each in (*self._v4, *self._v6))}])"
+
+
+_NONE = Networks()
+
+
+def why_blocked(address: str, allowed: Networks | None = None) -> str | None:
+    """What keeps us from *address*, in a few words; None when it may be reached. What is no address is blocked."""
+    allowed = allowed or _NONE
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return "no address"
+    if isinstance(found, IPv6Address):
+        if found.scope_id is not None:
+            return "bound to a network card"
+        if found in allowed:
+            return None
+        if found in _MAPPED or found in _NAT64:
+            found = IPv4Address(int(found) & 0xFFFF_FFFF)
+    if isinstance(found, IPv4Address):
+        return None if found in allowed else next((why for network, why in _V4 if found in network), None)
+    why = next((why for network, why in _V6 if found in network), None)
+    return why or (None if found in _V6_PUBLIC else "reserved")
+
+
+def _network(text: object) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(str(text))
+    except ValueError as error:
+        raise ValueError(f"allow: {text!r} is no network ({error}); give one such as 10.0.0.0/8 or fd00::/8") from error

@@ -1,0 +1,181 @@
+"""A body, unpacked while it comes in, and never larger than it may be."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from tidegate.net.failures import Broken, CutShort, TooBig
+
+_RATIO_FROM = 1_000_000  # decoded bytes below which nobody asks how well they were packed
+_MAGIC = b"\x1f\x8b"
+
+ACCEPTED = "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
+
+
+class Decoder(Protocol):
+    """Unpacks piece by piece; what it returns is at most *most* bytes, or little more."""
+
+    def feed(self, data: bytes, most: int) -> bytes: ...
+
+    @property
+    def more(self) -> bool:
+        """Whether it has output left: ask again with no data."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether what was fed is complete."""
+
+
+class Body:
+    """Collects a body of at most *most* bytes, unpacked at most *ratio* times beyond the first megabyte."""
+
+    def __init__(self, encoding: str, most: int, ratio: float) -> None:
+        self._decoder = _decoder_of(encoding)
+        self._parts: list[bytes] = []
+        self._most, self._ratio = most, ratio
+        self._packed = self.size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes what came; TooBig when it is too much, Broken when it cannot be unpacked."""
+        self._packed += len(data)
+        if self._decoder is None:
+            self._add(data)
+            return
+        while data or self._decoder.more:
+            self._add(self._decoder.feed(data, self._most - self.size + 1))
+            data = b""
+
+    def done(self) -> bytes:
+        """All of it; CutShort when the packing says that something is missing."""
+        if self._decoder is not None and self._packed and not self._decoder.whole:
+            raise CutShort("the packed body stops in the middle")
+        return self.so_far()
+
+    def so_far(self) -> bytes:
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    def _add(self, part: bytes) -> None:
+        self.size += len(part)
+        if self.size > self._most:
+            raise TooBig(f"the body has more than {self._most} bytes")
+        if self.size > _RATIO_FROM and self.size > self._ratio * self._packed:
+            raise TooBig(f"the body unpacks to more than {self._ratio:g} times its size")
+        if part:
+            self._parts.append(part)
+
+
+class _Gzip:
+    """One or more members; what follows the last one is ignored, as everybody does."""
+
+    def __init__(self) -> None:
+        self._inner = _gzip_member()
+        self._left = b""
+        self.more = False
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        data, self._left = self._left + data, b""
+        if self._inner.eof:
+            if len(data) < len(_MAGIC):
+                self._left, self.more = data, False
+                return b""
+            if not data.startswith(_MAGIC):
+                self.more = False
+                return b""
+            self._inner = _gzip_member()
+        got = _inflate(self._inner, data, most)
+        self._left = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+        self.more = bool(self._left)
+        return got
+
+    @property
+    def whole(self) -> bool:
+        return self._inner.eof
+
+
+class _Deflate:
+    """With the header that the standard wants, or without it, as some send it."""
+
+    def __init__(self) -> None:
+        self._inner: zlib._Decompress | None = None
+        self._left = b""
+        self.more = False
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        data, self._left = self._left + data, b""
+        if self._inner is None:
+            if len(data) < 2:
+                self._left = data
+                return b""
+            header = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
+            self._inner = zlib.decompressobj(zlib.MAX_WBITS if header else -zlib.MAX_WBITS)
+        if self._inner.eof:
+            self.more = False
+            return b""
+        got = _inflate(self._inner, data, most)
+        self._left = self._inner.unconsumed_tail
+        self.more = bool(self._left)
+        return got
+
+    @property
+    def whole(self) -> bool:
+        return self._inner is not None and self._inner.eof
+
+
+def _gzip_member() -> zlib._Decompress:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def _inflate(inner: zlib._Decompress, data: bytes, most: int) -> bytes:
+    try:
+        return inner.decompress(data, most)
+    except zlib.error as error:
+        raise Broken(f"the packed body cannot be unpacked: {error}") from error
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        import brotli  # type: ignore[import-untyped]
+
+        self._error: type[Exception] = brotli.error
+        self._inner: Any = brotli.Decompressor()
+        self.more = False
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        if data and self._inner.is_finished():
+            return b""
+        try:
+            # It may allocate nearly twice what it is told.
+            got: bytes = self._inner.process(data, output_buffer_limit=max(1, min(most, 1 << 19)))
+        except self._error as error:
+            raise Broken(f"the packed body cannot be unpacked: {error}") from error
+        # Its own word on whether there is more is wrong near the end: only an empty answer is.
+        self.more = bool(got) and not self._inner.is_finished()
+        return got
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._inner.is_finished())
+
+
+_DECODERS: dict[str, Callable[[], Decoder]] = {
+    "gzip": _Gzip,
+    "x-gzip": _Gzip,
+    "deflate": _Deflate,
+}
+if "br" in ACCEPTED:
+    _DECODERS["br"] = _Brotli
+
+KNOWN = frozenset(_DECODERS)
+
+
+def _decoder_of(encoding: str) -> Decoder | None:
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name not in _DECODERS:
+        # Several one after the other are refused too: nobody needs them, and each multiplies the others.
+        raise Broken(f"the body is packed as {name!r:.40}; we asked for {ACCEPTED}")
+    return _DECODERS[name]()
