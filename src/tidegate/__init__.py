@@ -69,6 +69,7 @@ __all__ = [
     "Refused",
     "Rest",
     "RestChange",
+    "Seconds",
     "SelfGuard",
     "Simulated",
     "Subscription",
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from tidegate.face.queue import Queue
     from tidegate.face.target import Part, Target
     from tidegate.face.working import Drained
+    from tidegate.face.written import Seconds
     from tidegate.machine.breaker import Breaker
     from tidegate.machine.cooldown import Rest, RestChange
     from tidegate.machine.epoch import Counts
@@ -152,6 +154,7 @@ else:
         "runtime.context": ("Context",),
         "runtime.sinks": ("sinks",),
         "runtime.stale": ("Answer",),
+        "face.written": ("Seconds",),
     }
     _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

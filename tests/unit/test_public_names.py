@@ -20,15 +20,15 @@ PUBLIC = """
     Add Again Answer App Backoff Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context Cooldown Counts Db DbTx
     Depth Done Drained Enqueued Event EventKind Every Fail Fault Health Held Hold Installed Job JobEvent JobFunction
     JobState LeaseLost Level NotThere Notice NoticeKind OwnLink Page Part Permit Place Queue Rate Reach Reason Refused
-    Rest RestChange SelfGuard Simulated Subscription Target TidegateError TooManyRequests children classify
-    fault_of rules sinks subscribe
+    Rest RestChange Seconds SelfGuard Simulated Subscription Target TidegateError TooManyRequests children
+    classify fault_of rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
     fanart lastfm lidarr musicbrainz navidrome openai spotify tautulli
 """
 PUBLIC_WEB = """
-    ANYONE Problem Right Site body_limit build current_user form needs owner_session page problem who_asks
+    ANYONE Problem Right Site body_limit build current_user form needs owner_session page problem said who_asks
 """
 PACKAGES = [
     (tidegate, PUBLIC.split()),

@@ -89,6 +89,13 @@ class Acting(ABC):
 
         return self.put(work)
 
+    def free(self, job: Asked, *, connection: Any = None) -> bool:
+        """Frees the unique of a final job whose result is gone, so that the same may be put in again.
+
+        The job stays, with its history. False when it has not ended, or holds none.
+        """
+        return self.put(lambda tx: people.free(tx, id_of(job)), connection)
+
     def explain(self, job: Asked) -> list[Why]:
         """Why it is not running, the first reason first; empty when it runs or has ended."""
         return self.store.read(lambda tx: explain.job(tx, id_of(job)))

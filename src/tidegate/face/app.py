@@ -103,12 +103,15 @@ class App(Generic[S]):
     pages: Sequence[Page[S]] = ()
     commands: str | None = None
     simulator: Callable[[], Simulated] | None = None
+    help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: {self.name!r} is not allowed; give 2 to 20 small letters and digits")
         if self.commands is not None and ":" not in self.commands:
             raise ValueError(f"commands: {self.commands!r} is not allowed; give 'module:attribute'")
+        if self.help and self.help not in [page.path for page in self.pages]:
+            raise ValueError(f"help: {self.help!r} is not allowed; give the path of one of its pages")
         CORE.extend(*self.codes)
 
     @property

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.checks import whole
+from tidegate.core.duration import Duration
 from tidegate.core.job import Stage
 from tidegate.face.acting import Acting
+from tidegate.face.retention import retention_of
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.schedules import Schedule, keeping
@@ -47,6 +49,14 @@ class Working(Acting):
     _schedules: Mapping[str, Schedule]
     _store_id: str
     _wakes: list[Wake]
+
+    def keep(self, queue: str, **kept: Duration) -> None:
+        """How long the final jobs of a queue are kept (done="90d", failed="90d"), where the settings name it not.
+
+        For an application whose files outlive what is usual for jobs.
+        """
+        said = retention_of({queue: kept})
+        self._retention = {**said, **self._retention}
 
     async def arun_worker(
         self,

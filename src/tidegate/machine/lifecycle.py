@@ -33,24 +33,25 @@ class Again(Exception):
 
 
 class Fail(Exception):
-    """Raised by a handler: this job can never succeed."""
+    """Raised by a handler: this job can never succeed. *fault* is what that says about its target, if anything."""
 
-    def __init__(self, code: str, message: str = "", *, status: int | None = None) -> None:
+    def __init__(self, code: str, message: str = "", *, status: int | None = None, fault: Fault | None = None) -> None:
         self.code = code
         self.message = message
         self.status = status
+        self.fault = fault
         super().__init__(message or code)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _fail, (self.code, self.message, self.status)
+        return _fail, (self.code, self.message, self.status, self.fault)
 
 
 def _again(delay: float, keep_attempt: bool, code: str | None) -> Again:
     return Again(delay, keep_attempt=keep_attempt, code=code)
 
 
-def _fail(code: str, message: str, status: int | None) -> Fail:
-    return Fail(code, message, status=status)
+def _fail(code: str, message: str, status: int | None, fault: Fault | None) -> Fail:
+    return Fail(code, message, status=status, fault=fault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,8 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
         case Fail():
             known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)
-            return Ended(lifecycle.failed(job, error.code, _clean(message), error.status), _note(attempt, ok=None))
+            failed = lifecycle.failed(job, error.code, _clean(message), error.status)
+            return Ended(failed, _note(attempt, ok=_well(error.fault), fault=error.fault))
         case Held():
             wait = _NO_END if error.retry_after is None else max(error.retry_after, _LEAST_HOLD)
             return Ended(lifecycle.given_back(job, unsent=True, wait=wait), held=True)
@@ -212,14 +213,18 @@ def _faulted(attempt: Attempt, kind: JobKind, fault: Fault, error: BaseException
         _log.error(text, *about, exc_info=error)
     else:
         _log.log(fault.level.number, f"{text} error=%s", *about, fault.detail)
-    counts = fault.counts_as_failure
-    ok = None if counts is None else not counts
-    return Ended(outcome, Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None)
+    return Ended(outcome, _note(attempt, ok=_well(fault), fault=fault))
 
 
-def _note(attempt: Attempt, *, ok: bool | None) -> Note | None:
+def _well(fault: Fault | None) -> bool | None:
+    """What a fault says about the health of its target."""
+    counts = None if fault is None else fault.counts_as_failure
+    return None if counts is None else not counts
+
+
+def _note(attempt: Attempt, *, ok: bool | None, fault: Fault | None = None) -> Note | None:
     job = attempt.job
-    return Note(job.target, job.lane, attempt.generation, ok) if job.target else None
+    return Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None
 
 
 def _clean(text: str) -> str:

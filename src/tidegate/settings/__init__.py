@@ -25,19 +25,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from tidegate.face.written import Seconds
     from tidegate.settings.effective import Effective
     from tidegate.settings.loading import Loaded, load
     from tidegate.settings.models import Settings
     from tidegate.settings.place import store_url
     from tidegate.settings.problems import Problem, SettingsError
     from tidegate.settings.sample_file import sample
-    from tidegate.settings.seconds import Seconds
 else:
     _MODULE_OF = {
         "Effective": "effective",
         "Loaded": "loading",
         "Problem": "problems",
-        "Seconds": "seconds",
+        "Seconds": "models",
         "Settings": "models",
         "SettingsError": "problems",
         "load": "loading",

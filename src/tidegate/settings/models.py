@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate.core.checks import valid_name
+from tidegate.face.written import Seconds
 from tidegate.settings.place import DEFAULT_URL
-from tidegate.settings.seconds import Seconds
 from tidegate.store.opening import check_url
 
 ALL = "*"  # every application, every queue

@@ -9,8 +9,8 @@ from enum import Enum
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from tidegate.face.written import Seconds
 from tidegate.settings.models import Settings
-from tidegate.settings.seconds import Seconds
 from tidegate.settings.tree import UNSET, Key, Section, tree_of
 
 if TYPE_CHECKING:

@@ -79,9 +79,23 @@ def cancel(tx: Tx, id_: int, actor: str) -> str | None:
     return "cancelled"
 
 
+def bring_forward(tx: Tx, id_: int, actor: str) -> bool:
+    """A job whose time has not come may go now; False when it does not wait for its time."""
+    rows = tx.all("bring_forward", {"id": id_})
+    if rows:
+        _note(tx, [id_], "brought_forward", actor)
+        tallies.moved(tx, {(rows[0][0], "waiting", "ready"): 1})
+    return bool(rows)
+
+
 def forget(tx: Tx, id_: int) -> bool:
     """Removes a final job with its history, and frees its unique; False when it is not final."""
     return bool(_remove(tx, [id_]))
+
+
+def free(tx: Tx, id_: int) -> bool:
+    """Frees the unique of a final job, which stays; False when it is not final, or holds none."""
+    return bool(tx.all("free_unique", {"id": id_}))
 
 
 def prune(tx: Tx, queue: str, stage: Stage, before: float, most: int) -> int:

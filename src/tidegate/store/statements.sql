@@ -311,6 +311,12 @@ where state = 'failed' and error_code = :code
     )
 returning id, queue, children;
 
+-- name: free_unique
+-- A final job gives up its place: another one like it may come.
+update tg_job set unique_key = null, unique_while = 0
+where id = :id and unique_key is not null and state in ('done', 'failed', 'cancelled')
+returning id;
+
 -- name: parent_results
 select link.child, parent.id, parent.kind, parent.result
 from tg_link as link join tg_job as parent on parent.id = link.parent
@@ -346,6 +352,22 @@ update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready
     error_message = null, finished_at = null, manual_retries = manual_retries + 1
 where id = :id and state in ('failed', 'cancelled')
 returning state;
+
+-- name: bring_forward
+-- A job whose next attempt is due later, by a person: it may go now.
+update tg_job set state = 'ready', due_at = {now} where id = :id and state = 'waiting' returning queue;
+
+-- name: first_ready
+-- The job of a lane that is claimed next.
+select id from tg_job where state = 'ready' and queue = :queue and target = :target and lane = :lane
+order by priority desc, id limit 1;
+
+-- name: retrying_of
+-- Jobs of a target that wait for their next attempt after a failure, the next one first.
+select id, lane from tg_job
+where state = 'waiting' and target = :target and attempt > 0 and last_code is not null
+    and (:any_lane = 1 or lane = :lane)
+order by due_at, id limit :n;
 
 -- name: cancel_waiting
 update tg_job set state = 'cancelled', parents_open = 0, finished_at = {now}

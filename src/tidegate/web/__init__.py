@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.web.frame import build
     from tidegate.web.owners import owner_session
     from tidegate.web.pages.rendering import page
+    from tidegate.web.pages.saying import said
     from tidegate.web.problems import Problem
     from tidegate.web.site import Site
 
@@ -31,12 +32,13 @@ _HOMES = {
     "owner_session": "tidegate.web.owners",
     "page": "tidegate.web.pages.rendering",
     "problem": "tidegate.web.for_apps",
+    "said": "tidegate.web.pages.saying",
     "who_asks": "tidegate.web.for_apps",
 }
 
 __all__ = [
     "ANYONE", "Problem", "Right", "Site", "body_limit", "build", "current_user", "form", "needs", "owner_session",
-    "page", "problem", "who_asks",
+    "page", "problem", "said", "who_asks",
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,9 @@ def build(site: Site) -> FastAPI:
     large = [limit for there in site.apps for limit in _install(app, there)]
     app.include_router(page_router(site))
     app.include_router(sign_in.router(site))
+    for there in site.apps:
+        if (own := _static(there)) is not None:
+            app.mount(f"/static/{there.app.name}", StaticFiles(directory=own), name=f"static of {there.app.name}")
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
@@ -102,6 +106,12 @@ def _install(app: FastAPI, there: Installed[Any]) -> list[Limit]:
     app.include_router(pages)
     found = [(route, getattr(getattr(route, "endpoint", None), MOST_BODY, None)) for route in routes]
     return [(route, most) for route, most in found if isinstance(most, int)]
+
+
+def _static(there: Installed[Any]) -> str | None:
+    """The folder of an application's scripts, styles and pictures, if it has one."""
+    home = None if there.app.package is None else files(there.app.package) / "static"
+    return str(home) if home is not None and home.is_dir() else None
 
 
 def _showing(page: Page[Any], there: Installed[Any]) -> Callable[[Request], Response]:

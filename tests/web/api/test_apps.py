@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.web.api.building import HERE, Shop, app_with, client_of, served
 from tidegate.core.codes import Code
 from tidegate.core.fault import Reach, Reason
 from tidegate.face.app import App, Installed, Page
-from tidegate.web import Problem, body_limit, current_user, form
+from tidegate.web import Problem, body_limit, current_user, form, page, said
 
 OURS = {"Origin": HERE}
 
@@ -117,3 +118,54 @@ def test_an_application_behind_a_base_path_is_found_there(there: Shop) -> None:
 def test_nothing_of_the_server_is_loaded_before_it_is_used() -> None:
     said = "import sys, tidegate.web; assert 'fastapi' not in sys.modules; tidegate.web.problem"
     subprocess.run([sys.executable, "-c", said], check=True)
+
+
+def test_an_application_brings_static_files_and_a_page_for_help(
+    there: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shopfront" / "static").mkdir(parents=True)
+    (tmp_path / "shopfront" / "templates").mkdir()
+    (tmp_path / "shopfront" / "__init__.py").write_text("")
+    (tmp_path / "shopfront" / "statements.sql").write_text("")
+    (tmp_path / "shopfront" / "migrations").mkdir()
+    (tmp_path / "shopfront" / "static" / "front.js").write_text("'use strict'")
+    (tmp_path / "shopfront" / "templates" / "front.html").write_text("{{ asset('shop/front.js') }}")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def front(request: Request, there: Installed[Any]) -> Response:
+        return page(request, "shop/front.html")
+
+    shop: App[Any] = App(
+        name="shop", package="shopfront", help="/shop/help", about="Sells things.",
+        pages=[Page(path="/shop", title="Shop", show=front), Page(path="/shop/help", show=show)],
+    )  # fmt: skip
+    with client_of(served(there, shop)) as client:
+        where = client.get("/shop").text
+        assert where.startswith("/static/shop/front.js?v=")
+        got = client.get(where)
+        assert (got.text, got.headers["content-type"].partition(";")[0]) == ("'use strict'", "text/javascript")
+        assert client.get("/static/shop/../../statements.sql").status_code == 404
+        assert client.get("/static/tidegate.css").status_code == 200
+        assert 'href="/shop/help"' in client.get("/help").text
+
+
+def test_help_is_a_page_of_the_application() -> None:
+    with pytest.raises(ValueError, match="give the path of one of its pages"):
+        App(name="shop", help="/elsewhere")
+
+
+def test_what_a_form_says_stands_on_the_next_page_once(there: Shop) -> None:
+    def sell(there: Installed[Any]) -> APIRouter:
+        made = APIRouter()
+
+        @made.post("/shop/sell")
+        def sold(request: Request) -> Response:
+            return said(request, "/help", "Sold <b>three</b>.", tone="warn")
+
+        return made
+
+    with client_of(served(there, App(name="shop", routes=sell))) as client:
+        answer = client.post("/shop/sell", headers=OURS, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/help")
+        assert "Sold &lt;b&gt;three&lt;/b&gt;." in client.get("/help").text
+        assert "Sold" not in client.get("/help").text

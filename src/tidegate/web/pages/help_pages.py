@@ -75,7 +75,8 @@ def router(site: Site) -> APIRouter:
     def show(request: Request) -> Response:
         return page(
             request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
-            docs=DOCS, faults=_of_book(site), answers=_of_api(),
+            docs=DOCS, runbooks=[there.app for there in site.apps if there.app.help], faults=_of_book(site),
+            answers=_of_api(),
         )  # fmt: skip
 
     @found.get("/help/errors/{code}")

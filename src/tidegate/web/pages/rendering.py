@@ -1,7 +1,7 @@
 """A template and its values become a page: the frame around it, its navigation, its words for times and numbers.
 
 An application's templates are in `templates/` of its package, are named "weather/forecast.html" for the application
-`weather`, and extend "frame.html".
+`weather`, and extend "frame.html". Its scripts and pictures are in `static/`: {{ asset("weather/map.js") }}.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
         "here": _here(request, base), "path": path,
         "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),
-        "href": partial(_href, base), "asset": partial(_asset, base), "icon": partial(_icon, base),
+        "href": partial(_href, base), "asset": partial(_asset, base, packages=_packages(site)),
+        "icon": partial(_icon, base),
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
         "barred": partial(_barred, request.scope.get(WHO, LOCAL)),
@@ -144,8 +145,12 @@ def _href(base: str, path: str, *names: object, **query: object) -> str:
     return f"{shown}?{urlencode(kept)}" if kept else shown
 
 
-def _asset(base: str, name: str) -> str:
-    return f"{base}/static/{name}?v={_digest(name)}"
+def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> str:
+    """Where a static file is: one of ours, or "weather/map.js" for the file `static/map.js` of that application."""
+    app, _, rest = name.partition("/")
+    package = dict(packages).get(app)
+    digest = _digest(name) if package is None else _digest(rest, package)
+    return f"{base}/static/{name}?v={digest}"
 
 
 def _icon(base: str, name: str, label: str = "") -> Markup:
@@ -190,8 +195,9 @@ def _relative(now: float, at: float) -> str:
 
 
 @cache
-def _digest(name: str) -> str:
-    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:10]
+def _digest(name: str, package: str = "") -> str:
+    home = files(package) / "static" if package else STATIC
+    return hashlib.sha256((home / name).read_bytes()).hexdigest()[:10]
 
 
 @cache

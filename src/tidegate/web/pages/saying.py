@@ -89,6 +89,18 @@ def answer(request: Request, said: Said | None, back: str, otherwise: str, *name
     return response
 
 
+def said(request: Request, path: str, text: str = "", *, tone: str = "good") -> Response:
+    """The answer to a form of an application: back to its page at *path*, where *text* is said once.
+
+    *tone* is good, warn or bad.
+
+    return said(request, "/weather", "Oslo was asked for.")
+    """
+    if tone not in TONES:
+        raise ValueError(f"tone: {tone!r} is not allowed; give one of: {', '.join(TONES)}")
+    return answer(request, Said(text=text, tone=tone) if text else None, "", path)
+
+
 def attempt(work: Callable[[], Said]) -> Said:
     """What *work* says, or why it was not done."""
     try:

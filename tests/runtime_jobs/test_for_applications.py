@@ -1,0 +1,83 @@
+"""What applications need of a queue beside the usual: places that are given up, jobs that are kept, blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases import Database
+from tests.runtime_jobs.building import work_for
+from tests.runtime_jobs.gating import queue_on
+from tidegate import Fail, NotThere, Queue, Target, classify
+from tidegate.core.job import JobState
+from tidegate.runtime.clock import VirtualClock
+from tidegate.testing import Status, StatusError
+from tidegate.testing import work_for as working_for
+
+SLOW: dict[str, Any] = {"poll_every": 3600.0, "sweep_every": 1800.0, "lease": 14400.0, "renew_every": 3600.0}
+
+
+def test_a_final_job_gives_up_its_place_and_stays(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job(unique=lambda n: n, while_={"queued", "running", "done"})
+        async def make(n: int) -> str:
+            return "made"
+
+        first = make.enqueue(1)
+        assert not q.free(first), "a job that is not final keeps its place"
+        clock.run(work_for(1, q))
+        assert not make.enqueue(1).created
+
+        assert q.free(first)
+        second = make.enqueue(1)
+        assert second.created
+        assert q.get(first).state is JobState.DONE
+        assert not q.free(first), "it held none any more"
+        assert not make.enqueue(1).created
+
+
+def test_a_job_that_failed_may_say_what_that_means_for_its_target(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc", backoff=None))
+        async def call(n: int) -> None:
+            raise Fail("bad_request", status=401, fault=classify(StatusError(Status(401))))
+
+        first, second = call.enqueue(1), call.enqueue(2)
+        clock.run(work_for(60, q, concurrency=1))
+
+        assert (q.get(first).state, q.get(first).error_code) == (JobState.FAILED, "bad_request")
+        assert (q.get(second).state, q.get(second).attempt) == (JobState.QUEUED, 0), "the gate is shut"
+        assert str(q.explain(second)[0].reason) == "fatal"
+        assert q.target("svc").key("").clear()
+        clock.run(work_for(60, q, concurrency=1))
+        assert q.get(second).state is JobState.FAILED
+
+
+@pytest.mark.parametrize(("said", "days"), [({}, 20), ({"mail": {"done": "2d"}}, 2)])
+def test_a_queue_keeps_its_jobs_as_its_program_says_unless_the_settings_name_it(
+    tmp_path: Path, said: dict[str, dict[str, str]], days: int
+) -> None:
+    clock = VirtualClock()
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True, retention=said) as q:
+
+        @q.job(queue="mail")
+        async def send(n: int) -> None: ...
+
+        q.keep("mail", done="20d")
+        job = send.enqueue(1)
+        clock.run(working_for(q, f"{days - 1}d", **SLOW))
+        assert q.get(job).state is JobState.DONE
+        clock.run(working_for(q, "2d", **SLOW))
+        with pytest.raises(NotThere):
+            q.get(job)
+
+
+def test_what_is_kept_is_checked() -> None:
+    with Queue("sqlite:///never-opened.db") as q, pytest.raises(ValueError, match="no state that a job ends in"):
+        q.keep("mail", queued="1d")
