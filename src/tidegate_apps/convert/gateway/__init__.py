@@ -1,0 +1,31 @@
+"""A gateway that turns a PDF into XML over HTTP. Names are loaded when they are first used: its children need few.
+
+from tidegate_apps.convert.gateway import MAPPINGS, Embedded, GatewayLimits, app
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate_apps.convert.gateway.http import app
+    from tidegate_apps.convert.gateway.limits import GatewayLimits
+    from tidegate_apps.convert.gateway.mappings import NAMES as MAPPINGS
+    from tidegate_apps.convert.gateway.serving import Embedded
+
+_HOMES = {
+    "MAPPINGS": ("mappings", "NAMES"),
+    "Embedded": ("serving", "Embedded"),
+    "GatewayLimits": ("limits", "GatewayLimits"),
+    "app": ("http", "app"),
+}
+
+__all__ = ["MAPPINGS", "Embedded", "GatewayLimits", "app"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)

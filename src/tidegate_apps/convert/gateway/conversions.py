@@ -1,0 +1,178 @@
+"""Conversions under way and done: each in a limited child process, a few at a time, and each job_id only once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from tidegate import children
+from tidegate_apps.convert.gateway.intake import Received
+from tidegate_apps.convert.gateway.limits import GatewayLimits
+from tidegate_apps.convert.gateway.orders import Made, Order
+from tidegate_apps.convert.gateway.refusals import Refused
+
+_CONVERT = "tidegate_apps.convert.gateway.converting:convert"
+_ENDED = {"child_time": "too_hard", "child_memory": "too_much_memory", "child_died": "crashed", "cancelled": "stopping"}
+_log = logging.getLogger("tidegate.convert.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """XML in a file."""
+
+    path: Path
+    made: Made
+
+
+@dataclass(slots=True)
+class _Kept:
+    fingerprint: tuple[str, str, bool]
+    task: asyncio.Task[Result | Refused]
+    ended: float | None = None  # None: it is under way
+
+
+class Conversions:
+    """Lives in one loop. *folder* is its own; *now* is seconds that only grow."""
+
+    def __init__(self, folder: Path, limits: GatewayLimits, now: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._limits, self._now = folder, limits, now
+        self._turns = asyncio.Semaphore(limits.conversions)
+        self._pool = children.Children(limits.conversions)
+        self._kept: dict[str, _Kept] = {}
+        self.active = self.waiting = 0
+
+    @property
+    def processes(self) -> frozenset[int]:
+        return self._pool.pids
+
+    @property
+    def kept(self) -> int:
+        return len(self._kept)
+
+    async def result(self, asked: Received) -> tuple[Result, bool]:
+        """The result for a request, and whether its file is the caller's to delete; Refused when there is none.
+
+        Of two requests with one job_id the second gets what the first got, also while that is under way.
+        """
+        if not asked.job_id:
+            return _xml(await self._converted(asked)), True
+        self.sweep()
+        kept = self._kept.get(asked.job_id)
+        if kept is not None:
+            asked.path.unlink()
+            if kept.fingerprint != asked.fingerprint:
+                raise Refused("job_id_reused", "job_id: it was used for another file or mapping; give a new one.")
+        else:
+            # A task, because the conversion goes on when the client does not wait: it will ask again.
+            kept = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
+            self._kept[asked.job_id] = kept
+            kept.task.add_done_callback(lambda _: self._ended(asked.job_id))
+        return _xml(await asyncio.shield(kept.task)), False
+
+    def sweep(self) -> None:
+        """Forgets the answers that are too old, and the oldest of those that are too many or too large."""
+        now, limits = self._now(), self._limits
+        done = sorted((each.ended, job_id) for job_id, each in self._kept.items() if each.ended is not None)
+        results = [self._kept[job_id].task.result() for _, job_id in done]
+        size = sum(each.made.size for each in results if isinstance(each, Result))
+        for index, (ended, job_id) in enumerate(done):
+            if now - ended <= limits.kept_for and len(done) - index <= limits.kept and size <= limits.kept_bytes:
+                return
+            del self._kept[job_id]
+            result = results[index]
+            if isinstance(result, Result):
+                size -= result.made.size
+                result.path.unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """Ends everything that is under way."""
+        tasks = [each.task for each in self._kept.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._pool.close)
+
+    def _ended(self, job_id: str) -> None:
+        kept = self._kept.get(job_id)
+        if kept is None:
+            return
+        if kept.task.cancelled() or kept.task.exception() is not None:
+            del self._kept[job_id]  # what may do well later is tried again
+        else:
+            kept.ended = self._now()
+            self.sweep()
+
+    async def _converted(self, asked: Received) -> Result | Refused:
+        """A result, or a refusal that lasts; one that does not is raised."""
+        try:
+            if self.waiting >= self._limits.waiting:
+                raise Refused("busy")
+            self.waiting += 1
+            try:
+                await self._turns.acquire()
+            finally:
+                self.waiting -= 1
+            self.active += 1
+            try:
+                return await self._run(asked)
+            finally:
+                self.active -= 1
+                self._turns.release()
+        finally:
+            asked.path.unlink(missing_ok=True)
+
+    async def _run(self, asked: Received) -> Result | Refused:
+        try:
+            try:
+                return await self._once(asked)
+            except Refused as error:
+                if error.code != "crashed":
+                    raise
+            return await self._once(asked)  # somebody else may have ended the child: one crash condemns no document
+        except Refused as error:
+            if error.lasting:
+                return error
+            raise
+
+    async def _once(self, asked: Received) -> Result:
+        limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"
+        order = Order(
+            source=str(asked.path), result=str(path), mapping=asked.mapping, pretty=asked.pretty, most=limits.xml_bytes
+        )
+        # The clock is watched here, the processor there: so it is known which of the two ended it.
+        bounds = children.Limits(memory_mb=limits.memory_mb, cpu=limits.cpu, time=None)
+        with _removed_unless_well(path):
+            try:
+                async with asyncio.timeout(limits.time):
+                    made = Made(**await children.run(_CONVERT, order, bounds, among=self._pool))
+            except TimeoutError:
+                raise Refused("took_too_long") from None
+            except children.ChildError as error:
+                detail = error.fault.detail
+                _log.warning("conversion_ended code=%s sha256=%s detail=%s", error.code, asked.sha256, detail)
+                raise Refused(_ENDED.get(error.code, "internal")) from error
+            if made.refused:
+                raise Refused(made.refused)
+        return Result(path, made)
+
+
+@contextmanager
+def _removed_unless_well(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _xml(found: Result | Refused) -> Result:
+    if isinstance(found, Refused):
+        # Another one each time: who raises an exception once more makes its traceback longer.
+        raise Refused(found.code, found.detail)
+    return found

@@ -1,0 +1,234 @@
+"""Reads a PDF with PDFium. PDFium is C++ on input of strangers: call this in a limited child process only."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pypdfium2 as pdfium  # type: ignore[import-untyped]
+from pypdfium2 import raw
+
+from tidegate_apps.convert.gateway.document import Box, Content, Entry, Head, Line, Page, Word
+from tidegate_apps.convert.gateway.places import Frame, around
+from tidegate_apps.convert.gateway.xml import clean
+
+# What PDFium puts where a word is broken at the end of a line, in place of the hyphen.
+_HYPHEN = "\ufffe"
+_TOKEN = re.compile(f"[^\\s{_HYPHEN}]+{_HYPHEN}?|{_HYPHEN}|\n")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
+
+# The fields of a document's own description, and what they are called here.
+_ABOUT = {
+    "Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords", "Creator": "creator",
+    "Producer": "producer", "CreationDate": "created", "ModDate": "modified",
+}  # fmt: skip
+_DATES = frozenset({"created", "modified"})
+_LONGEST_FIELD = 10_000
+_MOST_ENTRIES = 20_000
+_MOST_IMAGES = 2_000  # of a page
+
+
+class Unreadable(Exception):
+    """The file is no document that can be read; *code* says why."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Head, Iterator[Page]]]:
+    """The document in that file: its head, and its pages one after the other, so that only one is in memory."""
+    try:
+        pdf = pdfium.PdfDocument(path)
+    except pdfium.PdfiumError as error:
+        locked = error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
+        raise Unreadable("encrypted" if locked else "broken") from error
+    try:
+        if len(pdf) == 0:
+            raise Unreadable("no_pages")
+        yield _head(pdf), _pages(pdf)
+    finally:
+        pdf.close()
+
+
+def _head(pdf: Any) -> Head:
+    version = pdf.get_version()
+    return Head(
+        pages=len(pdf),
+        version="" if version is None else f"{version // 10}.{version % 10}",
+        about=tuple(_about(pdf)),
+        outline=tuple(_outline(pdf)),
+    )
+
+
+def _about(pdf: Any) -> Iterator[tuple[str, str]]:
+    for key, name in _ABOUT.items():
+        value = clean(pdf.get_metadata_value(key)).strip()[:_LONGEST_FIELD]
+        if name in _DATES:
+            value = iso_date(value)
+        if value:
+            yield name, value
+
+
+def iso_date(text: str) -> str:
+    """A date as PDF writes it (D:20260102030405+02'00') as ISO 8601 does; empty when it is none."""
+    found = _DATE.match(text)
+    if found is None:
+        return ""
+    least = (1, 1, 1, 0, 0, 0)
+    given = [int(part) if part else low for part, low in zip(found.groups()[:6], least, strict=True)]
+    utc, hours, minutes = found.groups()[6:]
+    zone = "Z" if utc else f"{hours}:{minutes or '00'}" if hours else ""
+    year, month, day, hour, minute, second = given
+    text = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}"
+    try:
+        return datetime.fromisoformat(text).isoformat()
+    except ValueError:  # there is no such day, or no such zone
+        return ""
+
+
+def _outline(pdf: Any) -> Iterator[Entry]:
+    before = -1
+    for count, mark in enumerate(pdf.get_toc()):
+        if count >= _MOST_ENTRIES:
+            return
+        dest = mark.get_dest()
+        index = None if dest is None else dest.get_index()
+        before = min(mark.level, before + 1)
+        title = clean(mark.get_title()).strip()[:_LONGEST_FIELD]
+        yield Entry(title=title, level=before, page=None if index is None else index + 1)
+
+
+def _pages(pdf: Any) -> Iterator[Page]:
+    for index in range(len(pdf)):
+        label = clean(pdf.get_page_label(index)).strip()
+        try:
+            page = pdf.get_page(index)
+        except pdfium.PdfiumError:
+            yield Page(number=index + 1, label=label, content=Content.UNREADABLE)
+            continue
+        try:
+            yield _page(page, index + 1, label)
+        finally:
+            page.close()
+
+
+def _page(page: Any, number: int, label: str) -> Page:
+    left, bottom, right, top = page.get_bbox()
+    frame = Frame(left, bottom, right, top, page.get_rotation())
+    lines = _Text(page, frame).lines()
+    drawn, images = _drawn(page, frame)
+    content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
+    width, height = page.get_size()
+    return Page(
+        number=number, label=label, content=content, width=width, height=height, rotation=frame.rotation,
+        lines=lines, images=images,
+    )  # fmt: skip
+
+
+def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:
+    """How many things are drawn on a page, and where the images among them are."""
+    count = raw.FPDFPage_CountObjects(page)
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    found: list[Box] = []
+    for index in range(count):
+        thing = raw.FPDFPage_GetObject(page, index)
+        if raw.FPDFPageObj_GetType(thing) == raw.FPDF_PAGEOBJ_IMAGE and raw.FPDFPageObj_GetBounds(
+            thing, left, bottom, right, top
+        ):
+            found.append(frame.place(left.value, bottom.value, right.value, top.value))
+            if len(found) == _MOST_IMAGES:
+                break
+    return count, tuple(found)
+
+
+class _Text:
+    """The text of one page. The index of a sign is the same in `text` and in PDFium."""
+
+    def __init__(self, page: Any, frame: Frame) -> None:
+        self._page, self._frame = page, frame
+        self._rect = [ctypes.c_double() for _ in range(4)]
+        self._matrix = raw.FS_MATRIX()
+        self._fonts: dict[bytes, str] = {}
+
+    def lines(self) -> tuple[Line, ...]:
+        handle = raw.FPDFText_LoadPage(self._page)
+        if not handle:
+            return ()
+        try:
+            return tuple(self._lines(handle))
+        finally:
+            raw.FPDFText_ClosePage(handle)
+
+    def _lines(self, handle: Any) -> Iterator[Line]:
+        words: list[Word] = []
+        first = 0
+        for token in _TOKEN.finditer(_text(handle)):
+            found = token[0]
+            if found == "\n":
+                if words:
+                    yield self._line(handle, words, first)
+                words = []
+                continue
+            start = token.start()
+            broken = found.endswith(_HYPHEN)
+            text = clean(found)  # which takes the hyphen out
+            if broken:
+                text += "-"
+            if text:
+                first = first if words else start
+                words.append(Word(text, self._box(handle, start, len(found))))
+            if broken:
+                yield self._line(handle, words, first, broken=True)
+                words = []
+        if words:
+            yield self._line(handle, words, first)
+
+    def _box(self, handle: Any, start: int, count: int) -> Box:
+        left, top, right, bottom = self._rect
+        boxes: list[Box] = []
+        for index in range(raw.FPDFText_CountRects(handle, start, count)):
+            raw.FPDFText_GetRect(handle, index, left, top, right, bottom)
+            boxes.append(self._frame.place(left.value, bottom.value, right.value, top.value))
+        return around(boxes)
+
+    def _line(self, handle: Any, words: list[Word], first: int, *, broken: bool = False) -> Line:
+        size = raw.FPDFText_GetFontSize(handle, first)
+        if raw.FPDFText_GetMatrix(handle, first, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d)
+        return Line(
+            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(handle, first),
+            broken=broken,
+        )  # fmt: skip
+
+    def _font(self, handle: Any, index: int) -> str:
+        buffer = ctypes.create_string_buffer(128)
+        size = raw.FPDFText_GetFontInfo(handle, index, buffer, len(buffer), None)
+        name = buffer.raw[: max(0, min(size, len(buffer)) - 1)]
+        if name not in self._fonts:
+            # A subset has a tag of six letters before its name, which says nothing.
+            self._fonts[name] = re.sub(r"^[A-Z]{6}\+", "", clean(name.decode("utf-8", "replace")))
+        return self._fonts[name]
+
+
+def _text(handle: Any) -> str:
+    """The text of a page with one character for each sign that PDFium counts."""
+    count = raw.FPDFText_CountChars(handle)
+    if count <= 0:
+        return ""
+    units = (ctypes.c_ushort * (count + 1))()
+    got = raw.FPDFText_GetText(handle, 0, count, units)
+    text = bytes(units)[: 2 * max(0, got - 1)].decode("utf-16-le", "surrogatepass")
+    if len(text) == count and not _SURROGATE.search(text):
+        return text
+    # Signs without a meaning are left out there, and rare ones take two units: ask for each.
+    codes = (raw.FPDFText_GetUnicode(handle, index) for index in range(count))
+    return "".join(_HYPHEN if code == 2 else chr(code) if code < 0x110000 else "\0" for code in codes)

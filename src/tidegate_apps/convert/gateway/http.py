@@ -1,0 +1,110 @@
+"""The gateway over HTTP: POST /process, GET /health, GET /schemas/{mapping}."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tidegate_apps.convert.gateway.accepting import accepts_xml
+from tidegate_apps.convert.gateway.answers import XmlAnswer
+from tidegate_apps.convert.gateway.conversions import Conversions
+from tidegate_apps.convert.gateway.intake import received
+from tidegate_apps.convert.gateway.limits import GatewayLimits
+from tidegate_apps.convert.gateway.mappings import NAMES, schema
+from tidegate_apps.convert.gateway.refusals import Refused, answer
+
+_SWEEP = 30.0  # seconds
+_BY_STATUS = {404: "not_there", 405: "method"}
+_log = logging.getLogger("tidegate.convert.gateway")
+
+
+def app(limits: GatewayLimits | None = None) -> Starlette:
+    """The gateway as an ASGI application; its files live in a folder of their own, which goes when it stops."""
+    bounds = limits or GatewayLimits()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(there: Starlette) -> AsyncIterator[None]:
+        folder = Path(mkdtemp(prefix="tidegate-gateway-", dir=bounds.folder))
+        conversions = Conversions(folder, bounds)
+        there.state.folder, there.state.limits, there.state.conversions = folder, bounds, conversions
+        sweeping = asyncio.create_task(_sweep(conversions))
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            await conversions.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return Starlette(
+        routes=[
+            Route("/process", _process, methods=["POST"]),
+            Route("/health", _health),
+            Route("/schemas", _schemas),
+            Route("/schemas/{mapping}", _schema),
+        ],
+        lifespan=lifespan,
+        exception_handlers={Refused: _refused, HTTPException: _no_route, Exception: _failed},
+    )
+
+
+async def _process(request: Request) -> Response:
+    state = request.app.state
+    if not accepts_xml(request.headers.get("accept", "")):
+        raise Refused("not_acceptable")
+    try:
+        asked = await received(request, state.folder, state.limits)
+    except ClientDisconnect:
+        return Response(status_code=400)  # which nobody reads
+    result, own = await state.conversions.result(asked)
+    return XmlAnswer(result, delete=own)
+
+
+async def _health(request: Request) -> Response:
+    conversions: Conversions = request.app.state.conversions
+    found = {"status": "ok", "mappings": NAMES, "active": conversions.active, "waiting": conversions.waiting}
+    return JSONResponse(found, headers={"Cache-Control": "no-store"})
+
+
+async def _schemas(_: Request) -> Response:
+    return JSONResponse({"schemas": {name: f"/schemas/{name}" for name in NAMES}})
+
+
+async def _schema(request: Request) -> Response:
+    name = request.path_params["mapping"]
+    if name not in NAMES:
+        raise Refused("not_there", f"There is no mapping of that name; there are: {', '.join(NAMES)}.")
+    return Response(schema(name), media_type="application/xml")
+
+
+async def _sweep(conversions: Conversions) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP)
+        conversions.sweep()
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)  # noqa: S101 - it is registered for these
+    return answer(error)
+
+
+def _no_route(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    found = answer(Refused(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
+    found.headers.update(dict(getattr(error, "headers", None) or {}))
+    return found
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    _log.error("request_failed path=%s", request.url.path, exc_info=error)
+    return answer(Refused("internal"))

@@ -1,0 +1,111 @@
+"""What the document says, in the order in which it says it: headings, paragraphs and items, without places."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from tidegate_apps.convert.gateway.document import Head, Line, Page
+from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
+from tidegate_apps.convert.gateway.xml import NONE, Xml, attributes
+
+# How much larger than the running text a line is, to be a heading of that level.
+_LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))
+_LONGEST_HEADING = 200  # characters
+_ITEM = re.compile(r"(?:[•‣◦▪·*\u2013\u2014-]|\(?(?:\d{1,3}|[a-z])[.)])$")
+_SAME = 0.1  # sizes that differ by less are the same
+_INDENT = 0.8  # of the size: the first line of a paragraph may stand that far to the right
+_LOOSE = 1.35  # of the usual distance of two lines: what is farther apart is another paragraph
+_FAR = 2.6  # of the size: the same, however far apart lines usually are
+
+Kind = Literal["heading", "paragraph", "item"]
+
+
+@dataclass(slots=True)
+class Block:
+    """Lines that belong together; *level* is that of a heading, else 0."""
+
+    kind: Kind
+    level: int = 0
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The words with a space between them; a word that was broken at the end of a line is whole again."""
+        parts: list[str] = []
+        for line in self.lines:
+            said = " ".join(word.text for word in line.words)
+            parts.append(said[:-1] if line.broken else f"{said} ")
+        return "".join(parts).strip()
+
+
+def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
+    sizes: Counter[float] = Counter()
+    with document(xml, "text", head) as tally:
+        for page in pages:
+            tally.count(page)
+            for line in page.lines:
+                sizes[round(line.size, 1)] += sum(len(word.text) for word in line.words)
+            xml.begin("page", page_attributes(page))
+            for block in blocks(page.lines, usual_size(sizes)):
+                xml.leaf(block.kind, block.text, attributes(level=block.level) if block.level else NONE)
+            xml.end()
+    return tally
+
+
+def usual_size(sizes: Counter[float]) -> float:
+    """The size of the running text: that of most letters, the smaller one of two."""
+    return min(sizes, key=lambda size: (-sizes[size], size), default=0.0)
+
+
+def blocks(lines: Sequence[Line], body: float) -> Iterator[Block]:
+    """The blocks of a page, in its own order; *body* is the size of the running text."""
+    usual = _usual_distance(lines)
+    block: Block | None = None
+    for line in lines:
+        level = _level(line, body)
+        kind: Kind = "heading" if level else "item" if _ITEM.match(line.words[0].text) else "paragraph"
+        if block is not None and kind != "item" and _goes_on(block, line, level, usual):
+            block.lines.append(line)
+            continue
+        if block is not None:
+            yield block
+        block = Block(kind, level, [line])
+    if block is not None:
+        yield block
+
+
+def _level(line: Line, body: float) -> int:
+    if sum(len(word.text) + 1 for word in line.words) > _LONGEST_HEADING:
+        return 0
+    return next((level for ratio, level in _LEVELS if body > 0 and line.size >= ratio * body), 0)
+
+
+def _goes_on(block: Block, line: Line, level: int, usual: float) -> bool:
+    """Whether *line* belongs to the block that the line before it is in."""
+    before = block.lines[-1]
+    if level != block.level or abs(line.size - before.size) > _SAME * before.size:
+        return False
+    if before.broken:
+        return True
+    distance = _distance(before, line)
+    if distance <= 0 or distance > min(_LOOSE * usual, _FAR * before.size):
+        return False
+    # The first line may be indented; another that is begins a new paragraph. Items hang, and headings may be centred.
+    left = min(each.box.x for each in block.lines)
+    return block.kind != "paragraph" or line.box.x <= left + _INDENT * line.size
+
+
+def _distance(above: Line, below: Line) -> float:
+    return (below.box.y + below.box.height / 2) - (above.box.y + above.box.height / 2)
+
+
+def _usual_distance(lines: Sequence[Line]) -> float:
+    """Of two lines of the same size on this page; without any, so far that only the size decides."""
+    found = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
+    return median([each for each in found if each > 0] or [float("inf")])

@@ -1,0 +1,27 @@
+"""What is said between the gateway and the child process that converts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be done; at most *most* bytes of XML are written."""
+
+    source: str
+    result: str
+    mapping: str
+    pretty: bool
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """How it went: the code of a refusal, or what was written."""
+
+    refused: str = ""
+    size: int = 0
+    pages: int = 0
+    scans: int = 0  # pages without text on which something is drawn
+    words: int = 0

@@ -1,0 +1,73 @@
+"""Everything that the gateway refuses, as one table, and how it says so: problem+json with a code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    status: int
+    title: str
+    retry_after: int | None = None  # seconds
+
+
+# 4xx: the same request will be refused again. 5xx: it may do well later.
+ROWS: dict[str, Row] = {
+    "malformed": Row(400, "The request is not as it should be."),
+    "unknown_mapping": Row(400, "There is no such mapping."),
+    "not_pdf": Row(400, "The file is no PDF."),
+    "not_there": Row(404, "There is nothing here."),
+    "method": Row(405, "This method is not for this address."),
+    "not_acceptable": Row(406, "The answer is XML, and the request does not accept that."),
+    "too_slow": Row(408, "The request took too long to arrive."),
+    "too_large": Row(413, "The file is too large."),
+    "media_type": Row(415, "The file must come as application/pdf in multipart/form-data."),
+    "encrypted": Row(422, "The document is locked with a password."),
+    "broken": Row(422, "The document is damaged."),
+    "no_pages": Row(422, "The document has no pages."),
+    "too_hard": Row(422, "The document takes too long to read."),
+    "too_much_memory": Row(422, "The document takes too much memory to read."),
+    "crashed": Row(422, "The document cannot be read: reading it crashed twice."),
+    "result_too_large": Row(422, "The result would be too large."),
+    "job_id_reused": Row(422, "This job_id was used for another request."),
+    "internal": Row(500, "Something went wrong in the gateway."),
+    "busy": Row(503, "The gateway has too much to do.", 5),
+    "stopping": Row(503, "The gateway is stopping.", 5),
+    "no_child": Row(503, "The gateway cannot start a process for the document.", 15),
+    "took_too_long": Row(504, "The conversion was not done in time."),
+    "no_space": Row(507, "The gateway has no space left.", 60),
+}
+
+
+class Refused(Exception):
+    """A request that is not answered with XML; *detail* is a sentence that says more than the code."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code, detail)
+        self.code, self.detail = code, detail
+        self.row = ROWS[code]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the same request would be refused again."""
+        return self.row.status < 500
+
+
+def answer(refused: Refused) -> Response:
+    row = refused.row
+    found = {
+        "type": "about:blank",
+        "title": row.title,
+        "status": row.status,
+        "detail": refused.detail or row.title,
+        "code": refused.code,
+        "retriable": not refused.lasting,
+    }
+    headers = {} if row.retry_after is None else {"Retry-After": str(row.retry_after)}
+    return Response(json.dumps(found, ensure_ascii=False), row.status, headers, MEDIA_TYPE)

@@ -1,0 +1,302 @@
+"""Real PDF files for the tests of convert: good, odd, broken and hostile ones. Each function returns the bytes.
+
+Those of one call are made once; they are the same in each run.
+"""
+
+# mypy: disable-error-code="import-untyped"
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+import zlib
+from functools import cache
+from pathlib import Path
+
+import reportlab
+from reportlab import rl_config
+from reportlab.lib.pagesizes import A4
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
+
+rl_config.invariant = 1  # no time of day in the files
+
+_SAID = "the gate lets water out while the tide is low and shuts by itself while it is high so does work here"
+_WORDS = _SAID.split()
+
+
+def _canvas(out: io.BytesIO, encrypt: StandardEncryption | None = None) -> Canvas:
+    return Canvas(out, pagesize=A4, invariant=1, encrypt=encrypt)
+
+
+def _sentence(dice: random.Random, words: int = 10) -> str:
+    return " ".join(dice.choice(_WORDS) for _ in range(words))
+
+
+# -- good ones -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def text(pages: int = 1, lines: int = 50, seed: int = 1) -> bytes:
+    """Plain text; page n begins with the words "page n"."""
+    out, dice = io.BytesIO(), random.Random(seed)
+    canvas = _canvas(out)
+    for page in range(pages):
+        canvas.setFont("Helvetica", 11)
+        canvas.drawString(50, 800, f"page {page + 1}")
+        for line in range(1, lines):
+            canvas.drawString(50, 800 - 15 * line, _sentence(dice))
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def many_pages() -> bytes:
+    return text(pages=500, lines=20)
+
+
+@cache
+def article() -> bytes:
+    """Two headings, two paragraphs, a word broken at the end of a line, a list."""
+    out = io.BytesIO()
+    canvas = _canvas(out)
+    rows = [
+        ("Helvetica-Bold", 24, 780, "Tides"),
+        ("Times-Roman", 11, 740, "The first paragraph has a word that is broken at the con-"),
+        ("Times-Roman", 11, 726, "tinent of a line, and goes on."),
+        ("Times-Roman", 11, 696, "The second paragraph is another one,"),
+        ("Times-Roman", 11, 682, "because there is room above it."),
+        ("Helvetica-Bold", 16, 650, "What to bring"),
+        ("Times-Roman", 11, 626, "1. boots that reach"),
+        ("Times-Roman", 11, 612, "above the knee"),
+        ("Times-Roman", 11, 598, "2. a lamp & a <map>"),
+    ]
+    for font, size, y, said in rows:
+        canvas.setFont(font, size)
+        canvas.drawString(72, y, said)
+    canvas.save()
+    return out.getvalue()
+
+
+@cache
+def table() -> bytes:
+    """Four rows of three cells each, with lines around them: "r1c1" to "r4c3"."""
+    out = io.BytesIO()
+    canvas = _canvas(out)
+    canvas.grid([72, 192, 312, 432], [600, 620, 640, 660, 680])
+    canvas.setFont("Courier", 10)
+    for row in range(4):
+        for column in range(3):
+            canvas.drawString(78 + 120 * column, 666 - 20 * row, f"r{row + 1}c{column + 1}")
+    canvas.save()
+    return out.getvalue()
+
+
+@cache
+def rotated() -> bytes:
+    """Pages that are turned by 0, 90, 180 and 270 degrees; on each, "corner" stands 100 right and 50 up."""
+    out = io.BytesIO()
+    canvas = _canvas(out)
+    for turn in (0, 90, 180, 270):
+        canvas.setPageRotation(turn)
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(100, 50, "corner")
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+@cache
+def unusual_fonts() -> bytes:
+    """Embedded TrueType, symbols, dingbats, and Japanese in a font that is not embedded."""
+    pdfmetrics.registerFont(TTFont("Vera", str(Path(reportlab.__file__).parent / "fonts" / "Vera.ttf")))
+    pdfmetrics.registerFont(UnicodeCIDFont("HeiseiMin-W3"))
+    out = io.BytesIO()
+    canvas = _canvas(out)
+    for y, font, said in (
+        (780, "Vera", "Ärger für Łask €"),
+        (750, "Symbol", "αβγ"),
+        (720, "ZapfDingbats", "✁✂✓"),
+        (690, "HeiseiMin-W3", "東京タワー"),
+    ):
+        canvas.setFont(font, 14)
+        canvas.drawString(72, y, said)
+    canvas.save()
+    return out.getvalue()
+
+
+@cache
+def described() -> bytes:
+    """A title with signs that XML must escape or cannot hold, an author, and an outline of three entries."""
+    out = io.BytesIO()
+    canvas = _canvas(out)
+    canvas.setTitle('Tide & <gate> "one"\x07')
+    canvas.setAuthor("Åsa Ödman")
+    canvas.setKeywords("water, work")
+    for page, (title, level) in enumerate((("Part <1>", 0), ("Chapter 1.1", 1), ("Part 2", 0)), start=1):
+        canvas.bookmarkPage(f"p{page}")
+        canvas.addOutlineEntry(title, f"p{page}", level)
+        canvas.drawString(72, 700, title)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+@cache
+def scan() -> bytes:
+    """One page with an image and no text, one with text, one with nothing."""
+    image = b"<< /Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8 >>"
+    return raw(
+        {
+            3: page_object(contents=6, resources=b"/XObject << /Im 5 0 R >>"),
+            4: page_object(contents=7, resources=b"/Font << /F 9 0 R >>"),
+            5: stream(b"\x00\x80\x80\xff", image),
+            6: stream(b"q 500 0 0 700 40 60 cm /Im Do Q"),
+            7: stream(b"BT /F 12 Tf 72 700 Td (printed) Tj ET"),
+            8: page_object(contents=10),
+            9: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            10: stream(b""),
+        },
+        pages=(3, 4, 8),
+    )
+
+
+@cache
+def encrypted(password: str = "secret", *, readable: bool = False) -> bytes:
+    """Locked with a password; *readable*: everybody may read it, and only changes need the password."""
+    out = io.BytesIO()
+    lock = StandardEncryption("" if readable else password, ownerPassword=password, strength=128)
+    canvas = _canvas(out, lock)
+    canvas.drawString(72, 700, "locked words")
+    canvas.save()
+    return out.getvalue()
+
+
+# -- none, or damaged ------------------------------------------------------------------------------------------------
+
+ZERO = b""
+BROKEN = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\nthis is nothing that could be read\n%%EOF\n"
+
+
+def truncated() -> bytes:
+    whole = text(3)
+    return whole[: len(whole) // 2]
+
+
+@cache
+def zip_renamed() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("page.txt", "no PDF at all")
+    return out.getvalue()
+
+
+def polyglot() -> bytes:
+    """A PDF that is a ZIP as well."""
+    return text() + zip_renamed()
+
+
+def hidden_pdf() -> bytes:
+    """A ZIP that has a PDF behind its first bytes: some readers would take it for one."""
+    return zip_renamed() + text()
+
+
+def html_polyglot() -> bytes:
+    return text().replace(b"\n", b"\n%<script>alert(1)</script>\n", 1)
+
+
+# -- hostile ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def endless(depth: int = 12, width: int = 12) -> bytes:
+    """A form that draws a form that draws a form..., each *width* times: width ** depth words."""
+    font = b"/Font << /F 4 0 R >>"
+    forms = {}
+    for level in range(depth):
+        last = level == depth - 1
+        body = b"BT /F 12 Tf 72 700 Td (deep) Tj ET" if last else b"/X Do " * width
+        names = font if last else b"/XObject << /X %d 0 R >>" % (11 + level)
+        head = b"<< /Type /XObject /Subtype /Form /BBox [0 0 600 800] /Resources << %s >> >>" % names
+        forms[10 + level] = stream(body, head)
+    return raw(
+        {
+            3: page_object(contents=5, resources=b"/XObject << /X 10 0 R >>"),
+            4: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            5: stream(b"/X Do"),
+            **forms,
+        },
+        pages=(3,),
+    )
+
+
+@cache
+def bomb(mebibytes: int = 2000) -> bytes:
+    """A page whose content is small here, and huge when it is unpacked twice."""
+    inner = zlib.compressobj(9)
+    chunk = b"BT /F 12 Tf 72 700 Td (boom) Tj ET\n" * 30_000
+    packed = b"".join(inner.compress(chunk) for _ in range(mebibytes)) + inner.flush()
+    body = zlib.compress(packed, 9)
+    return raw(
+        {
+            3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"),
+            4: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            5: stream(body, b"<< /Filter [/FlateDecode /FlateDecode] >>"),
+        },
+        pages=(3,),
+    )
+
+
+def loops() -> bytes:
+    """A page tree and an outline that lead back to themselves, and a count of pages that is a lie."""
+    return raw(
+        {3: page_object(), 7: b"<< /Type /Outlines /First 8 0 R /Last 8 0 R /Count 1000000 >>",
+         8: b"<< /Title (again) /Parent 7 0 R /Next 8 0 R /First 8 0 R >>"},
+        pages=(3, 2), catalog=b"/Outlines 7 0 R", count=1_000_000_000,
+    )  # fmt: skip
+
+
+def absurd_places() -> bytes:
+    """Text so far away, so large and so small that its places are hardly numbers."""
+    body = b"BT /F 1e30 Tf 1e30 1e30 Td (far) Tj ET BT /F 1e-30 Tf 0 0 Td (near) Tj ET BT /F 9 Tf 9 9 Td (here) Tj ET"
+    return raw(
+        {3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"), 5: stream(body),
+         4: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"},
+        pages=(3,),
+    )  # fmt: skip
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------
+
+
+def stream(body: bytes, head: bytes = b"<< >>") -> bytes:
+    return head.removesuffix(b">>") + b"/Length %d >>\nstream\n%s\nendstream" % (len(body), body)
+
+
+def page_object(*, contents: int | None = None, resources: bytes = b"") -> bytes:
+    body = b"" if contents is None else b"/Contents %d 0 R " % contents
+    return b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] %s/Resources << %s >> >>" % (body, resources)
+
+
+def raw(objects: dict[int, bytes], *, pages: tuple[int, ...], catalog: bytes = b"", count: int | None = None) -> bytes:
+    """A file out of these objects; 1 is the catalog and 2 the tree of pages."""
+    kids = b" ".join(b"%d 0 R" % each for each in pages)
+    found = {
+        1: b"<< /Type /Catalog /Pages 2 0 R %s >>" % catalog,
+        2: b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(pages) if count is None else count),
+        **objects,
+    }
+    out, places = bytearray(b"%PDF-1.7\n"), dict[int, int]()
+    for number, body in sorted(found.items()):
+        places[number] = len(out)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start, last = len(out), max(places) + 1
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % last
+    for number in range(1, last):
+        out += b"%010d 00000 n \n" % places[number] if number in places else b"0000000000 65535 f \n"
+    out += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (last, start)
+    return bytes(out)
