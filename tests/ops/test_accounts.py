@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.databases import BOTH, Database
 from tidegate.errors import NotThere, Refused, StoreError
 from tidegate.face.queue import Queue
-from tidegate.ops import accounts
+from tidegate.ops import account_events, accounts
 from tidegate.ops.rights import RIGHTS, Right, Role, Via, Who
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.tx import Store, Tx
@@ -46,7 +47,7 @@ def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
     assert whose(store, secret) == Who("ada", Role.ADMIN, Via.SESSION, "user:ada")
     assert whose(store, secret + "x") is None
     assert whose(store, "") is None
-    kept = str(store.read(lambda tx: tx.all("users")))
+    kept = str(store.read(lambda tx: tx.all("user", {"name": "ada"})))
     assert secret not in kept
     assert "correct horse" not in kept
 
@@ -77,19 +78,26 @@ def test_no_session_lasts_longer_than_two_months(store: Store, clock: VirtualClo
 def test_use_is_noted_every_five_minutes_only(store: Store, clock: VirtualClock) -> None:
     secret = signed_in(store)
     clock.advance(299)
-    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION, "user:ada"), False)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (
+        Who("ada", Role.ADMIN, Via.SESSION, "user:ada"),
+        False,
+    )
     clock.advance(1)
-    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (Who("ada", Role.ADMIN, Via.SESSION, "user:ada"), True)
+    assert store.read(lambda tx: accounts.of_session(tx, secret)) == (
+        Who("ada", Role.ADMIN, Via.SESSION, "user:ada"),
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda tx: accounts.change_user(tx, "bob", role="operator"),
-        lambda tx: accounts.change_user(tx, "bob", digest=accounts.digest_of("another long password")),
+        lambda tx: accounts.set_role(tx, "bob", "operator"),
+        lambda tx: accounts.set_password(tx, "bob", accounts.digest_of("another long password")),
+        lambda tx: accounts.sign_out(tx, "bob"),
         lambda tx: accounts.remove_user(tx, "bob"),
     ],
-    ids=["role", "password", "removed"],
+    ids=["role", "password", "signed out", "removed"],
 )
 def test_a_new_role_a_new_password_and_a_removal_end_all_sessions(store: Store, change: Callable[[Tx], None]) -> None:
     ada = signed_in(store)
@@ -115,11 +123,11 @@ def test_the_last_admin_stays(store: Store) -> None:
     signed_in(store, "bob", "viewer")
     for change in (
         lambda tx: accounts.remove_user(tx, "ada"),
-        lambda tx: accounts.change_user(tx, "ada", role="viewer"),
+        lambda tx: accounts.set_role(tx, "ada", "viewer"),
     ):
         with pytest.raises(Refused, match="'ada' is the last admin; make somebody else one first"):
             store.write(change)
-    store.write(lambda tx: accounts.change_user(tx, "bob", role="admin"))
+    store.write(lambda tx: accounts.set_role(tx, "bob", "admin"))
     store.write(lambda tx: accounts.remove_user(tx, "ada"))
     store.write(lambda tx: accounts.remove_user(tx, "bob"))
     assert not store.read(accounts.anybody)
@@ -131,7 +139,7 @@ def test_the_last_admin_stays(store: Store) -> None:
         (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Refused, "there is a user 'ada' already"),
         (lambda tx: accounts.add_user(tx, "a b", "admin", DIGEST), ValueError, "name: 'a b' is not allowed"),
         (lambda tx: accounts.add_user(tx, "bob", "poller", DIGEST), ValueError, "role: 'poller' is not allowed"),
-        (lambda tx: accounts.change_user(tx, "eve", role="admin"), NotThere, "there is no user 'eve'"),
+        (lambda tx: accounts.set_role(tx, "eve", "admin"), NotThere, "there is no user 'eve'"),
         (lambda tx: accounts.remove_user(tx, "eve"), NotThere, "there is no user 'eve'"),
         (lambda tx: accounts.add_token(tx, "ci", "root", "ada"), ValueError, "role: 'root' is not allowed"),
         (lambda tx: accounts.remove_token(tx, "ci"), NotThere, "there is no token 'ci'"),
@@ -201,3 +209,78 @@ def test_each_role_may_what_the_table_says(db: Database) -> None:
     assert RIGHTS[Role.POLLER] == {Right.SWITCH_FEEDS}
     assert RIGHTS[Role.ADMIN] == set(Right)
     assert set(Right) - RIGHTS[Role.OPERATOR] == {Right.FORGET, Right.MANAGE}
+
+
+def test_what_is_changed_about_people_and_tokens_is_told_with_who_did_it(store: Store) -> None:
+    store.write(lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST, "local"))
+    store.write(lambda tx: accounts.add_user(tx, "bob", "viewer", DIGEST, "ada"))
+    store.write(lambda tx: accounts.begin_session(tx, "bob"))
+    assert store.write(lambda tx: accounts.sign_out(tx, "bob", "ada")) == 1
+    assert store.write(lambda tx: accounts.sign_out(tx, "bob", "ada")) == 0  # nothing happened, nothing is told
+    assert store.write(lambda tx: accounts.set_role(tx, "bob", "operator", "ada")) == "viewer"
+    assert store.write(lambda tx: accounts.set_role(tx, "bob", "operator", "ada")) == "operator"
+    store.write(lambda tx: accounts.set_password(tx, "bob", DIGEST, "ada"))
+    store.write(lambda tx: accounts.add_token(tx, "ci", "poller", "bob"))
+    store.write(lambda tx: accounts.remove_token(tx, "ci", "ada"))
+    store.write(lambda tx: accounts.remove_user(tx, "bob", "ada"))
+    told = [f"{each.name} {each.text} by {each.actor}" for each in store.read(account_events.newest)]
+    assert told == [
+        "bob was removed by ada",
+        "ci was removed by ada",
+        "ci was made, with the role poller by bob",
+        "bob has a new password by ada",
+        "bob was viewer and is operator now by ada",
+        "bob was signed out everywhere by ada",
+        "bob was added as viewer by ada",
+        "ada was added as admin by local",
+    ]
+
+
+def test_what_is_refused_is_not_told(store: Store) -> None:
+    store.write(lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST))
+    for change in (
+        lambda tx: accounts.set_role(tx, "ada", "viewer"),
+        lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST),
+        lambda tx: accounts.remove_token(tx, "ci"),
+    ):
+        with pytest.raises((Refused, NotThere)):
+            store.write(change)
+    assert len(store.read(account_events.newest)) == 1
+
+
+def test_a_user_was_seen_when_they_signed_in_and_when_they_came_again(store: Store, clock: VirtualClock) -> None:
+    store.write(lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST))
+    (never,) = store.read(accounts.users)
+    assert (never.seen_at, never.sessions) == (None, 0)
+    secret = store.write(lambda tx: accounts.begin_session(tx, "ada"))
+    (first,) = store.read(accounts.users)
+    clock.advance(400)
+    store.write(lambda tx: accounts.session_used(tx, secret))
+    (second,) = store.read(accounts.users)
+    assert first.seen_at is not None
+    assert second.seen_at == first.seen_at + 400
+    assert second.sessions == 1
+    store.write(lambda tx: accounts.end_session(tx, secret))
+    assert store.read(accounts.users)[0].seen_at == second.seen_at
+
+
+def test_two_admins_who_lower_each_other_at_once_leave_one(store: Store) -> None:
+    for name in ("ada", "eve"):
+        store.write(lambda tx, name=name: accounts.add_user(tx, name, "admin", DIGEST))  # type: ignore[misc]
+    start = threading.Barrier(2)
+    refused: list[str] = []
+
+    def lower(name: str) -> None:
+        start.wait()
+        try:
+            store.write(lambda tx: accounts.set_role(tx, name, "viewer"))
+        except Refused as error:
+            refused.append(str(error))
+
+    both = [threading.Thread(target=lower, args=(name,)) for name in ("ada", "eve")]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join(60)
+    assert len(refused) == 1
+    assert sorted(each.role for each in store.read(accounts.users)) == ["admin", "viewer"]

@@ -53,11 +53,12 @@ def create(name: str, role: str, ttl: float | None, by: str, url: str, driver: s
 
 @token.command()
 @click.argument("name")
+@by_option
 @command_at_store
-def remove(name: str, url: str, driver: str | None, as_json: bool) -> int:
+def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Removes a token; whoever has it gets in no more."""
     with store_at(url, driver) as store:
-        store.write(lambda tx: accounts.remove_token(tx, name))
+        store.write(lambda tx: accounts.remove_token(tx, name, by))
     say({"done": True}, as_json, lambda: [f"{name} is removed."])
     return Exit.OK
 

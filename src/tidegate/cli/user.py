@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from tidegate.cli.at_store import Stopped, command_at_store, say, store_at, table, when
+from tidegate.cli.at_store import Stopped, by_option, command_at_store, say, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import accounts
@@ -32,9 +32,10 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
     """Lists everybody."""
     with store_at(url, driver) as store:
         found = store.read(accounts.users)
-    rows = [(each.name, each.role, when(each.made_at)) for each in found]
+    rows = [(each.name, each.role, when(each.made_at), when(each.seen_at) or "never") for each in found]
     none = ["There is nobody; whoever is at this machine may do everything."]
-    say([each.as_json() for each in found], as_json, lambda: table(rows, ("NAME", "ROLE", "SINCE")) or none)
+    head = ("NAME", "ROLE", "SINCE", "LAST SEEN")
+    say([each.as_json() for each in found], as_json, lambda: table(rows, head) or none)
     return Exit.OK
 
 
@@ -42,14 +43,14 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
 @click.argument("name")
 @click.option("--role", type=_ROLE, default="viewer", show_default=True, help=f"What they may do: {_ROLES}")
 @click.option("--password-stdin", is_flag=True, help="Read the password from the first line of the input.")
+@by_option
 @command_at_store
-def add(name: str, role: str, password_stdin: bool, url: str, driver: str | None, as_json: bool) -> int:
+def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Adds somebody; asks for the password. The first one must be an admin."""
     with store_at(url, driver) as store:
-        if role != "admin" and not store.read(accounts.anybody):
-            raise Stopped("the first user must be an admin, or nobody could add the others: --role admin", Exit.REFUSED)
+        store.read(lambda tx: accounts.check_first(tx, role))  # before the password is asked for
         digest = accounts.digest_of(_password(password_stdin))
-        store.write(lambda tx: accounts.add_user(tx, name, role, digest))
+        store.write(lambda tx: accounts.add_user(tx, name, role, digest, by))
     say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}."])
     return Exit.OK
 
@@ -57,13 +58,14 @@ def add(name: str, role: str, password_stdin: bool, url: str, driver: str | None
 @user.command()
 @click.argument("name")
 @click.option("--password-stdin", is_flag=True, help="Read the password from the first line of the input.")
+@by_option
 @command_at_store
-def password(name: str, password_stdin: bool, url: str, driver: str | None, as_json: bool) -> int:
+def password(name: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Sets a new password, and ends all sessions of that user."""
     with store_at(url, driver) as store:
-        store.read(lambda tx: _require(tx, name))
+        store.read(lambda tx: accounts.role_of(tx, name))
         digest = accounts.digest_of(_password(password_stdin))
-        store.write(lambda tx: accounts.change_user(tx, name, digest=digest))
+        store.write(lambda tx: accounts.set_password(tx, name, digest, by))
     say({"name": name}, as_json, lambda: [f"{name} has a new password, and must sign in again."])
     return Exit.OK
 
@@ -71,30 +73,37 @@ def password(name: str, password_stdin: bool, url: str, driver: str | None, as_j
 @user.command()
 @click.argument("name")
 @click.argument("new", metavar="ROLE", type=_ROLE)
+@by_option
 @command_at_store
-def role(name: str, new: str, url: str, driver: str | None, as_json: bool) -> int:
+def role(name: str, new: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Gives a user another role, and ends all their sessions."""
-    return _change(url, driver, as_json, lambda tx: accounts.change_user(tx, name, role=new), f"{name} is {new} now.")
+    return _change(url, driver, as_json, lambda tx: accounts.set_role(tx, name, new, by), f"{name} is {new} now.")
 
 
 @user.command()
 @click.argument("name")
+@by_option
 @command_at_store
-def remove(name: str, url: str, driver: str | None, as_json: bool) -> int:
+def sign_out(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+    """Ends all sessions of a user, who must sign in again."""
+    said = f"{name} is signed out everywhere."
+    return _change(url, driver, as_json, lambda tx: accounts.sign_out(tx, name, by), said)
+
+
+@user.command()
+@click.argument("name")
+@by_option
+@command_at_store
+def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Removes a user, and ends all their sessions."""
-    return _change(url, driver, as_json, lambda tx: accounts.remove_user(tx, name), f"{name} is removed.")
+    return _change(url, driver, as_json, lambda tx: accounts.remove_user(tx, name, by), f"{name} is removed.")
 
 
-def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], None], said: str) -> int:
+def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], object], said: str) -> int:
     with store_at(url, driver) as store:
         store.write(work)
     say({"done": True}, as_json, lambda: [said])
     return Exit.OK
-
-
-def _require(tx: Tx, name: str) -> None:
-    if accounts.kept_of(tx, name) is None:
-        raise Stopped(f"there is no user {name!r}", Exit.NOT_FOUND)
 
 
 def _password(from_input: bool) -> str:

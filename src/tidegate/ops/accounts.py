@@ -1,4 +1,4 @@
-"""People with passwords, their sessions, and the tokens of programs.
+"""People with passwords, their sessions, and the tokens of programs: one set of rules for page and command line.
 
 Only digests are kept: of a password argon2's, which is slow on purpose; of a session or a token, which nobody can
 guess, SHA-256. What takes a `Tx` happens in the caller's transaction.
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import NotThere, Refused
-from tidegate.ops.rights import OF_PEOPLE, Role, Via, Who
+from tidegate.ops.account_events import note
+from tidegate.ops.rights import LOCAL, OF_PEOPLE, Role, Via, Who
 from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class User:
     role: str
     made_at: float
     changed_at: float
+    seen_at: float | None
+    sessions: int
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -61,7 +64,7 @@ class Token:
 
 
 def users(tx: Tx) -> list[User]:
-    return [User(name, role, made_at, changed_at) for name, role, _, made_at, changed_at in tx.all("users")]
+    return [User(*row) for row in tx.all("users")]
 
 
 def anybody(tx: Tx) -> bool:
@@ -69,36 +72,72 @@ def anybody(tx: Tx) -> bool:
     return bool(tx.all("any_user"))
 
 
-def add_user(tx: Tx, name: str, role: str, digest: str) -> None:
+def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
     """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
     _check_name(name)
-    if not tx.all("user_add", {"name": name, "role": _role(role, OF_PEOPLE), "password": digest}):
+    wanted = _role(role, OF_PEOPLE)
+    check_first(tx, wanted)
+    if not tx.all("user_add", {"name": name, "role": wanted, "password": digest}):
         raise Refused(f"there is a user {name!r} already; change the password or the role instead")
+    note(tx, "user_added", name, by, role=wanted)
 
 
-def change_user(tx: Tx, name: str, *, role: str | None = None, digest: str | None = None) -> None:
-    """A new role or a new password; either ends all sessions of that user."""
-    wanted = None if role is None else _role(role, OF_PEOPLE)
-    if wanted is not None and wanted != Role.ADMIN:
-        _keep_an_admin(tx, name)
-    if not tx.all("user_change", {"name": name, "role": wanted, "password": digest}):
-        raise NotThere(f"there is no user {name!r}")
+def check_first(tx: Tx, role: str) -> None:
+    """Refused when it would be the first user, and no admin."""
+    if role != Role.ADMIN and not anybody(tx):
+        raise Refused("the first user must be an admin, or nobody could add the others")
+
+
+def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
+    """Ends all sessions of that user."""
+    role_of(tx, name)
+    tx.all("user_change", {"name": name, "role": None, "password": digest})
     tx.all("sessions_end", {"who": name})
+    note(tx, "user_password_set", name, by)
 
 
-def remove_user(tx: Tx, name: str) -> None:
+def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
+    """Ends all sessions of that user; returns the role that they had. The last admin stays one."""
+    wanted, was = _role(role, OF_PEOPLE), role_of(tx, name)
+    if wanted == was:
+        return was
+    if wanted != Role.ADMIN:
+        _keep_an_admin(tx, name)
+    tx.all("user_change", {"name": name, "role": wanted, "password": None})
+    tx.all("sessions_end", {"who": name})
+    note(tx, "user_role_changed", name, by, role=wanted, was=was)
+    return was
+
+
+def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
+    """Ends all sessions of a user; returns how many there were."""
+    role_of(tx, name)
+    ended = len(tx.all("sessions_end", {"who": name}))
+    if ended:
+        note(tx, "user_signed_out", name, by)
+    return ended
+
+
+def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
     """With the sessions. The last admin stays as long as there is anybody else."""
-    if not tx.all("user", {"name": name}):
-        raise NotThere(f"there is no user {name!r}")
+    role_of(tx, name)
     if len(tx.all("users")) > 1:
         _keep_an_admin(tx, name)
     tx.all("sessions_end", {"who": name})
     tx.all("user_remove", {"name": name})
+    note(tx, "user_removed", name, by)
+
+
+def role_of(tx: Tx, name: str) -> str:
+    """NotThere when there is no such user."""
+    found = tx.all("user", {"name": name})
+    if not found:
+        raise NotThere(f"there is no user {name!r}")
+    return str(found[0][1])
 
 
 def _keep_an_admin(tx: Tx, name: str) -> None:
-    found = tx.all("user", {"name": name})
-    if found and found[0][1] == Role.ADMIN and not tx.all("admins", {"name": name})[0][0]:
+    if tx.all("admins") == [(name,)]:
         raise Refused(f"{name!r} is the last admin; make somebody else one first")
 
 
@@ -160,6 +199,7 @@ def begin_session(tx: Tx, name: str) -> str:
     made = secrets.token_urlsafe(32)
     tx.all("sessions_prune", {"n": 100})
     tx.all("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
+    tx.all("user_seen", {"name": name})
     return made
 
 
@@ -171,7 +211,8 @@ def of_session(tx: Tx, secret: str) -> tuple[Who, bool] | None:
 
 
 def session_used(tx: Tx, secret: str) -> None:
-    tx.all("session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": LONGEST})
+    for (name,) in tx.all("session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": LONGEST}):
+        tx.all("user_seen", {"name": name})
 
 
 def end_session(tx: Tx, secret: str) -> bool:
@@ -189,6 +230,7 @@ def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = No
     given = {"name": name, "role": _role(role, tuple(Role)), "made_by": by, "lasts": how_long}
     if not tx.all("token_add", {**given, "digest": _digest(made)}):
         raise Refused(f"there is a token {name!r} already; remove it first")
+    note(tx, "token_made", name, by, role=given["role"])
     return made
 
 
@@ -196,9 +238,10 @@ def tokens(tx: Tx) -> list[Token]:
     return [Token(*row) for row in tx.all("tokens")]
 
 
-def remove_token(tx: Tx, name: str) -> None:
+def remove_token(tx: Tx, name: str, by: str = LOCAL.name) -> None:
     if not tx.all("token_remove", {"name": name}):
         raise NotThere(f"there is no token {name!r}")
+    note(tx, "token_removed", name, by)
 
 
 def of_token(tx: Tx, secret: str) -> tuple[Who, int | None] | None:

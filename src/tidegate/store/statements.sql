@@ -1042,7 +1042,10 @@ select count(*), min(lease_until) from tg_job where state = 'running' and lease_
 select name, role, password, made_at, changed_at from tg_user where name = :name;
 
 -- name: users
-select name, role, password, made_at, changed_at from tg_user order by name;
+-- With how many sessions each has.
+select who.name, who.role, who.made_at, who.changed_at, who.seen_at,
+    (select count(*) from tg_session as session where session.who = who.name and session.ends_at > {now})
+from tg_user as who order by who.name;
 
 -- name: any_user
 select 1 from tg_user limit 1;
@@ -1059,7 +1062,11 @@ where name = :name returning name;
 delete from tg_user where name = :name returning name;
 
 -- name: admins
-select count(*) from tg_user where role = 'admin' and name <> :name;
+-- Changes nothing, and makes whoever asks the same at the same time wait: two admins must not lower each other.
+update tg_user set changed_at = changed_at where role = 'admin' returning name;
+
+-- name: user_seen
+update tg_user set seen_at = {now} where name = :name;
 
 -- name: session_add
 insert into tg_session (digest, who, made_at, seen_at, ends_at) values (:digest, :who, {now}, {now}, {now} + :lasts);
@@ -1071,13 +1078,13 @@ where session.digest = :digest and session.ends_at > {now};
 -- name: session_seen
 update tg_session set seen_at = {now},
     ends_at = case when {now} + :lasts > made_at + :longest then made_at + :longest else {now} + :lasts end
-where digest = :digest and made_at + :longest > {now};
+where digest = :digest and made_at + :longest > {now} returning who;
 
 -- name: session_end
 delete from tg_session where digest = :digest returning who;
 
 -- name: sessions_end
-delete from tg_session where who = :who;
+delete from tg_session where who = :who returning digest;
 
 -- name: sessions_prune
 delete from tg_session where digest in (select digest from tg_session where ends_at <= {now} order by ends_at limit :n)
@@ -1099,3 +1106,13 @@ update tg_token set used_at = {now} where id = :id;
 
 -- name: token_remove
 delete from tg_token where name = :name returning id;
+
+-- name: account_event
+insert into tg_account_event (at, kind, name, actor, fields) values ({now}, :kind, :name, :actor, :fields) returning id;
+
+-- name: account_events
+-- The newest first.
+select id, at, kind, name, actor, fields from tg_account_event order by id desc limit :n;
+
+-- name: account_events_prune
+delete from tg_account_event where id < :before returning id;
