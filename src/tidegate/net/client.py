@@ -99,24 +99,28 @@ class Client:
             keep_for=seconds(keep_for, field="keep_for"),
         )
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, total: Duration | None = None
+    ) -> Fetched:
         """The answer at the end of all redirects; a FetchError when there is none.
 
         *headers* are sent as they are, beside our own; `Authorization` and `Cookie` only to the first host and port.
+        *total* is for this fetch alone.
         """
+        lasts = self._total if total is None else seconds(total, field="total")
         place = place_of(url, self._ports)
         way = Way(place, self._headers | checked_headers(headers or {}))
         if place.authorization is not None:
             way.headers.setdefault("authorization", (b"Authorization", place.authorization))
         try:
-            async with asyncio.timeout(self._total):
+            async with asyncio.timeout(lasts):
                 while True:
                     answer = await self._hop(way)
                     if answer.status not in _REDIRECTS or "Location" not in answer.headers:
                         return answer
                     self._follow(way, answer)
         except TimeoutError as error:
-            raise way.too_late(self._total) from error
+            raise way.too_late(lasts) from error
         except FetchError as error:
             error.url = error.url or way.place.url
             raise

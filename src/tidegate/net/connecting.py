@@ -15,10 +15,11 @@ from tidegate.net.resolving import Resolver
 
 _PER_ADDRESS = 10.0  # seconds; then the next one of the host is tried
 _MOST_ADDRESSES = 4
+_HEADERS = 256_000  # bytes before the body, what was read of it at the same time included
 
 
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name, checks every address, connects to one of them; *most* bytes may come back per request."""
+    """Resolves a name, checks every address, connects to one of them; *most* bytes may come with a body."""
 
     def __init__(self, resolver: Resolver, allowed: Networks, most: int) -> None:
         self._resolver, self._allowed, self._most = resolver, allowed, most
@@ -59,20 +60,25 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class CountedStream(httpcore2.AsyncNetworkStream):
-    """A connection that gives up when an answer, with all its framing, is longer than *most* bytes."""
+    """A connection that gives up when the headers or the body of an answer, with its framing, are too long."""
 
-    def __init__(self, inner: httpcore2.AsyncNetworkStream, most: int) -> None:
-        self._inner, self._most, self._seen = inner, most, 0
+    def __init__(self, inner: httpcore2.AsyncNetworkStream, body: int) -> None:
+        self._inner, self._body = inner, body
+        self._left = _HEADERS
+
+    def body_follows(self) -> None:
+        """To be called when the headers are there: what follows may be longer than they."""
+        self._left = self._body
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         got = await self._inner.read(max_bytes, timeout)
-        self._seen += len(got)
-        if self._seen > self._most:
-            raise TooBig(f"the answer has more than {self._most} bytes on the wire")
+        self._left -= len(got)
+        if self._left < 0:
+            raise TooBig("the answer has more bytes on the wire than are read")
         return got
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._seen = 0  # the next request of a connection that is used again
+        self._left = _HEADERS  # the next request of a connection that is used again
         await self._inner.write(buffer, timeout)
 
     async def aclose(self) -> None:
@@ -84,7 +90,7 @@ class CountedStream(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        return CountedStream(await self._inner.start_tls(ssl_context, server_hostname, timeout), self._most)
+        return CountedStream(await self._inner.start_tls(ssl_context, server_hostname, timeout), self._body)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tidegate.net.failures import Broken, CutShort, TooBig
 
 _RATIO_FROM = 1_000_000  # decoded bytes below which nobody asks how well they were packed
+_MOST_MEMBERS = 1000  # each costs a copy of what follows it
 _MAGIC = b"\x1f\x8b"
 
 ACCEPTED = "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
@@ -72,6 +73,7 @@ class _Gzip:
 
     def __init__(self) -> None:
         self._inner = _gzip_member()
+        self._members = 1
         self._left = b""
         self.more = False
 
@@ -84,7 +86,10 @@ class _Gzip:
             if not data.startswith(_MAGIC):
                 self.more = False
                 return b""
+            if self._members == _MOST_MEMBERS:
+                raise TooBig(f"the packed body has more than {_MOST_MEMBERS} members")
             self._inner = _gzip_member()
+            self._members += 1
         got = _inflate(self._inner, data, most)
         self._left = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
         self.more = bool(self._left)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import httpcore2
 import httpx2
 
 from tidegate.core.duration import brief
+from tidegate.net.connecting import CountedStream
 from tidegate.net.decoding import Body
 from tidegate.net.failures import Broken, Busy, FetchError, TooBig, TooSlow, Unreachable
 from tidegate.net.origins import Origin
@@ -20,7 +22,9 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
 _HEADERS_TOO_LONG = 431
+_MOST_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
 
+E = TypeVar("E", bound=BaseException)
 Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
 
 
@@ -62,20 +66,39 @@ async def sent(origin: Origin, way: Way) -> httpcore2.Response:
 async def _sent_once(origin: Origin, way: Way) -> httpcore2.Response:
     host = way.place.host
     try:
-        return await origin.pool.handle_async_request(way.request())
+        response = await origin.pool.handle_async_request(way.request())
+    except FetchError as error:
+        _with_its_cause(error)
+        raise
     except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-        raise Unreachable(f"{host} could not be reached: {str(error) or 'it did not answer in time'}") from error
+        text = f"{host} could not be reached: {str(error) or 'it did not answer in time'}"
+        raise Unreachable(text) from _with_its_cause(error)
     except _BROKEN as error:
-        if getattr(error.__cause__, "error_status_hint", 0) == _HEADERS_TOO_LONG:
+        if getattr(_with_its_cause(error).__cause__, "error_status_hint", 0) == _HEADERS_TOO_LONG:
             raise TooBig(f"the headers of {host} are too long") from error
         raise Broken(f"the connection to {host} broke: {error}") from error
+    if isinstance(stream := response.extensions["network_stream"], CountedStream):
+        stream.body_follows()
+    return response
+
+
+def _with_its_cause(error: E) -> E:
+    """*error* with what led to it: the pool of httpcore raises everything once more `from None`."""
+    if error.__cause__ is None:
+        error.__cause__ = error.__context__
+    return error
 
 
 async def read(response: httpcore2.Response, body: Body) -> None:
     """Takes in the whole body; Broken when it ends early."""
+    pieces = came = 0
     try:
-        async for chunk in response.aiter_stream():
-            body.feed(chunk)
+        async for piece in response.aiter_stream():
+            body.feed(piece)
+            pieces += 1
+            came += len(piece)
+            if pieces > _MOST_SMALL and came < _SMALL * pieces:
+                raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
     except _BROKEN as error:
         raise Broken(f"the answer broke off: {error}") from error
 

@@ -1,0 +1,107 @@
+"""TLS is about the name, although the connection is to an address."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.net.serving import OK, PUBLIC, client, names, redirect, serving
+from tidegate import classify, net
+
+
+class Authority:
+    """Who signs certificates here."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Authority of a test")])
+        self.certificate = self._sign(self._name, self._key.public_key(), None)
+
+    def trusting(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.certificate.public_bytes(serialization.Encoding.PEM).decode())
+
+    def serving_as(self, name: str, folder: Path) -> tuple[ssl.SSLContext, list[str | None]]:
+        """A context for a server of that name, and the names that clients ask it for."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = self._sign(subject, key.public_key(), name)
+        unencrypted = serialization.NoEncryption()
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        (folder / "both.pem").write_bytes(certificate.public_bytes(pem) + key.private_bytes(pem, form, unencrypted))
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(folder / "both.pem")
+        asked: list[str | None] = []
+        context.sni_callback = lambda _, wanted, __: asked.append(wanted)
+        return context, asked
+
+    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, name: str | None) -> x509.Certificate:
+        now = datetime.now(UTC)
+        day = timedelta(days=1)
+        ours = self._key.public_key()
+        made = (
+            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number(), now - day, now + day)
+            .add_extension(x509.BasicConstraints(ca=name is None, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
+        )
+        if name is not None:
+            made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        else:
+            signs = dict.fromkeys(_USAGES, False) | {"key_cert_sign": True, "crl_sign": True}
+            made = made.add_extension(x509.KeyUsage(**signs), critical=True)
+        return made.sign(self._key, hashes.SHA256())
+
+
+_USAGES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+    "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+async def test_the_name_is_sent_and_its_certificate_is_checked(authority: Authority, tmp_path: Path) -> None:
+    tls, asked = authority.serving_as("feed.example", tmp_path)
+    resolver = names(feed=[PUBLIC], other=[PUBLIC])
+    async with serving(OK, tls=tls) as server, client(resolver=resolver, tls=authority.trusting()) as fetching:
+        assert (await fetching.get(f"https://feed.example:{server.port}/")).body == b"ok"
+        assert (await fetching.get(f"https://feed.example:{server.port}/")).body == b"ok"
+        assert asked == ["feed.example"]
+
+        with pytest.raises(net.Unreachable) as caught:
+            await fetching.get(f"https://other.example:{server.port}/")
+        assert asked[-1] == "other.example"
+    fault = classify(caught.value)
+    assert fault is not None
+    assert fault.code == "certificate"
+    assert len(server.requests) == 2
+
+
+async def test_an_authority_that_nobody_trusts_is_refused(authority: Authority, tmp_path: Path) -> None:
+    tls, _ = authority.serving_as("feed.example", tmp_path)
+    async with serving(OK, tls=tls) as server, client(resolver=names(feed=[PUBLIC])) as fetching:
+        with pytest.raises(net.Unreachable) as caught:
+            await fetching.get(f"https://feed.example:{server.port}/")
+    fault = classify(caught.value)
+    assert fault is not None
+    assert fault.code == "certificate"
+    assert server.requests == []
+
+
+async def test_a_redirect_from_https_to_http_is_not_followed(authority: Authority, tmp_path: Path) -> None:
+    tls, _ = authority.serving_as("feed.example", tmp_path)
+    async with serving(OK) as plain, serving(redirect(f"http://feed.example:{plain.port}/"), tls=tls) as server:
+        async with client(resolver=names(feed=[PUBLIC]), tls=authority.trusting()) as fetching:
+            with pytest.raises(net.BadRedirect, match="from https to http"):
+                await fetching.get(f"https://feed.example:{server.port}/")
+        assert plain.connections == 0
