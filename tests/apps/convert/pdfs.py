@@ -237,10 +237,10 @@ def endless(depth: int = 12, width: int = 12) -> bytes:
 @cache
 def bomb(mebibytes: int = 2000) -> bytes:
     """A page whose content is small here, and huge when it is unpacked twice."""
-    inner = zlib.compressobj(9)
+    packing = zlib.compressobj(9)
     chunk = b"BT /F 12 Tf 72 700 Td (boom) Tj ET\n" * 30_000
-    packed = b"".join(inner.compress(chunk) for _ in range(mebibytes)) + inner.flush()
-    body = zlib.compress(packed, 9)
+    first, again = (packing.compress(chunk) + packing.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    body = zlib.compress(first + again * (mebibytes - 1) + packing.flush(), 9)
     return raw(
         {
             3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"),
@@ -248,6 +248,20 @@ def bomb(mebibytes: int = 2000) -> bytes:
             5: stream(body, b"<< /Filter [/FlateDecode /FlateDecode] >>"),
         },
         pages=(3,),
+    )
+
+
+@cache
+def endless_pages(pages: int = 200_000) -> bytes:
+    """The same page over and over: a small file that takes minutes to read."""
+    lines = b"".join(b"0 -14 Td (%s) Tj " % _sentence(random.Random(line)).encode() for line in range(50))
+    return raw(
+        {
+            3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"),
+            4: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            5: stream(b"BT /F 11 Tf 50 800 Td %s ET" % lines),
+        },
+        pages=(3,) * pages,
     )
 
 

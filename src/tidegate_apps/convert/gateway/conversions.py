@@ -111,7 +111,7 @@ class Conversions:
     async def _converted(self, asked: Received) -> Result | Refused:
         """A result, or a refusal that lasts; one that does not is raised."""
         try:
-            if self.waiting >= self._limits.waiting:
+            if self._turns.locked() and self.waiting >= self._limits.waiting:
                 raise Refused("busy")
             self.waiting += 1
             try:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
-from tempfile import mkdtemp
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,6 +16,7 @@ from starlette.routing import Route
 from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.answers import XmlAnswer
 from tidegate_apps.convert.gateway.conversions import Conversions
+from tidegate_apps.convert.gateway.folders import own_folder
 from tidegate_apps.convert.gateway.intake import received
 from tidegate_apps.convert.gateway.limits import GatewayLimits
 from tidegate_apps.convert.gateway.mappings import NAMES, schema
@@ -35,16 +33,15 @@ def app(limits: GatewayLimits | None = None) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(there: Starlette) -> AsyncIterator[None]:
-        folder = Path(mkdtemp(prefix="tidegate-gateway-", dir=bounds.folder))
-        conversions = Conversions(folder, bounds)
-        there.state.folder, there.state.limits, there.state.conversions = folder, bounds, conversions
-        sweeping = asyncio.create_task(_sweep(conversions))
-        try:
-            yield
-        finally:
-            sweeping.cancel()
-            await conversions.close()
-            shutil.rmtree(folder, ignore_errors=True)
+        with own_folder(bounds.folder) as folder:
+            conversions = Conversions(folder, bounds)
+            there.state.folder, there.state.limits, there.state.conversions = folder, bounds, conversions
+            sweeping = asyncio.create_task(_sweep(conversions))
+            try:
+                yield
+            finally:
+                sweeping.cancel()
+                await conversions.close()
 
     return Starlette(
         routes=[

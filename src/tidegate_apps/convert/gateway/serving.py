@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import threading
@@ -40,8 +41,8 @@ def serve(host: str, port: int, limits: GatewayLimits | None, *, ready: Callable
     try:
         listening = socket.create_server((host, port), family=_family(host), backlog=512)
     except OSError as error:
-        where = f"{host}, port {port}"
-        raise CannotListen(f"{where} cannot be used ({error.strerror}); choose another with --port") from error
+        why = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else "there is no such address"
+        raise CannotListen(f"{host}, port {port}, cannot be used ({why}); choose another with --port") from error
 
     async def main() -> None:
         server = _Server(config(limits))
