@@ -88,6 +88,15 @@ def test_the_text_has_headings_paragraphs_and_items_in_their_order(url: str) -> 
     ]
 
 
+def test_the_text_keeps_the_rows_and_cells_of_a_table(url: str) -> None:
+    root = valid(process(url, pdfs.table(), "text"), "text")
+
+    (table,) = root.find("page")
+    assert [[cell.text for cell in row] for row in table] == [
+        [f"r{row}c{column}" for column in range(1, 4)] for row in range(1, 5)
+    ]
+
+
 def test_what_a_document_says_of_itself_and_its_outline_are_there(url: str) -> None:
     root = valid(process(url, pdfs.described(), "text"), "text")
 

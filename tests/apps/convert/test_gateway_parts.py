@@ -16,7 +16,7 @@ from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.document import Box, Line, Word
 from tidegate_apps.convert.gateway.extraction import iso_date
 from tidegate_apps.convert.gateway.mappings import NAMES, mapping, schema
-from tidegate_apps.convert.gateway.mappings.text import blocks, usual_size
+from tidegate_apps.convert.gateway.mappings.text import blocks, cells, usual_size
 from tidegate_apps.convert.gateway.places import Frame, around
 from tidegate_apps.convert.gateway.xml import TooLong, Xml, attributes, boxed, clean, number
 
@@ -133,6 +133,20 @@ def test_lines_that_stand_close_together_are_one_paragraph() -> None:
     page = [line("a b", 100), line("c", 114), line("d", 128), line("e", 160), line("f", 174)]
 
     assert told(*page) == [("paragraph", 0, "a b c d"), ("paragraph", 0, "e f")]
+
+
+def row(y: float, *said: str, size: float = 10) -> Line:
+    words = tuple(Word(each, Box(72 + 100 * column, y, 50, size)) for column, each in enumerate(said))
+    return Line(words=words, box=around([word.box for word in words]), size=size, font="")
+
+
+def test_lines_with_gaps_are_the_rows_of_a_table_and_one_alone_is_none() -> None:
+    page = [line("before", 100), row(120, "a", "b"), row(140, "c", "d"), line("after", 160), row(180, "x", "y")]
+
+    found = list(blocks(page, 10))
+    assert [block.kind for block in found] == ["paragraph", "table", "paragraph"]
+    assert [cells(each) for each in found[1].lines] == [["a", "b"], ["c", "d"]]
+    assert found[2].text == "after x y"
 
 
 def test_an_indented_line_begins_a_paragraph() -> None:

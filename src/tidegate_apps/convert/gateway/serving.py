@@ -41,7 +41,7 @@ def serve(host: str, port: int, limits: GatewayLimits | None, *, ready: Callable
     try:
         listening = socket.create_server((host, port), family=_family(host), backlog=512)
     except OSError as error:
-        why = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else "there is no such address"
+        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "there is no such address"
         raise CannotListen(f"{host}, port {port}, cannot be used ({why}); choose another with --port") from error
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What the document says, in the order in which it says it: headings, paragraphs and items, without places."""
+"""What the document says, in its own order: headings, paragraphs, items and tables, without places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _INDENT = 0.8  # of the size: the first line of a paragraph may stand that far t
 _LOOSE = 1.35  # of the usual distance of two lines: what is farther apart is another paragraph
 _FAR = 2.6  # of the size: the same, however far apart lines usually are
 
-Kind = Literal["heading", "paragraph", "item"]
+_GAP = 1.5  # of the size: words that are farther apart stand in two cells
+_ROWS = 4.0  # of the size: the rows of a table may be that far apart
+
+Kind = Literal["heading", "paragraph", "item", "table"]
 
 
 @dataclass(slots=True)
@@ -53,9 +56,22 @@ def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
                 sizes[round(line.size, 1)] += sum(len(word.text) for word in line.words)
             xml.begin("page", page_attributes(page))
             for block in blocks(page.lines, usual_size(sizes)):
-                xml.leaf(block.kind, block.text, attributes(level=block.level) if block.level else NONE)
+                _write(xml, block)
             xml.end()
     return tally
+
+
+def _write(xml: Xml, block: Block) -> None:
+    if block.kind != "table":
+        xml.leaf(block.kind, block.text, attributes(level=block.level) if block.level else NONE)
+        return
+    xml.begin("table")
+    for line in block.lines:
+        xml.begin("row")
+        for cell in cells(line):
+            xml.leaf("cell", cell)
+        xml.end()
+    xml.end()
 
 
 def usual_size(sizes: Counter[float]) -> float:
@@ -67,17 +83,49 @@ def blocks(lines: Sequence[Line], body: float) -> Iterator[Block]:
     """The blocks of a page, in its own order; *body* is the size of the running text."""
     usual = _usual_distance(lines)
     block: Block | None = None
-    for line in lines:
-        level = _level(line, body)
-        kind: Kind = "heading" if level else "item" if _ITEM.match(line.words[0].text) else "paragraph"
-        if block is not None and kind != "item" and _goes_on(block, line, level, usual):
+    at = 0
+    while at < len(lines):
+        found = _begins(lines, at, body)
+        line = lines[at]
+        at += len(found.lines)
+        if block is not None and found.kind not in {"item", "table"} and _goes_on(block, line, found.level, usual):
             block.lines.append(line)
             continue
         if block is not None:
             yield block
-        block = Block(kind, level, [line])
+        block = found
     if block is not None:
         yield block
+
+
+def _begins(lines: Sequence[Line], at: int, body: float) -> Block:
+    """What begins in that line, should it be something new; only of a table all lines are there already."""
+    rows = _table(lines, at)
+    if rows:
+        return Block("table", lines=rows)
+    line = lines[at]
+    level = _level(line, body)
+    return Block("heading" if level else "item" if _ITEM.match(line.words[0].text) else "paragraph", level, [line])
+
+
+def _table(lines: Sequence[Line], at: int) -> list[Line]:
+    """The lines from there on that are rows: at least two, one below the other, each with more than one cell."""
+    found: list[Line] = []
+    for line in lines[at:]:
+        if len(cells(line)) < 2 or (found and not 0 < _distance(found[-1], line) <= _ROWS * line.size):
+            break
+        found.append(line)
+    return found if len(found) > 1 else []
+
+
+def cells(line: Line) -> list[str]:
+    """The text of a line, split where its words stand far apart."""
+    found = [[line.words[0].text]]
+    for before, word in pairwise(line.words):
+        if word.box.x - (before.box.x + before.box.width) > _GAP * line.size:
+            found.append([])
+        found[-1].append(word.text)
+    return [" ".join(words) for words in found]
 
 
 def _level(line: Line, body: float) -> int:
@@ -89,7 +137,7 @@ def _level(line: Line, body: float) -> int:
 def _goes_on(block: Block, line: Line, level: int, usual: float) -> bool:
     """Whether *line* belongs to the block that the line before it is in."""
     before = block.lines[-1]
-    if level != block.level or abs(line.size - before.size) > _SAME * before.size:
+    if block.kind == "table" or level != block.level or abs(line.size - before.size) > _SAME * before.size:
         return False
     if before.broken:
         return True
