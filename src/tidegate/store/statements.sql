@@ -102,17 +102,35 @@ from lane_of left join tg_hold as hold
 where lane_of.lane is not null
 order by lane_of.n;
 
+-- name: only_lane
+-- The first and the last lane of a queue and a target with ready jobs, and what holds the first.
+select ends.first, ends.last, hold.reason, hold.until
+from (
+    select (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane limit 1
+    ) as first, (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane desc limit 1
+    ) as last
+) as ends left join tg_hold as hold
+    on hold.target = :target and hold.lane = ends.first and hold.operation = '' and hold.reason <> 'open';
+
+-- name: pick
+-- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
+select id from tg_job
+where state = 'ready' and queue = :queue and target = :target and lane = :lane
+    and (expires_at is null or expires_at > {now}) and id <= :newest
+order by priority desc, id limit :n {skip_locked};
+
 -- name: claim
--- Takes ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
-with picked as materialized (
-    select id from tg_job
-    where state = 'ready' and queue = :queue and target = :target and lane = :lane
-        and (expires_at is null or expires_at > {now}) and id <= :newest
-    order by priority desc, id limit :n {skip_locked}
-)
+-- Takes what was picked.
 update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
     lease_until = {now} + :lease, claimed_at = {now}
-from picked where tg_job.id = picked.id and tg_job.state || '' = 'ready'
+from {rows id bigint}
+where tg_job.id = given.id and tg_job.state || '' = 'ready'
 returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
     args, saved, parents, children, created_at, expires_at, last_code;
 

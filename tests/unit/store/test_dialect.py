@@ -63,6 +63,13 @@ def test_a_table_of_parameters_is_arrays_or_one_row() -> None:
     assert one(body, SQLITE) == Statement("s", "select * from (select :id as id, :at as at) as given", ("id", "at"))
 
 
+def test_an_update_of_named_rows_takes_plain_parameters_where_rows_come_one_by_one() -> None:
+    body = "update t set a = given.a from {rows id bigint, a text} where t.id = given.id returning a"
+
+    assert one(body, SQLITE) == Statement("s", "update t set a = :a  where t.id = :id returning a", ("id", "a"))
+    assert one(body, POSTGRES).sql.endswith("as given(id, a) where t.id = given.id returning a")
+
+
 @pytest.mark.parametrize(
     ("body", "returns"),
     [
