@@ -42,19 +42,20 @@ class Plan:
     stops: int = 0
     restarts: int = 0  # of the database
     workers: int = 4
-    lease: float = 4.0
+    lease: float = 8.0
     every: float = 0.1  # seconds between two blows, on average
     longest: float = 0.06  # seconds that a job takes at most
     backlog: int = 400
     seed: int = 0
     plant: str = ""
-    patience: float = 60.0  # seconds that the last jobs may take
+    jobs: int = 0  # as many are put in, however slow the machine is
+    patience: float = 120.0  # seconds that the last jobs may take
 
     @property
     def numbers(self) -> dict[str, Any]:
         return {
             "lease": self.lease, "renew_every": self.lease / 4, "margin": self.lease / 4, "sweep_every": 0.3,
-            "poll_every": 0.3, "grace": 5.0,
+            "poll_every": 0.3, "grace": 30.0,
         }  # fmt: skip
 
 
@@ -151,6 +152,9 @@ def rampage(plan: Plan, folder: Path, restart: Callable[[], None] = lambda: None
                     restart()
                 else:
                     _strike(blow, plan, people, dice, run)
+            while len(feeder.put) < plan.jobs:
+                time.sleep(0.05)
+                people.fill()
         _finish(plan, people, run)
         # A paused worker may hold a lock that all the others wait for, and no heart beats without a database.
         strict = not (plan.pauses or plan.restarts or plan.plant)
@@ -183,7 +187,7 @@ def _strike(blow: str, plan: Plan, people: Crew, dice: random.Random, run: Run) 
             people.pause(victim, plan.lease * (1.1 + dice.random()))
             run.pauses += 1
         case "stop":
-            run.stops.append(people.stop(victim, plan.numbers["grace"] + 10))
+            run.stops.append(people.stop(victim, plan.numbers["grace"] + 60))
     people.fill()
 
 
@@ -215,7 +219,7 @@ def main() -> int:
         ("seed", time.time_ns() % 10**6),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--lease", type=float, default=4.0)
+    parser.add_argument("--lease", type=float, default=8.0)
     parser.add_argument("--every", type=float, default=0.1, help="seconds between two blows, on average")
     parser.add_argument("--longest", type=float, default=0.06, help="seconds that a job takes at most")
     parser.add_argument("--plant", choices=sorted(PLANTS), default="", help="a bug that must be caught")

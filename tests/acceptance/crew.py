@@ -52,7 +52,7 @@ class Crew:
         self.killed.add(process.pid)
         self.paused.pop(process.pid, None)
         process.kill()
-        process.join(10)
+        process.join(60)
 
     def pause(self, process: ForkServerProcess, seconds: float) -> None:
         assert process.pid is not None
@@ -95,4 +95,4 @@ def crew(orders: Orders, size: int) -> Iterator[Crew]:
         for process in found.at_work:
             process.kill()
         for process in found.at_work:
-            process.join(10)
+            process.join(60)

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tidegate.core.backoff import Backoff
@@ -19,11 +20,15 @@ KINDS = ("awaits", "blocks")
 
 @dataclass(frozen=True)
 class Effect:
-    """One job: a number, how long it takes, and whether its first attempt fails."""
+    """One job: a number, how long it takes, whether its first attempt fails, and for which file it waits, if any.
+
+    The name of the file ends with the fence of the attempt that waits for it.
+    """
 
     n: int
-    lasts: float
+    lasts: float = 0.0
     stumbles: bool = False
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Program:
         @self.q.job(name="blocks", queue="chaos", unique=_number, while_=_ALWAYS, attempts=100, backoff=often)
         def blocks(a: Effect, job: Context) -> dict[str, int]:
             self._began(a, job)
+            while a.until and not Path(f"{a.until}{job.fence}").exists():
+                time.sleep(0.02)
             time.sleep(a.lasts)
             return {"n": a.n, "fence": job.fence}
 

@@ -49,7 +49,7 @@ class Weather:
 
     def run(self, *args: str) -> str:
         process = self.start(*args)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         return out
 
@@ -72,20 +72,20 @@ def served(weather: Weather) -> Iterator[tuple[str, str]]:
     try:
         address = re.search(r"is at (http\S+)", said)
         control = re.search(r"controlled at (http\S+)", said)
-        assert address is not None, process.communicate(timeout=10)[1]
+        assert address is not None, process.communicate(timeout=60)[1]
         assert control is not None, said
         yield address[1], control[1]
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            _, errors = process.communicate(timeout=40)
+            _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
 
 
-def until(what: Callable[[], Any], seconds: float = 30) -> Any:
+def until(what: Callable[[], Any], seconds: float = 60) -> Any:
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "it did not happen in time"
@@ -95,7 +95,7 @@ def until(what: Callable[[], Any], seconds: float = 30) -> Any:
 
 def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, served: tuple[str, str]) -> None:
     address, _ = served
-    with httpx2.Client(base_url=address, timeout=10) as client:
+    with httpx2.Client(base_url=address, timeout=60) as client:
         assert client.get("/api/weather").json() == []
         assert client.post("/api/weather/Paris").json()["created"] is True
         assert until(lambda: client.get("/api/weather").json()) == [{"city": "Paris", "degrees": 7.5}]
@@ -110,7 +110,7 @@ def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, 
 
 def test_an_outage_holds_its_jobs_and_loses_none(served: tuple[str, str]) -> None:
     address, control = served
-    with httpx2.Client(base_url=address, timeout=10) as client, httpx2.Client(base_url=control, timeout=10) as weather:
+    with httpx2.Client(base_url=address, timeout=60) as client, httpx2.Client(base_url=control, timeout=60) as weather:
         assert weather.post("/outage", json={"text": "10m down"}).is_success
         job = client.post("/api/weather/Oslo").json()["job"]
 

@@ -24,7 +24,7 @@ EXPECTED = f"{{'done': {2 * ORDERS}}}, {ORDERS} mails, {TOTAL / 100:.2f} in all\
 
 def example(db: Database, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, EXAMPLE, db.url, *words], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, EXAMPLE, db.url, *words], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +45,7 @@ def finished(db: Database) -> int:
 
 
 def wait_for(db: Database, done: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 150
     while finished(db) < done:
         assert time.monotonic() < end, f"only {finished(db)} of {done} are done; {still_open(db.url)} are open"
         time.sleep(0.02)
@@ -53,7 +53,7 @@ def wait_for(db: Database, done: int) -> None:
 
 def kill_at_work(db: Database, process: subprocess.Popen[bytes]) -> None:
     """Kills it while it holds a job; it is stopped to see whether it does."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         process.send_signal(signal.SIGSTOP)
         if rows(db.url, f"select id from tg_job where state = 'running' and lease_by like '%-{process.pid}-%'"):
@@ -83,7 +83,7 @@ def test_two_workers_come_to_the_same_end_whoever_is_killed(db: Database, victim
 
 def test_the_example_says_how_it_is_used(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, EXAMPLE], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        [sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
     )
     assert done.returncode == 1
     assert "put 200" in done.stderr

@@ -37,7 +37,7 @@ def running(folder: Path, *command: str | Path) -> Iterator[subprocess.Popen[str
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.communicate(timeout=40)
+            process.communicate(timeout=120)
         finally:
             process.kill()
 
@@ -68,7 +68,7 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
     with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
         address = re.search(r"http\S+", line_with(server, "is at"))
         assert address is not None
-        with httpx2.Client(base_url=address[0], timeout=10) as client:
+        with httpx2.Client(base_url=address[0], timeout=60) as client:
             assert "No target yet" in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
                 assert "failed: The service could not be reached." in line_with(hello, "failed")

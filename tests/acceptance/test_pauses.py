@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
+import psutil
 import pytest
 
 from tests.acceptance.chaos import Plan, rampage, still_open
-from tests.acceptance.checker import Verdict, check
-from tests.acceptance.crew import crew
+from tests.acceptance.checker import Verdict, check, rows
+from tests.acceptance.crew import Crew, crew
 from tests.acceptance.program import Effect, Orders, Program
 from tests.databases import Database
 
 JOBS = 4
+# How many results of the first attempts have come, whatever became of them.
+SETTLED = """select (select count(*) from tg_job where state = 'done')
+    + (select count(*) from tg_event where kind = 'stale_result')"""
+BUSY = """select 1 from pg_stat_activity
+    where application_name = current_setting('application_name') and state <> 'idle' and pid <> pg_backend_pid()"""
 
 
 def test_what_paused_workers_bring_too_late_is_refused(db: Database, tmp_path: Path) -> None:
@@ -28,7 +33,7 @@ def test_what_paused_workers_bring_too_late_is_refused(db: Database, tmp_path: P
 
 
 def test_a_late_result_is_refused_and_recorded(db: Database, tmp_path: Path) -> None:
-    verdict = overtaken(db, tmp_path)
+    verdict = overtaken(db, tmp_path, until=lambda found: found.done == found.late_results == JOBS)
 
     assert verdict.ok, verdict
     assert verdict.late_results == JOBS
@@ -39,36 +44,63 @@ def test_a_late_result_is_refused_and_recorded(db: Database, tmp_path: Path) -> 
     [("unfenced", "only the newest lease's result counts"), ("by-id-alone", "the numbers are right")],
 )
 def test_the_checker_catches_a_settle_without_its_fence(db: Database, tmp_path: Path, plant: str, broken: str) -> None:
-    verdict = overtaken(db, tmp_path, plant)
+    verdict = overtaken(db, tmp_path, plant, until=lambda found: broken in found.wrong)
 
     assert broken in verdict.wrong, verdict
 
 
-def overtaken(db: Database, folder: Path, plant: str = "") -> Verdict:
-    """One worker stands still with jobs under way, another takes them over, and the first comes back."""
-    numbers = {"lease": 1.0, "renew_every": 0.25, "margin": 0.25, "sweep_every": 0.1, "poll_every": 0.1, "grace": 5.0}
-    effects = folder / "effects.txt"
+def overtaken(db: Database, folder: Path, plant: str = "", *, until: Callable[[Verdict], bool]) -> Verdict:
+    """One worker stands still with jobs under way, another takes them over, and the first comes back before it."""
+    numbers = {"lease": 4.0, "renew_every": 0.5, "margin": 0.5, "sweep_every": 0.1, "poll_every": 0.1, "grace": 5.0}
+    effects, go = folder / "effects.txt", folder / "go"
     orders = Orders(url=db.url, effects=str(effects), log=str(folder / "log.txt"), numbers=numbers, plant=plant)
     program = Program(orders)
     _, blocks = program.kinds
     with crew(orders, 1) as people:
-        put = blocks.enqueue_many([Effect(n, lasts=2.0) for n in range(JOBS)])
+        put = blocks.enqueue_many([Effect(n, until=str(go)) for n in range(JOBS)])
         wait_until(lambda: len(begun(effects)) == JOBS)
-        time.sleep(0.1)  # between two turns: who stands still in a transaction would hold up everybody
-        (slow,) = people.at_work
-        assert slow.pid is not None
-        os.kill(slow.pid, signal.SIGSTOP)
-        people.paused[slow.pid] = time.monotonic() + 60
+        stand_still(people, db.url)
         people.size = 2
         people.fill()
         wait_until(lambda: sum(fence == 2 for _, fence in begun(effects)) == JOBS)
-        time.sleep(0.3)
+        Path(f"{go}1").touch()
         people.resume(everybody=True)
-        wait_until(lambda: still_open(db.url) == 0)
-        time.sleep(2.5)  # whoever is still at work may bring something, too
+        wait_until(lambda: rows(db.url, SETTLED)[0][0] == JOBS)
+        Path(f"{go}2").touch()
+        wait_until(lambda: still_open(db.url) == 0 and until(check(db.url, effects, put=[job.id for job in put])))
         verdict = check(db.url, effects, put=[job.id for job in put])
     program.q.close()
     return verdict
+
+
+def stand_still(people: Crew, url: str) -> None:
+    """Stops the one who is at work between two transactions: inside of one it would hold up everybody."""
+    (slow,) = people.at_work
+    assert slow.pid is not None
+
+    def stopped() -> bool:
+        people.pause(slow, 600)
+        wait_until(lambda: psutil.Process(slow.pid).status() == psutil.STATUS_STOPPED)
+        if nobody_writes(url):
+            return True
+        people.resume(everybody=True)
+        return False
+
+    wait_until(stopped)
+
+
+def nobody_writes(url: str) -> bool:
+    if not url.startswith("sqlite"):
+        return not rows(url, BUSY)
+    connection = apsw.Connection(url.removeprefix("sqlite:///"))
+    try:
+        connection.execute("begin immediate")
+    except apsw.BusyError:
+        return False
+    else:
+        return True
+    finally:
+        connection.close()
 
 
 def begun(effects: Path) -> list[tuple[int, int]]:
@@ -78,7 +110,7 @@ def begun(effects: Path) -> list[tuple[int, int]]:
     return [(int(line[0]), int(line[1])) for line in lines]
 
 
-def wait_until(true: Callable[[], bool], patience: float = 30) -> None:
+def wait_until(true: Callable[[], bool], patience: float = 60) -> None:
     end = time.monotonic() + patience
     while not true():
         assert time.monotonic() < end, "it did not come to that in time"

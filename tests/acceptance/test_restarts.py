@@ -12,7 +12,7 @@ from tests.acceptance.pg_server import own_server
 
 def crashed(folder: Path, times: int, seed: int) -> Run:
     with own_server() as server:
-        plan = Plan(url=server.url, restarts=times, every=1.0, seed=seed, patience=90)
+        plan = Plan(url=server.url, restarts=times, every=1.0, seed=seed, patience=150)
         run = rampage(plan, folder, server.crash_and_restart)
     print(run)  # noqa: T201
     return run

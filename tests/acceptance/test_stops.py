@@ -18,11 +18,11 @@ from tests.databases import Database
 
 
 def asked_to_stop(db: Database, folder: Path, times: int, seed: int) -> Run:
-    run = rampage(Plan(url=db.url, stops=times, seed=seed), folder)
+    run = rampage(plan := Plan(url=db.url, stops=times, lease=30.0, seed=seed), folder)
     print(run)  # noqa: T201
     assert run.ok, run
     assert len(run.stops) == times
-    assert max(stop.seconds for stop in run.stops) < 5
+    assert max(stop.seconds for stop in run.stops) < plan.numbers["grace"]  # nobody was waited for to the end
     assert run.verdict.lost_attempts == 0
     return run
 
@@ -40,6 +40,7 @@ def test_a_hundred_workers_that_are_asked_to_stop_end_well_and_lose_nothing(db: 
 PROGRAM = """
     import asyncio, logging, sys, time
     from tidegate.face.queue import Queue
+    from tidegate.runtime.context import Context
 
     logging.basicConfig()
     q = Queue(sys.argv[1])
@@ -59,6 +60,14 @@ PROGRAM = """
         print("begun", flush=True)
         await asyncio.sleep(1.5)
         return "finished"
+
+    @q.job()
+    async def endless(n: int, job: Context) -> None:
+        print("begun", flush=True)
+        while not job.stopping:
+            await asyncio.sleep(0.05)
+        print("stopping", flush=True)
+        await asyncio.sleep(600)
 
     @q.job()
     async def stubborn(n: int) -> None:
@@ -83,13 +92,16 @@ class Process:
         self.process = subprocess.Popen(
             [sys.executable, "-c", text, self.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        assert self.line() == "begun\n"
+
+    def line(self) -> str:
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "begun\n"
+        return self.process.stdout.readline()
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         os.kill(self.process.pid, number)
 
-    def ended(self, patience: float = 30) -> tuple[int, float, str]:
+    def ended(self, patience: float = 120) -> tuple[int, float, str]:
         """Its exit code, how many seconds that took, and what it said."""
         began = time.monotonic()
         _, said = self.process.communicate(timeout=patience)
@@ -101,29 +113,28 @@ class Process:
 
 
 def test_what_runs_may_finish(tmp_path: Path) -> None:
-    process = Process(tmp_path, "slow", grace=10)
+    process = Process(tmp_path, "slow", grace=60)
     process.signal()
     code, took, _ = process.ended()
 
     assert code == 0
-    assert took < 5
+    assert took < 60
     assert process.job() == ("done", 1, '"finished"')
 
 
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
-    process = Process(tmp_path, "slow", grace=10)
+    process = Process(tmp_path, "endless", grace=600)
     process.signal()
-    time.sleep(0.2)
+    assert process.line() == "stopping\n"
     process.signal()
-    code, took, _ = process.ended()
+    code, _, _ = process.ended()
 
     assert code == -signal.SIGTERM
-    assert took < 1
     assert process.job() == ("running", 1, None)  # until its lease ends
 
 
 def test_control_c_is_a_stop_too(tmp_path: Path) -> None:
-    process = Process(tmp_path, "slow", grace=10)
+    process = Process(tmp_path, "slow", grace=60)
     process.signal(signal.SIGINT)
     code, _, _ = process.ended()
 
@@ -133,21 +144,20 @@ def test_control_c_is_a_stop_too(tmp_path: Path) -> None:
 def test_a_thread_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
     process = Process(tmp_path, "hangs", grace=0.5)
     process.signal()
-    code, took, _ = process.ended()
+    code, _, _ = process.ended()
 
     assert code == 0
-    assert took < 4
     assert process.job() == ("ready", 1, None)  # given back: what the thread might still have done counts no more
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["blocks", "stubborn"])
 def test_a_handler_that_cannot_be_cancelled_is_ended_with_the_process(tmp_path: Path, kind: str) -> None:
     process = Process(tmp_path, kind, grace=0.5)
     process.signal()
-    code, took, said = process.ended()
+    code, _, said = process.ended()
 
     assert code == 1
-    assert took < 6
     assert "stop_took_too_long" in said
     # Where the loop still turned, the job was given back in time; where it stood still, its lease will end.
     assert process.job() == ("ready" if kind == "stubborn" else "running", 1, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 
@@ -48,21 +49,22 @@ def test_a_running_async_handler_is_cancelled_within_about_a_second(q: Queue, cl
 
 def test_a_plain_function_sees_that_it_is_cancelled(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
+        begun = threading.Event()
 
         @q.job()
         def looks(n: int, job: Context) -> None:
-            for _ in range(1000):
-                if job.cancelled:
-                    raise asyncio.CancelledError
+            begun.set()
+            while not job.cancelled:
                 time.sleep(0.01)
+            raise asyncio.CancelledError
 
         put = looks.enqueue(1)
 
         async def main() -> None:
             async with at_work(worker(q, looks, threads=RealThreads(1))):
-                await asyncio.sleep(0.2)
+                await asyncio.to_thread(begun.wait)
                 q.cancel(put)
-                await put.wait("5s")
+                await put.wait("60s")
 
         asyncio.run(main())
         assert q.get(put).state is JobState.CANCELLED

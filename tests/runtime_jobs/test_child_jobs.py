@@ -44,7 +44,7 @@ async def worker(q: Queue, **numbers: Any) -> AsyncIterator[asyncio.Event]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
@@ -55,7 +55,7 @@ def gone(pid: int) -> bool:
 
 
 async def finished(job: Enqueued[Any]) -> Job:
-    return await job.wait("60s")
+    return await job.wait("120s")
 
 
 async def test_a_handler_in_a_child_knows_its_job_and_its_result_is_kept(q: Queue) -> None:
@@ -99,7 +99,7 @@ async def test_a_death_fails_its_attempt_and_the_next_finds_what_was_saved(q: Qu
 async def test_a_job_that_keeps_failing_in_its_child_has_a_code_that_says_how(
     handler: Any, args: Any, code: str, q: Queue
 ) -> None:
-    limits = Limits(memory_mb=256, time=1)
+    limits = Limits(memory_mb=256, time=1 if handler is risky.spin else 120)
     job = q.job(process=limits, attempts=2, backoff=AT_ONCE)(handler).enqueue(args)
     well = q.job(process=True)(risky.counted).enqueue(risky.Page("x"))
     async with worker(q):
@@ -193,7 +193,7 @@ def test_a_script_declares_its_jobs_and_runs_them_in_children(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(each for each in sys.path if each))
     (tmp_path / "script.py").write_text(SCRIPT.format(guard=guard))
     found = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
 
     assert found.stdout.strip() == out

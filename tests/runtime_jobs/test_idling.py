@@ -13,6 +13,7 @@ from tidegate import Backoff, Queue, Rate, Target
 from tidegate.runtime.clock import VirtualClock
 
 
+@pytest.mark.alone
 def test_an_idle_worker_uses_hardly_any_time_of_the_processor(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
 

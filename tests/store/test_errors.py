@@ -107,19 +107,19 @@ def test_closing_waits_for_the_write_that_is_under_way(db: Database, jobs: Jobs)
 
     def work(tx: Tx) -> str:
         inside.set()
-        go_on.wait(10)
+        go_on.wait(60)
         tx.all("store_put", {"name": "x", "value": "1"})
         return "written"
 
     found: list[str] = []
     writer = threading.Thread(target=lambda: found.append(jobs.store.write(work)))
     writer.start()
-    inside.wait(10)
+    inside.wait(60)
     closer = threading.Thread(target=jobs.store.close)
     closer.start()
     go_on.set()
-    writer.join(10)
-    closer.join(10)
+    writer.join(60)
+    closer.join(60)
 
     assert found == ["written"]
     jobs.store = db.open(jobs.clock)
@@ -192,7 +192,7 @@ def test_readers_see_the_last_commit_while_a_writer_is_at_work(db: Database, job
             target=lambda: seen.append(len(jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"}))))
         )
         reader.start()
-        reader.join(5)
+        reader.join(60)
         return seen[0]
 
     assert jobs.store.write(work) == 0
@@ -301,7 +301,7 @@ def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Job
             tries.append(order[0])
             tx.all("bump", {"id": order[0]})
             if len(tries) <= 2:
-                met.wait(10)
+                met.wait(60)
             tx.all("bump", {"id": order[1]})
 
         return inside
@@ -309,7 +309,7 @@ def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Job
     thread = threading.Thread(target=lambda: other.store.write(work((2, 1))))
     thread.start()
     jobs.store.write(work((1, 2)))
-    thread.join(20)
+    thread.join(60)
     other.store.close()
 
     assert len(tries) >= 3  # a busy machine may need one more

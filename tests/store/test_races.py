@@ -37,15 +37,15 @@ class Race:
         def waiting(tx: Tx) -> Any:
             result = first(tx)
             did.set()
-            go_on.wait(10)
+            go_on.wait(60)
             return result
 
         one = self.pool.submit(self.first.store.write, waiting)
-        assert did.wait(10)
+        assert did.wait(60)
         two = self.pool.submit(self.second.store.write, second)
         self.until_it_ends_or_waits(two)
         go_on.set()
-        return one.result(10), two.result(10)
+        return one.result(60), two.result(60)
 
     def until_it_ends_or_waits(self, running: Future[Any]) -> None:
         with psycopg.connect(server_url(), autocommit=True) as watcher:
@@ -262,17 +262,17 @@ def test_a_twin_that_is_given_up_while_it_is_met_leaves_room_for_the_new_one(rac
     def first(tx: Tx) -> None:
         rolled_back(tx)
         did.set()
-        go_on.wait(10)
+        go_on.wait(60)
         raise Undone
 
     one = race.pool.submit(jobs.store.write, first)
-    did.wait(10)
+    did.wait(60)
     two = race.pool.submit(race.second.put, new("x"))
     race.until_it_ends_or_waits(two)
     go_on.set()
 
-    assert isinstance(one.exception(10), Undone)
-    assert two.result(10)[0].created
+    assert isinstance(one.exception(60), Undone)
+    assert two.result(60)[0].created
 
 
 def test_the_lead_goes_to_one_of_two_who_ask_at_once(race: Race, jobs: Jobs) -> None:

@@ -163,7 +163,7 @@ def test_a_copy_that_is_made_while_others_write_is_whole(db: Database, jobs: Job
         for path in copies:
             sqlite(jobs).backup(str(path))
         stop.set()
-        assert writing.result(30) > 0
+        assert writing.result(60) > 0
 
     for path in copies:
         copy = Jobs(Database(db.name, f"sqlite:///{path}", db.driver).open(jobs.clock), jobs.clock)

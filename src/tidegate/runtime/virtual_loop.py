@@ -21,7 +21,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 # Seconds of real time. A thread that the loop does not know of may still wake it; one that it knows of may be stuck.
-_GRACE = 1.0
+_GRACE = 5.0
 _PATIENCE = 60.0
 # Most tasks that a message lists.
 _LISTED = 8

@@ -170,7 +170,7 @@ def test_what_ran_when_the_copy_was_made_is_queued_again_and_breakers_are_half_o
 def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Command, url: str) -> None:
     ran: list[tuple[int, int]] = []
     with Queue(url) as q:
-        began, done = asyncio.Event(), asyncio.Event()
+        began, put_back, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         @q.job(queue="mail", name="send")
         async def send(n: int, job: Context) -> None:
@@ -179,7 +179,7 @@ def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Com
             if job.fence > JUMP:
                 done.set()
             else:
-                await asyncio.sleep(0.6)
+                await put_back.wait()
                 with pytest.raises(LeaseLost):
                     await job.save(done=True)
 
@@ -192,11 +192,12 @@ def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Com
             await began.wait()
             restored = await asyncio.to_thread(command, "db", "restore", "copy.db", "--yes", "--url", url)
             assert restored.code == 0, restored
+            put_back.set()
             await done.wait()
             stop.set()
             await working
 
-        asyncio.run(asyncio.wait_for(main(), 30))
+        asyncio.run(asyncio.wait_for(main(), 120))
         assert ran == [(1, 1), (1, JUMP + 1)]
         assert q.get(job).state is JobState.DONE
         assert command("db", "check", "--url", url).code == 0

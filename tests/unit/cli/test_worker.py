@@ -20,13 +20,15 @@ from tidegate.face.queue import Queue
 
 PROGRAM = """
 import asyncio
+from pathlib import Path
 from tidegate.face.queue import Queue
 
 q = Queue("sqlite:///jobs.db")
 
 @q.job(queue="mail", name="send")
 async def send(n: int) -> None:
-    await asyncio.sleep(n / 10)
+    while n and not Path("go").exists():
+        await asyncio.sleep(0.02)
 
 @q.job(queue="other", name="other")
 def other(n: int) -> None: ...
@@ -73,7 +75,7 @@ def enqueued(q: Queue, n: int, queue: str = "mail", name: str = "send") -> int:
 
 
 def until(what: object) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not what():  # type: ignore[operator]
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -89,7 +91,8 @@ def test_it_works_until_it_is_told_to_stop_and_finishes_what_it_has_begun(
     slow = next(iter(q.store.write(lambda tx: [_put(tx)])))
     until(lambda: q.get(slow).state is JobState.RUNNING)
     worker.send_signal(number)
-    out, err = worker.communicate(timeout=20)
+    (folder / "go").touch()
+    out, err = worker.communicate(timeout=60)
 
     assert (worker.returncode, q.get(slow).state) == (0, JobState.DONE)
     assert json.loads(out)["done"] == 2
@@ -108,7 +111,7 @@ def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -
     worker = start(folder, "program", "--queues", "mail", "--concurrency", "2")
     until(lambda: q.get(mine).state is JobState.DONE)
     worker.terminate()
-    out, err = worker.communicate(timeout=20)
+    out, err = worker.communicate(timeout=60)
 
     assert (worker.returncode, out) == (0, "1 done\n")
     assert "working on mail, 2 at a time" in err

@@ -34,7 +34,7 @@ class Ask:
     """What to get: where, how long to wait, whether the body is JSON and the test certificate trusted."""
 
     url: str
-    timeout: float = 5.0
+    timeout: float = 30.0
     json: bool = False
     trusting: bool = False
 

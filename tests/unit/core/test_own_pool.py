@@ -24,20 +24,21 @@ def url() -> Iterator[str]:
 
 
 def with_httpx(url: str) -> None:
-    made = httpx.Client(timeout=httpx.Timeout(5, pool=SOON), limits=httpx.Limits(max_connections=1), trust_env=False)
+    made = httpx.Client(timeout=httpx.Timeout(60, pool=SOON), limits=httpx.Limits(max_connections=1), trust_env=False)
     with made as client, client.stream("GET", url):
         client.get(url)
 
 
 def with_httpx2(url: str) -> None:
-    made = httpx2.Client(timeout=httpx2.Timeout(5, pool=SOON), limits=httpx2.Limits(max_connections=1), trust_env=False)
+    limits = httpx2.Limits(max_connections=1)
+    made = httpx2.Client(timeout=httpx2.Timeout(60, pool=SOON), limits=limits, trust_env=False)
     with made as client, client.stream("GET", url):
         client.get(url)
 
 
 def with_openai(url: str) -> None:
     made = httpx2.Client(limits=httpx2.Limits(max_connections=1), trust_env=False)
-    timeout = httpx2.Timeout(5, pool=SOON)
+    timeout = httpx2.Timeout(60, pool=SOON)
     with made as transport, transport.stream("GET", url):
         openai.OpenAI(
             api_key="sk-test", base_url=url, timeout=timeout, max_retries=0, http_client=transport

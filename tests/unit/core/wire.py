@@ -27,7 +27,7 @@ def serving(script: Script, *, tls: bool = False) -> Iterator[str]:
 
     def talk(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
-            connection.settimeout(10)
+            connection.settimeout(60)
             if wrap is None:
                 script(connection, over)
             else:
@@ -72,7 +72,9 @@ def resets(answer: bytes = b"") -> Script:
         _request(connection)
         if answer:
             connection.sendall(answer)
-            over.wait(0.05)  # a reset overtakes what is still in the client's buffer
+            # A reset overtakes what is still in the client's buffer. Many short waits: in one, all may stand still.
+            for _ in range(25):
+                over.wait(0.02)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     return script

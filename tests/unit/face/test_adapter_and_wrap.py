@@ -27,7 +27,7 @@ def session(scene: Scene) -> requests.Session:
 def test_an_adapter_records_the_status_and_passes_the_answer_on(status: int, reason: str | None) -> None:
     scene = Scene()
     with serving(says(answer(status, b"body"))) as url, session(scene) as client:
-        assert client.get(url, timeout=5).content == b"body"
+        assert client.get(url, timeout=60).content == b"body"
 
     assert scene.holds(operation="GET /path") == ([] if reason is None else [reason])
 
@@ -36,7 +36,7 @@ def test_an_adapter_follows_redirects_and_blames_nobody_for_them() -> None:
     scene = Scene()
     there_and_here = serving(says(answer(200, b"there")))
     with there_and_here as there, serving(says(answer(302, Location=there))) as here, session(scene) as client:
-        assert client.get(here, timeout=5).content == b"there"
+        assert client.get(here, timeout=60).content == b"there"
     assert len(scene.events) == 0
 
 
@@ -44,13 +44,13 @@ def test_an_adapter_sees_an_error_inside_a_200_and_a_body_that_breaks_off() -> N
     scene = Scene(rules=rules.navidrome, confirm=())
     packed = gzip.compress(FAILED)
     with serving(says(answer(200, packed, Content_Encoding="gzip"))) as url, session(scene) as client:
-        assert client.get(url, timeout=5).content == FAILED
+        assert client.get(url, timeout=60).content == FAILED
     assert scene.holds() == ["fatal"]
 
     broken = Scene(concurrency=1)
     script = resets(answer(200, b"x", missing=99))
     with serving(script) as url, session(broken) as client, pytest.raises(requests.RequestException) as caught:
-        client.get(url, timeout=5)
+        client.get(url, timeout=60)
     assert fault_of(caught.value) is not None
     assert broken.holds() == ["backoff"]
     assert broken.room() == 1
@@ -59,7 +59,7 @@ def test_an_adapter_sees_an_error_inside_a_200_and_a_body_that_breaks_off() -> N
 def test_an_adapter_leaves_a_streamed_body_to_its_reader() -> None:
     scene = Scene(rules=rules.navidrome)
     with serving(says(answer(200, BIG))) as url, session(scene) as client:
-        response = client.get(url, stream=True, timeout=5)
+        response = client.get(url, stream=True, timeout=60)
         assert b"".join(response.iter_content(1000)) == BIG
     assert len(scene.events) == 0
 
@@ -68,9 +68,9 @@ def test_an_adapter_records_a_refused_connection_and_holds_the_next_request() ->
     scene = Scene()
     with refused() as url, session(scene) as client:
         with pytest.raises(requests.ConnectionError):
-            client.get(url, timeout=5)
+            client.get(url, timeout=60)
         with pytest.raises(Held):
-            client.get(url, timeout=5)
+            client.get(url, timeout=60)
 
 
 def test_an_adapter_is_one_around_any_other_and_refuses_what_is_none() -> None:

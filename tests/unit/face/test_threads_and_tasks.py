@@ -100,7 +100,7 @@ def test_the_one_probe_of_a_rest_is_one_among_many_threads() -> None:
 
     def probe() -> None:
         calls.append(1)
-        over.wait(10)
+        over.wait(60)
         raise Answered(402)
 
     def in_thread() -> None:

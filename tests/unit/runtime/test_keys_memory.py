@@ -64,6 +64,7 @@ def test_a_key_that_fails_costs_at_most_160_bytes_beside_its_fault_and_its_place
     assert used / many <= 160
 
 
+@pytest.mark.alone
 def test_recording_a_failure_costs_the_same_however_many_keys_fail() -> None:
     clock = VirtualClock()
     keys, fault = Keys(policy(), clock), CORE["network"].fault("test")

@@ -70,11 +70,11 @@ class Crowd:
     def lead(self) -> None:
         def work() -> object:
             self.inside.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(60)
             return self.recorder.write("leader")
 
         self.add("leader", work)
-        assert self.inside.wait(10)
+        assert self.inside.wait(60)
 
     def add(self, name: object, work: Callable[[], object] | None = None) -> None:
         waiting, led = self.combiner.waiting, bool(self.threads)
@@ -88,7 +88,7 @@ class Crowd:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         self.threads.append(thread)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while led and self.combiner.waiting == waiting and time.monotonic() < deadline:
             time.sleep(0.0005)  # until it stands in the queue
 
@@ -109,7 +109,7 @@ class Crowd:
     def finish(self) -> dict[object, object]:
         self.go_on.set()
         for thread in self.threads:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         return self.results
 
@@ -270,7 +270,7 @@ def test_closing_waits_for_the_commit_that_is_under_way(combiner: Combiner, reco
     while not combiner.waiting:
         time.sleep(0.0005)
     assert crowd.finish() == {"leader": "leader"}
-    closing.join(10)
+    closing.join(60)
 
     assert recorder.disk == ["leader"]
 
@@ -306,7 +306,7 @@ class Interrupts:
         """Interrupts *work* as soon as *when* is true."""
 
         def watch() -> None:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while not when() and time.monotonic() < deadline:
                 time.sleep(0.0005)
             self.send()
@@ -362,7 +362,7 @@ def test_a_leader_that_is_interrupted_leaves_its_work_undone_and_that_of_the_oth
     def work() -> None:
         recorder.write("interrupted")
         inside.set()
-        time.sleep(10)
+        time.sleep(60)
 
     crowd.lead()
     queued = crowd.add_behind("ab", crowd.go_on.set)
@@ -426,7 +426,7 @@ def test_interrupts_at_any_moment_lose_neither_the_lead_nor_work(
         while cut < 100 and not any(each.done() for each in running):
             cut += interrupts.run(lambda: combiner.run(lambda: recorder.write("main")))
         stop.set()
-        done = sum(each.result(10) for each in running)
+        done = sum(each.result(60) for each in running)
 
     written = [each for each in recorder.disk if isinstance(each, tuple)]
     assert len(set(written)) == len(written) == done

@@ -30,4 +30,4 @@ def test_an_example_runs_as_written(block: str) -> None:
         fixtures = {"virtual_clock": VirtualClock(), "tide_events": EventLog()}
         test(**{name: fixtures[name] for name in inspect.signature(test).parameters})
 
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 60

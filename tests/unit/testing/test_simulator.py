@@ -21,7 +21,7 @@ def sim() -> Iterator[Simulator]:
 
 @pytest.fixture
 def client(sim: Simulator) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=sim.url) as made:
+    with httpx2.Client(base_url=sim.url, timeout=60) as made:
         yield made
 
 
@@ -263,15 +263,15 @@ def test_waiting_ends_with_the_request_that_was_waited_for(sim: Simulator, clien
 def test_waiting_for_the_end_of_an_answer_ends_with_it(sim: Simulator, client: httpx2.Client) -> None:
     sim.on("GET /x", Step(body="fine", delay="200ms"))
     asking = threading.Thread(target=statuses, args=(client, "/x", 1))
-    asking.start()
     started = time.perf_counter()
+    asking.start()
 
-    [asked] = sim.wait_for("GET /x", timeout="30s", over=True)
+    [asked] = sim.wait_for("GET /x", timeout="1m", over=True)
     took = time.perf_counter() - started
     asking.join()
 
     assert (asked.over, asked.gone) == (True, False)
-    assert 0.15 < took < 20
+    assert 0.15 < took < 60
 
 
 def test_waiting_in_vain_says_what_there_was(sim: Simulator, client: httpx2.Client) -> None:
@@ -286,13 +286,13 @@ def test_waiting_in_vain_says_what_there_was(sim: Simulator, client: httpx2.Clie
 
 def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
     sim.on("GET /x", Hang("1h"), Step(body=bytes(1000), drip="1h", piece=10), Step(body=bytes(50_000_000)), "fine")
-    with httpx2.Client(base_url=sim.url, timeout=0.1) as client:
+    with httpx2.Client(base_url=sim.url, timeout=httpx2.Timeout(60, read=0.5)) as client:
         for _ in range(2):
             with pytest.raises(httpx2.ReadTimeout):
                 client.get("/x")
-        with client.stream("GET", "/x", timeout=10):
+        with client.stream("GET", "/x", timeout=60):
             pass
-        assert client.get("/x", timeout=10).text == "fine"
+        assert client.get("/x", timeout=60).text == "fine"
 
     found = sim.wait_for("GET /x", 4, over=True)
     assert [each.gone for each in found] == [True, True, True, False]

@@ -21,12 +21,12 @@ def sim() -> Iterator[Simulator]:
 
 @pytest.fixture
 def control(sim: Simulator) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=sim.control_url.removesuffix("/_sim")) as made:
+    with httpx2.Client(base_url=sim.control_url.removesuffix("/_sim"), timeout=60) as made:
         yield made
 
 
 def get(sim: Simulator, path: str = "/x") -> httpx2.Response:
-    return httpx2.get(f"{sim.url}{path}")
+    return httpx2.get(f"{sim.url}{path}", timeout=60)
 
 
 def test_the_state_is_shown_at_both_doors(sim: Simulator, control: httpx2.Client) -> None:
@@ -95,7 +95,7 @@ def test_a_step_may_misbehave(
     control.post("/_sim/script", json={"route": "GET /x", "steps": [step]}).raise_for_status()
 
     with pytest.raises(error):
-        httpx2.get(f"{sim.url}/x", timeout=0.2 if "hang" in step else 20)
+        httpx2.get(f"{sim.url}/x", timeout=httpx2.Timeout(60, read=0.5 if "hang" in step else 60))
 
 
 def test_an_outage_is_begun_at_one_door_and_ended_at_the_other(sim: Simulator, control: httpx2.Client) -> None:

@@ -28,7 +28,7 @@ def left() -> tuple[int, int]:
 
 
 def raw(sim: Simulator, sent: bytes = b"") -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=10)
+    made = socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=60)
     made.sendall(sent)
     return made
 
@@ -60,7 +60,9 @@ def test_nothing_is_left_of_it_whatever_was_under_way() -> None:
     for each in clients:
         each.close()
 
-    assert left() == before
+    threads, files = left()
+    assert threads <= before[0]  # those of an earlier test may have ended meanwhile
+    assert files <= before[1]
 
 
 @pytest.mark.parametrize("n", range(3))
@@ -73,7 +75,7 @@ def test_nothing_is_kept_of_a_client_that_left(n: int) -> None:
         sim.on("GET /x", ENDLESS[n])
         raw(sim, b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n").close()
         sim.wait_for("GET /x", over=True)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while kept() and time.monotonic() < until:
             pass
 
@@ -100,7 +102,7 @@ def test_stopping_frees_those_who_hang_at_once() -> None:
 
     def ask() -> None:
         try:
-            httpx2.get(f"{sim.url}/x", timeout=60)
+            httpx2.get(f"{sim.url}/x", timeout=600)
         except httpx2.TransportError as error:
             ended.append(error)
 
@@ -108,13 +110,12 @@ def test_stopping_frees_those_who_hang_at_once() -> None:
     for each in asking:
         each.start()
     sim.wait_for("GET /x", 3)
-    started = time.perf_counter()
     sim.stop()
     for each in asking:
         each.join()
 
-    assert time.perf_counter() - started < 10
     assert len(ended) == 3
+    assert not any(isinstance(each, httpx2.TimeoutException) for each in ended)
     assert [each.gone for each in sim.asked()] == [False] * 3  # they stayed to the end
 
 
@@ -206,9 +207,9 @@ def test_an_outage_throws_out_who_is_inside() -> None:
 
 def test_an_outage_comes_and_goes_by_itself() -> None:
     seen: list[bool] = []
-    with Simulator(outage="1s down at 100ms") as sim:
+    with Simulator(outage="5s down at 100ms") as sim:
         sim.on("GET /x", "fine")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while seen[-2:] != [False, True] and time.monotonic() < until:
             try:
                 fine = httpx2.get(f"{sim.url}/x").status_code == 200
@@ -253,17 +254,17 @@ def test_an_outage_that_hangs_does_not_answer() -> None:
     with Simulator(outage="1h hang") as sim:
         sim.on("GET /x", "fine")
         with pytest.raises(httpx2.ReadTimeout):
-            httpx2.get(f"{sim.url}/x", timeout=0.1)
+            httpx2.get(f"{sim.url}/x", timeout=httpx2.Timeout(60, read=0.5))
         [asked] = sim.wait_for("GET /x", over=True)
 
     assert (asked.met, asked.gone) == ("outage: hang", True)
 
 
 def test_an_outage_that_hangs_lets_go_when_it_ends() -> None:
-    with Simulator(outage="2s hang") as sim:
+    with Simulator(outage="5s hang") as sim:
         sim.on("GET /x", "fine")
         with pytest.raises(httpx2.RemoteProtocolError, match="disconnected"):
-            httpx2.get(f"{sim.url}/x", timeout=20)
+            httpx2.get(f"{sim.url}/x", timeout=60)
         assert httpx2.get(f"{sim.url}/x").text == "fine"
 
 
@@ -317,22 +318,26 @@ def test_connections_beyond_the_bound_wait_outside_until_one_leaves() -> None:
 def test_each_connection_waits_at_a_slow_door() -> None:
     with Simulator(slow_accept="200ms") as sim:
         sim.on("GET /x", "fine")
+        started = time.monotonic()
         both = [raw(sim, b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
-        first, second = sim.wait_for("GET /x", 2, timeout=20)
+        sim.wait_for("GET /x", 2, timeout=60)
+        took = time.monotonic() - started
         for each in both:
             each.close()
 
-    assert second.at - first.at > 0.15
+    assert took > 0.35  # the second waits until the first is in
 
 
 def test_requests_on_one_connection_come_in_quick_succession() -> None:
     with Simulator() as sim, httpx2.Client(base_url=sim.url) as client:
         sim.on("GET /x", {"fine": True})
-        started = time.perf_counter()
+        took = []
         for _ in range(300):
+            started = time.perf_counter()
             client.get("/x")
-        took = time.perf_counter() - started
+            took.append(time.perf_counter() - started)
 
-        assert 300 / took > 40  # thousands, unless the machine is busy; a packet that waits for an answer makes it 25
+        # Where a packet waits for an answer, each takes 40 ms; where the machine is busy, only most of them.
+        assert sorted(took)[10] < 0.03
         times = [each.at for each in sim.asked()]
         assert all(a <= b for a, b in pairwise(times))

@@ -108,7 +108,7 @@ def sim() -> Iterator[Simulator]:
 
 def exchanged(sim: Simulator, *sent: bytes) -> bytes:
     """All that comes back until the connection is closed."""
-    with socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=60) as sock:
         for each in sent:
             sock.sendall(each)
         found = b""
@@ -129,7 +129,7 @@ def test_requests_that_are_sent_ahead_are_answered_in_their_order(sim: Simulator
 
 def test_a_client_that_waits_for_a_continue_gets_it(sim: Simulator) -> None:
     head = b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", int(sim.url.rpartition(":")[2])), timeout=60) as sock:
         sock.sendall(head)
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         sock.sendall(b"hello")
@@ -145,7 +145,7 @@ def test_an_old_client_sees_the_connection_closed(sim: Simulator) -> None:
 
 @pytest.mark.parametrize("size", [100_001, 50_000_000])
 def test_too_large_a_body_is_refused_and_the_client_reads_why(sim: Simulator, size: int) -> None:
-    with httpx2.Client(timeout=10) as client:
+    with httpx2.Client(timeout=60) as client:
         try:
             answer = client.post(f"{sim.url}/x", content=bytes(size))
         except httpx2.WriteError:

@@ -148,4 +148,4 @@ def listening(app: FastAPI) -> Iterator[str]:
     finally:
         app.state.closing.set()
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)

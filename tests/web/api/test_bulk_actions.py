@@ -23,7 +23,7 @@ def post(api: TestClient, **body: Any) -> Any:
 
 
 def settled(api: TestClient, path: str) -> dict[str, Any]:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while (found := api.get(path).json())["state"] == "running":
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -94,11 +94,11 @@ def nobody_writes(there: Shop) -> Iterator[None]:
 
     def hold(_: Tx) -> None:
         holds.set()
-        go.wait(20)
+        go.wait(60)
 
     thread = threading.Thread(target=lambda: there.queue.store.write(hold))
     thread.start()
-    holds.wait(20)
+    holds.wait(60)
     try:
         yield
     finally:

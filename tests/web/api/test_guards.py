@@ -255,7 +255,7 @@ def test_an_action_that_takes_no_body_refuses_one(still: TestClient) -> None:
 def said(address: str, *pieces: bytes) -> bytes:
     """What a server answers to these bytes; it may answer before it has heard them all."""
     host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 connection.sendall(piece)

@@ -72,7 +72,7 @@ async def test_a_worker_is_shown_with_the_jobs_that_it_holds(there: Shop, api: T
     job = slow.enqueue("x")
     stop = asyncio.Event()
     working = asyncio.create_task(there.queue.arun_worker(stop=stop, queues={"slow"}))
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), 60)
     (worker,) = (await asyncio.to_thread(api.get, "/api/v1/workers")).json()["items"]
     assert [(lease["job"], lease["kind"], lease["attempt"]) for lease in worker["leases"]] == [(job.id, "slow", 1)]
     assert 'jobs_active{queue="slow"} 1.0' in (await asyncio.to_thread(api.get, "/metrics")).text
