@@ -38,6 +38,10 @@ PAGES = {
     "forget": "/jobs/5/forget",
     "workers": "/workers",
     "notices": "/notices",
+    "people": "/people",
+    "person": "/people/otto",
+    "person-remove": "/people/otto/remove",
+    "token-remove": "/tokens/watcher/remove",
     "settings": "/settings",
     "help": "/help",
     "help-code": "/help/errors/rate_limited",
@@ -62,6 +66,7 @@ EMPTY = {
     "empty-queue": "/queue",
     "empty-workers": "/workers",
     "empty-notices": "/notices",
+    "empty-people": "/people",
     "empty-settings": "/settings",
 }
 AWAY = {"store-away": "/queue"}

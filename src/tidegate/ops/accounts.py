@@ -227,10 +227,11 @@ def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = No
     _check_name(name)
     made = TOKEN + secrets.token_urlsafe(32)
     how_long = None if lasts is None else seconds(lasts, field="lasts", least=1)
-    given = {"name": name, "role": _role(role, tuple(Role)), "made_by": by, "lasts": how_long}
-    if not tx.all("token_add", {**given, "digest": _digest(made)}):
+    wanted = _role(role, tuple(Role))
+    given = {"name": name, "role": wanted, "made_by": by, "lasts": how_long, "digest": _digest(made)}
+    if not tx.all("token_add", given):
         raise Refused(f"there is a token {name!r} already; remove it first")
-    note(tx, "token_made", name, by, role=given["role"])
+    note(tx, "token_made", name, by, role=wanted)
     return made
 
 

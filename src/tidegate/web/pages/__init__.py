@@ -11,19 +11,21 @@ from tidegate.web.pages import (
     job,
     notices,
     overview,
+    people,
     preferences,
     queue,
     settings,
     target,
     target_actions,
     targets,
+    tokens,
     workers,
 )
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, queue, job, workers, notices, settings, help_pages, finding,
-    preferences,
+    overview, targets, target, target_actions, bulk, queue, job, workers, notices, people, tokens, settings, help_pages,
+    finding, preferences,
 )  # fmt: skip
 
 

@@ -37,8 +37,8 @@ MEANINGS = {
 }
 SHORTCUTS = (
     ("g then o", "Overview"), ("g then t", "Targets"), ("g then q", "Queue"), ("g then w", "Workers"),
-    ("g then n", "Notices"), ("g then s", "Settings"), ("g then h", "Help"), ("/", "Find a job, a target or a queue"),
-    ("?", "This page"),
+    ("g then n", "Notices"), ("g then p", "People"), ("g then s", "Settings"), ("g then h", "Help"),
+    ("/", "Find a job, a target or a queue"), ("?", "This page"),
 )  # fmt: skip
 DOCS = (
     ("First page", "docs/tutorial/first-page.md", "from nothing to a guarded call on this page"),

@@ -45,6 +45,7 @@ class Entry:
     title: str
     icon: str
     under: tuple[str, ...] = ()  # other paths that belong to it
+    right: str = ""  # whoever lacks it would only be refused there
 
 
 CORE = (
@@ -53,7 +54,8 @@ CORE = (
     Entry("/queue", "Queue", "queue", ("/jobs", "/bulk")),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices"),
-    Entry("/settings", "Settings", "settings"),
+    Entry("/people", "People", "people", ("/tokens",), Right.MANAGE),
+    Entry("/settings", "Settings", "settings", (), Right.SEE_SETTINGS),
     Entry("/help", "Help", "help"),
 )
 

@@ -33,6 +33,7 @@ UNDO = {
     "resume_queue": "/queue/{}/resume",
     "enable_key": "/targets/{}/enable",
     "retry_job": "/jobs/{}/retry",
+    "role_of": "/people/{}/role",
 }
 
 T = TypeVar("T")

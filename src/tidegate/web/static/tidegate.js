@@ -39,7 +39,7 @@ function offerCopies() {
   }
 }
 
-const places = { o: "/", t: "/targets", q: "/queue", w: "/workers", n: "/notices", s: "/settings", h: "/help" };
+const places = { o: "/", t: "/targets", q: "/queue", w: "/workers", n: "/notices", p: "/people", s: "/settings", h: "/help" };
 let going = 0;
 
 function keys(event) {

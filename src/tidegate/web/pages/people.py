@@ -1,0 +1,138 @@
+"""`/people`: who may sign in, what they may do, and who changed that. For admins only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request, Response
+
+from tidegate.ops import account_events, accounts
+from tidegate.ops.rights import OF_PEOPLE, Right, Role
+from tidegate.web.access import needs
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.saying import Said, act, answer, attempt
+from tidegate.web.pages.times import many
+from tidegate.web.problems import Problem
+from tidegate.web.site import Site
+
+MEANINGS: Mapping[str, str] = {
+    Role.VIEWER: "sees everything but the settings, and changes nothing",
+    Role.OPERATOR: "acts on jobs and targets, and puts in work",
+    Role.ADMIN: "does everything, with people and tokens",
+    Role.POLLER: "lists sources, enables and disables feeds, nothing else",
+}
+LASTS: Mapping[str, str] = {"30d": "30 days", "90d": "90 days", "365d": "1 year", "": "until it is removed"}
+_ROLES = [str(role) for role in OF_PEOPLE]
+
+Field = Annotated[str, Form(max_length=2000)]
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/people")
+    @needs(Right.MANAGE)
+    def people(request: Request) -> Response:
+        return everybody(site, request)
+
+    @found.post("/people/add")
+    @needs(Right.MANAGE)
+    def add(request: Request, name: Field = "", role: Field = "", password: Field = "") -> Response:
+        who = name.strip()
+
+        def work() -> Said:
+            digest, by = accounts.digest_of(password), site.actor_of(request)
+            site.write(lambda tx: accounts.add_user(tx, who, role, digest, by))
+            return Said(text=f"{who} may sign in as {role}.")
+
+        said = attempt(work)
+        if said.tone == "good":
+            return answer(request, said, "", "/people")
+        return everybody(site, request, said, name=who, role=role)
+
+    found.include_router(_of_one(site))
+    return found
+
+
+def _of_one(site: Site) -> APIRouter:
+    """What is done to one person."""
+    found = APIRouter()
+
+    @found.get("/people/{name}")
+    @needs(Right.MANAGE)
+    def person(request: Request, name: str) -> Response:
+        user = named("user", name, site.read(accounts.users))
+        return page(request, "person.html", user=user, roles=_ROLES, meanings=MEANINGS, least=accounts.LEAST)
+
+    @found.post("/people/{name}/role")
+    @needs(Right.MANAGE)
+    def change_role(request: Request, name: str, role: Field = "", key: Field = "") -> Response:
+        wanted = role or key  # an undoing names the role that was
+
+        def say(was: str) -> Said:
+            if was == wanted:
+                return Said(text=f"{name} is {wanted} already.", tone="warn")
+            text = f"{name} was {was} and is {wanted} now; all their sessions have ended."
+            return Said(text=text, undo="role_of", of=name, key=was)
+
+        said = act(site, lambda tx: accounts.set_role(tx, name, wanted, site.actor_of(request)), say)
+        return answer(request, said, "", "/people")
+
+    @found.post("/people/{name}/password")
+    @needs(Right.MANAGE)
+    def change_password(request: Request, name: str, password: Field = "") -> Response:
+        def work() -> Said:
+            digest, by = accounts.digest_of(password), site.actor_of(request)
+            site.write(lambda tx: accounts.set_password(tx, name, digest, by))
+            return Said(text=f"{name} has a new password; all their sessions have ended.")
+
+        said = attempt(work)
+        return answer(request, said, "", *(("/people",) if said.tone == "good" else ("/people", name)))
+
+    @found.post("/people/{name}/sign-out")
+    @needs(Right.MANAGE)
+    def sign_out(request: Request, name: str) -> Response:
+        def say(n: int) -> Said:
+            if not n:
+                return Said(text=f"{name} was not signed in.", tone="warn")
+            return Said(text=f"{name} is signed out: {many(n, 'session')} ended.")
+
+        said = act(site, lambda tx: accounts.sign_out(tx, name, site.actor_of(request)), say)
+        return answer(request, said, "", "/people")
+
+    @found.get("/people/{name}/remove")
+    @needs(Right.MANAGE)
+    def ask(request: Request, name: str) -> Response:
+        there = site.read(accounts.users)
+        return page(request, "remove.html", what="user", one=named("user", name, there), last=len(there) == 1)
+
+    @found.post("/people/{name}/remove")
+    @needs(Right.MANAGE)
+    def remove(request: Request, name: str) -> Response:
+        said = act(
+            site, lambda tx: accounts.remove_user(tx, name, site.actor_of(request)),
+            lambda _: Said(text=f"{name} is removed, and gets in no more."),
+        )  # fmt: skip
+        return answer(request, said, "", "/people")
+
+    return found
+
+
+def everybody(site: Site, request: Request, wrong: Said | None = None, **given: str) -> Response:
+    """All people and tokens; after a refusal with why, and with what was typed."""
+    users, tokens, events = site.read(lambda tx: (accounts.users(tx), accounts.tokens(tx), account_events.newest(tx)))
+    values: dict[str, Any] = {} if wrong is None else {"said": wrong}
+    return page(
+        request, "people.html", status=200 if wrong is None else 422, users=users, tokens=tokens, events=events,
+        given=given, roles=_ROLES, token_roles=[str(role) for role in Role], meanings=MEANINGS, lasts=LASTS,
+        least=accounts.LEAST, **values,
+    )  # fmt: skip
+
+
+def named(what: str, name: str, there: list[Any]) -> Any:
+    """The one of that name; a page that says so when there is none."""
+    for each in there:
+        if each.name == name:
+            return each
+    raise Problem("not_there", f"There is no {what} {name!r}; it may have been removed.", status=404)

@@ -1,0 +1,69 @@
+"""Signing in, and who may do what, in a real browser without script."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.browsing import visit
+from tidegate import Queue
+from tidegate.ops import accounts
+
+GOOD = "correct horse battery"
+
+
+def sign_in(page: Page, name: str, password: str = GOOD) -> None:
+    expect(page.locator("h1")).to_have_text("Sign in")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_an_admin_adds_somebody_who_then_sees_and_may_not_act(opened: Browser, served: str, q: Queue) -> None:
+    q.store.write(lambda tx: accounts.add_user(tx, "ada", "admin", accounts.digest_of(GOOD)))
+    with visit(opened, served, script=False) as tab:
+        page = tab.go("/people")
+        sign_in(page, "ada", "a wrong password")
+        expect(page.get_by_role("alert")).to_have_text("The name and the password do not fit together.")
+        sign_in(page, "ada")
+        expect(page.locator("h1")).to_have_text("People and tokens")  # where they wanted to go
+
+        form = page.get_by_role("form", name="Add somebody")
+        form.get_by_label("Name").fill("vera")
+        form.get_by_label("Role").select_option("operator")
+        form.get_by_label("Password").fill(GOOD)
+        form.get_by_role("button", name="Add").click()
+        expect(page.locator("#said")).to_contain_text("vera may sign in as operator.")
+        page.get_by_role("link", name="Change vera").click()
+        page.get_by_role("radio", name="Viewer").check()
+        page.get_by_role("button", name="Save the role").click()
+        expect(page.locator("#said")).to_contain_text("vera was operator and is viewer now")
+        page.get_by_role("button", name="Sign out").click()
+
+        sign_in(page, "vera")
+        expect(page.get_by_role("navigation", name="Pages")).to_contain_text("Signed in as vera (viewer)")
+        expect(page.get_by_role("link", name="People")).to_have_count(0)
+        page = tab.go("/targets/spotify")
+        barred = page.get_by_role("button", name=re.compile("Clear")).first
+        expect(barred).to_be_disabled()
+        expect(barred).to_have_attribute("title", "Your role, viewer, may not clear.")
+        assert tab.go("/people").locator("h1").inner_text() == "Your role does not allow this"
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.locator("h1")).to_have_text("Sign in")
+
+
+def test_a_token_is_made_read_and_removed(opened: Browser, served: str, q: Queue) -> None:
+    with visit(opened, served, script=False) as tab:
+        page = tab.go("/people")
+        form = page.get_by_role("form", name="Make a token")
+        form.get_by_label("Name").fill("ci")
+        form.get_by_label("Role").select_option("poller")
+        form.get_by_role("button", name="Make").click()
+        expect(page.locator("pre").first).to_have_text(re.compile(r"^tg_[\w-]{43}$"))
+        page.get_by_role("link", name="I have it").click()
+        page.get_by_role("link", name="Remove… the token ci").click()
+        page.get_by_role("button", name="Remove ci").click()
+        expect(page.locator("#said")).to_contain_text("The token ci is removed")
+        assert q.store.read(accounts.tokens) == []
+        assert tab.complaints == []
