@@ -1,0 +1,12 @@
+"""Feeds of strangers as plain values, read in a limited child process.
+
+feed = await parse(body, "application/rss+xml", "https://example.com/feed")
+feed.title, feed.malformed, [entry.key for entry in feed.entries]
+"""
+
+from __future__ import annotations
+
+from tidegate_apps.feeds.parsing.asking import parse
+from tidegate_apps.feeds.parsing.values import Entry, Feed, ParseError
+
+__all__ = ["Entry", "Feed", "ParseError", "parse"]

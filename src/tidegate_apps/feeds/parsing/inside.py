@@ -1,0 +1,155 @@
+"""What runs in the child process: bytes in, plain values out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.entities
+import re
+from typing import Any
+
+import fastfeedparser  # type: ignore[import-untyped]
+
+from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain
+from tidegate_apps.feeds.parsing.encodings import text_of
+from tidegate_apps.feeds.parsing.strict import Noted, read_strictly
+from tidegate_apps.feeds.parsing.values import ParseError
+
+_MOST_ENTRIES = 2000  # that are kept: the first ones, which are the newest
+_MOST_READ = 10_000
+_MOST_KEY = 500
+_PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+# No character of XML at all; many who paste into feeds do not know.
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
+_LONG_TAG = re.compile(r"<[^<>]{50000}")
+_AMPERSAND = re.compile(r"&(?:([A-Za-z][A-Za-z0-9]{1,31});|(?!#(?:[0-9]{1,7}|x[0-9A-Fa-f]{1,6});))")
+_OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
+
+
+def read(asked: list[str]) -> dict[str, Any]:
+    """The feed as lists and texts, or what is wrong with it as `error`."""
+    body, content_type, url = asked
+    try:
+        return _read(base64.b64decode(body), content_type, url)
+    except ParseError as error:
+        return {"error": str(error)}
+
+
+def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
+    text, wrong = text_of(body, content_type)
+    if not text.strip():
+        raise ParseError("it is empty")
+    if _PAGE.match(text[:4096]):
+        raise ParseError("it is a web page, not a feed")
+    if max(text.count("<item"), text.count("<entry")) > _MOST_READ:
+        raise ParseError(f"it has more than {_MOST_READ} entries")
+    noted, text = (Noted(), text) if text.startswith(("{", "[")) else _strictly(text)
+    found = _forgivingly(text)
+    cleaner = Cleaner(url)
+    about = found.get("feed") or {}
+    return {
+        "title": plain(about.get("title")) or None,
+        "link": cleaner.link(about.get("link")),
+        "ttl": noted.ttl,
+        "skip_hours": noted.skip_hours[:24],
+        "skip_days": noted.skip_days[:7],
+        "malformed": noted.malformed or wrong,
+        "entries": _entries(found.get("entries") or [], cleaner),
+    }
+
+
+def _strictly(text: str) -> tuple[Noted, str]:
+    """What the strict reading notes, and the text with what forgiving readers stumble over put right."""
+    noted = read_strictly(text.encode("utf-8", "surrogatepass"))
+    if noted.malformed is None:
+        return noted, text
+    parts = _CDATA.split(_NOT_XML.sub("", text))
+    if any(_LONG_TAG.search(part) for part in parts[::2]):
+        raise ParseError("a tag of it is too long")  # forgiving readers take minutes for its attributes
+    parts[::2] = [_AMPERSAND.sub(_meant, part) for part in parts[::2]]
+    return noted, "".join(parts)
+
+
+def _meant(found: re.Match[str]) -> str:
+    """What an ampersand that XML does not understand stands for: an entity of HTML, or itself."""
+    name = found[1]
+    if name is None:
+        return "&amp;"
+    return found[0] if name in _OF_XML else html.entities.html5.get(f"{name};", f"&amp;{name};")
+
+
+def _forgivingly(text: str) -> dict[str, Any]:
+    data = text.encode("utf-8", "replace")
+    try:
+        # Bytes, never text: a text that looks like an address would be fetched.
+        found: dict[str, Any] = fastfeedparser.parse(
+            data, include_tags=False, include_media=False, include_enclosures=False
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # what hostile input makes a library raise is not ours to list
+        raise ParseError(f"it is no feed that can be read: {plain(str(error), 200)}") from error
+    return found
+
+
+def _entries(found: list[Any], cleaner: Cleaner) -> list[list[Any]]:
+    entries: dict[str, list[Any]] = {}
+    for each in found[:_MOST_ENTRIES]:
+        entry = _entry(each, cleaner)
+        entries.setdefault(entry[0], entry)
+    return list(entries.values())
+
+
+def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
+    title = plain(found.get("title"))
+    link = cleaner.link(_link(found))
+    guid = _guid(found.get("id"))
+    published, updated = moment(found.get("published")), moment(found.get("updated"))
+    summary, content = found.get("description"), _content(found)
+    author = plain(found.get("author"), 200) or None
+    key = guid or link or _hash(title, str(published))
+    if len(key) > _MOST_KEY:
+        key = _hash(key)
+    shown = content if not summary or _cut_from(summary, content) else summary
+    digest = _hash(title, link or "", author or "", str(published), str(updated), _str(summary), content)
+    return [key, guid, link, title, author, cleaner.markup(shown), published, updated, digest]
+
+
+def _link(found: Any) -> object:
+    """The page of an entry, not its sound file or its comments."""
+    for each in found.get("links") or ():
+        if (each.get("rel") or "alternate") == "alternate" and each.get("href"):
+            return each["href"]
+    return found.get("link")
+
+
+def _guid(value: object) -> str | None:
+    text = str(value).strip() if isinstance(value, (str, int, float)) else ""
+    return text[: 4 * _MOST_KEY] or None
+
+
+def _content(found: Any) -> str:
+    parts = found.get("content") or ()
+    return next((_str(part.get("value")) for part in parts), "")
+
+
+def _cut_from(summary: object, content: str) -> bool:
+    """Whether the summary is the beginning of the content without its markup, which the library makes of it."""
+    if not content or not isinstance(summary, str) or "<" in summary:
+        return False
+    begins = "".join(summary.split())[:200]
+    return "".join(plain(content).split()).startswith(begins)
+
+
+def _str(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _hash(*parts: str) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        whole.update(b"%d:" % len(data))
+        whole.update(data)
+    return whole.hexdigest()[:32]

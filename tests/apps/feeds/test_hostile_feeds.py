@@ -1,0 +1,97 @@
+"""Feeds that would take all time or memory: each ends as a ParseError or as a feed, and the next one is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.children import Children, Limits
+from tidegate_apps.feeds.parsing import Feed, ParseError, asking, parse
+
+MB = 1_000_000
+RSS = b"<rss version='2.0'><channel>"
+GOOD = RSS + b"<title>good</title><item><guid>1</guid></item></channel></rss>"
+
+BOMBS = {
+    "a billion laughs": (
+        b'<!DOCTYPE rss [<!ENTITY a "ha">'
+        + b"".join(b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(10))
+        + b"]>" + RSS + b"<title>&k;</title></channel></rss>",
+        "declares an entity",
+    ),
+    "one long entity many times": (
+        b'<!DOCTYPE r [<!ENTITY a "' + b"x" * 50_000 + b'">]>' + RSS + b"<title>" + b"&a;" * 50_000 + b"</title>",
+        "declares an entity",
+    ),
+    "200,000 attributes": (
+        RSS + b"<item " + b" ".join(b'a%d="x"' % n for n in range(200_000)) + b"/></channel></rss>",
+        "too many attributes",
+    ),
+    "100,000 attributes behind a mistake": (
+        RSS + b"&<item " + b" ".join(b'a%d="x"' % n for n in range(100_000)) + b"/></b>",
+        "a tag of it is too long",
+    ),
+    "deep nesting": (RSS + b"<a>" * 200_000 + b"</a>" * 200_000 + b"</channel></rss>", "nested more than 200 deep"),
+    "a million elements": (RSS + b"<a/>" * 1_000_000 + b"</channel></rss>", "more than 300000 elements"),
+    "a name of 1 MB": (RSS + b"<" + b"a" * MB + b"/></channel></rss>", "too long a name"),
+    "5 MB of nothing": (b"\0" * (5 * MB), "no feed"),
+    "5 MB of brackets": (b"<" * (5 * MB), "no feed"),
+    "deep JSON": (b'{"version":"https://jsonfeed.org/version/1","items":' + b"[" * MB, "no feed"),
+}  # fmt: skip
+HARMLESS = {
+    "deep nesting behind a mistake": RSS + b"&" + b"<a>" * 500_000,
+    "a file of the server": b'<!DOCTYPE r [<!ENTITY a SYSTEM "file:///etc/passwd">]>' + RSS + b"<title>&a;</title>",
+    "HTML without an end": RSS + b"<item><description><![CDATA[" + b"<div>" * 900_000 + b"]]></description></item>",
+    "NULs in the middle": RSS + b"<title>a\0b</title></channel></rss>",
+}
+
+
+async def tried(body: bytes) -> Feed | str:
+    try:
+        return await parse(body, "text/xml", "https://feed.example/")
+    except ParseError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+async def test_a_hostile_feed_is_refused_and_the_next_one_is_read(name: str) -> None:
+    body, says = BOMBS[name]
+    assert says in str(await tried(body))
+    assert isinstance(await tried(GOOD), Feed)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+async def test_what_can_be_read_of_a_hostile_feed_is_harmless(name: str) -> None:
+    found = await tried(HARMLESS[name])
+    assert "root:" not in str(found)
+    assert isinstance(await tried(GOOD), Feed)
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (
+            Limits(memory_mb=128, cpu="60s", time="60s"),
+            "the feed needs too much memory to read|breaks its reader",
+        ),
+        (Limits(memory_mb=512, cpu="60s", time="1ms"), "the feed takes too long to read"),
+    ],
+)
+async def test_what_goes_beyond_its_limits_is_a_parse_error(
+    limits: Limits, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "LIMITS", limits)
+    among = Children(1)
+    try:
+        with pytest.raises(ParseError, match=says):
+            await parse(RSS + b"<a>x</a>" * 500_000, "text/xml", "https://feed.example/", among=among)
+        monkeypatch.undo()
+        assert (await parse(GOOD, "", "https://feed.example/", among=among)).title == "good"
+    finally:
+        among.close()
+
+
+async def test_a_feed_comes_back_as_values() -> None:
+    feed = await parse(GOOD.replace(b"<title>", b"<ttl>5</ttl><title>"), "", "https://feed.example/")
+    assert (feed.title, feed.ttl, feed.malformed, feed.skip_hours) == ("good", 300, None, ())
+    [entry] = feed.entries
+    assert (entry.key, entry.guid, entry.link, entry.title, entry.summary_html) == ("1", "1", None, "", "")
