@@ -75,6 +75,7 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 def _settings(
     config: Path | None, url: str | None, apps: list[App[Any]], broken: dict[str, str]
 ) -> tuple[Loaded | None, list[Finding]]:
+    from tidegate.face.app import lacking
     from tidegate.settings import SettingsError, load
 
     try:
@@ -85,6 +86,10 @@ def _settings(
     where = "There is no settings file" if loaded.file is None else f"{loaded.file} can be used"
     values = f"{many(given, 'value')} given, the others are defaults" if given else "all values are defaults"
     found = [well("settings.valid", f"{where}; {values}.")]
+    found += [
+        well(f"settings.apps.{name}", f"The application {name} is left out; it needs pip install '{wanted}'.")
+        for name, wanted in lacking().items()
+    ]
     if loaded.values.simulators:
         fact = "The applications call simulators, not the real services."
         found.append(warn("settings.simulators", fact, "Take simulators out of the settings."))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tidegate.errors import NotThere
+from tidegate.face.app import lacking
 from tidegate.settings.effective import Effective, addresses, effective, secret_files
 from tidegate.settings.models import ALL, Settings
 from tidegate.settings.place import SettingsFile, find
@@ -79,7 +80,7 @@ def load(
         problems += error.problems
         there = SettingsFile(None, {})
     tree = tree_of(Settings, installed.values())
-    there, environ = _without(broken or {}, there, environ)
+    there, environ = _without({**lacking(), **(broken or {})}, there, environ)
     given = {
         **from_file(tree, there, problems),
         **from_variables(tree, environ, problems),
@@ -165,6 +166,8 @@ def _to_run(
     for name in names:
         if name in broken:
             problems.append(Problem(where, f"the application {name!r} cannot be used: {broken[name]}"))
+        elif name not in installed and (install := lacking().get(name)):
+            problems.append(Problem(where, f"the application {name!r} needs more: pip install '{install}'"))
         elif name not in installed:
             there = f"; there are: {', '.join(everything)}" if everything else "; none is installed"
             problems.append(Problem(where, f"there is no application {name!r}{meant(name, everything, there)}"))

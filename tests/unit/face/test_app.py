@@ -13,6 +13,7 @@ from tidegate import App, Capacity, Code, Every, Installed, JobFunction, Page, Q
 from tidegate.errors import NotThere
 from tidegate.face import app as apps
 from tidegate.face.app import install
+from tidegate.settings import SettingsError, load
 
 CITY = Code(
     name="NO_CITY", reason=Reason.ITEM, reach=Reach.ITEM, message="There is no such city.", advice="Check the name."
@@ -112,6 +113,31 @@ def test_a_mistake_is_said_when_it_is_made(make: Callable[[], object], says: str
 def test_one_that_is_not_there_is_said_with_those_that_are() -> None:
     with pytest.raises(NotThere, match="there is no application 'wether'; there are: "):
         apps.load("wether")
+
+
+def test_one_that_needs_more_than_is_installed_is_left_out_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the metadata of an installed package says it."""
+    home = tmp_path / "odd-1.0.dist-info"
+    home.mkdir()
+    (home / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n"
+        "Requires-Dist: pytest; extra == 'easy'\nRequires-Dist: no-such-package>=1; extra == 'hard'\n"
+    )
+    points = ["plain = odd:app", "light = odd:app [easy]", "heavy = odd:app [easy,hard]"]
+    (home / "entry_points.txt").write_text("\n".join([f"[{apps.GROUP}]", *points]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert {"plain", "light"} <= set(apps.known())
+    assert "heavy" not in apps.known()
+    assert apps.lacking()["heavy"] == "odd[easy,hard]"
+    with pytest.raises(NotThere, match=r"needs more than is installed: pip install 'odd\[easy,hard\]'"):
+        apps.load("heavy")
+    with pytest.raises(SettingsError, match=r"the application 'heavy' needs more: pip install 'odd\[easy,hard\]'"):
+        load(environ={"TIDEGATE_APPS": "heavy"})
+    (tmp_path / "tidegate.toml").write_text("[heavy]\nurl = 'https://heavy.example'\n")
+    assert load(file=tmp_path / "tidegate.toml", environ={}).apps == ()
 
 
 def test_it_closes_what_it_was_given(queue: Queue) -> None:
