@@ -1,11 +1,15 @@
-"""Prints floors, own cost, targets and whether they are reached; exits 1 when one is not."""
+"""Prints floors, own cost, targets and whether they are reached; exits 1 when one is not.
+
+`python -m bench` measures everything, `python -m bench jobs convert` those two.
+"""
 
 from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Callable
 
-from bench import breaker, classify, guard, jobs
+from bench import breaker, classify, convert, guard, jobs
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -24,10 +28,24 @@ def verdicts() -> list[Row]:
     return rows
 
 
+PARTS: dict[str, Callable[[], list[Row]]] = {
+    "breaker": breaker.run,
+    "guard": guard.run,
+    "classify": verdicts,
+    "jobs": jobs.run,
+    "convert": convert.run,
+}
+
+
 def main() -> int:
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        print(f"there is no {unknown[0]!r} to measure; give some of: {', '.join(PARTS)}")
+        return 2
     print(f"Tidegate on {platform.python_implementation()} {platform.python_version()}; best of many rounds")
     print("CPU time; jobs by the clock on the wall\n")
-    rows = [*breaker.run(), *guard.run(), *verdicts(), *jobs.run()]
+    rows = [row for name in wanted for row in PARTS[name]()]
     print(table(rows))
     return 1 if any(row.ok is False for row in rows) else 0
 

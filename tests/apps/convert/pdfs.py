@@ -25,7 +25,11 @@ from reportlab.pdfgen.canvas import Canvas
 
 rl_config.invariant = 1  # no time of day in the files
 
-_SAID = "the gate lets water out while the tide is low and shuts by itself while it is high so does work here"
+# Words as long as those of English usually are.
+_SAID = (
+    "tidegate keeps programs working while the services they call are failing because a gate lets water out when the "
+    "tide is low and shuts by itself when the tide is high"
+)
 _WORDS = _SAID.split()
 
 

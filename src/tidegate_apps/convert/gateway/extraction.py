@@ -154,8 +154,13 @@ class _Text:
     """The text of one page. The index of a sign is the same in `text` and in PDFium."""
 
     def __init__(self, page: Any, frame: Frame) -> None:
-        self._page, self._frame = page, frame
-        self._rect = [ctypes.c_double() for _ in range(4)]
+        self._page, self._place = page, frame.place
+        self._rect = (ctypes.c_double * 4)()  # left, bottom, right, top
+        left, bottom, right, top = (
+            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * each)) for each in range(4)
+        )
+        self._into = left, top, right, bottom  # the order in which they are asked for
+        self._name = ctypes.create_string_buffer(128)
         self._matrix = raw.FS_MATRIX()
         self._fonts: dict[bytes, str] = {}
 
@@ -179,7 +184,7 @@ class _Text:
                 words = []
                 continue
             start = token.start()
-            broken = found.endswith(_HYPHEN)
+            broken = found[-1] == _HYPHEN
             text = clean(found)  # which takes the hyphen out
             if broken:
                 text += "-"
@@ -193,12 +198,14 @@ class _Text:
             yield self._line(handle, words, first)
 
     def _box(self, handle: Any, start: int, count: int) -> Box:
-        left, top, right, bottom = self._rect
-        boxes: list[Box] = []
-        for index in range(raw.FPDFText_CountRects(handle, start, count)):
-            raw.FPDFText_GetRect(handle, index, left, top, right, bottom)
-            boxes.append(self._frame.place(left.value, bottom.value, right.value, top.value))
-        return around(boxes)
+        found = raw.FPDFText_CountRects(handle, start, count)
+        if found == 1:  # as of nearly every word
+            return self._part(handle, 0)
+        return around([self._part(handle, index) for index in range(found)])
+
+    def _part(self, handle: Any, index: int) -> Box:
+        raw.FPDFText_GetRect(handle, index, *self._into)
+        return self._place(*self._rect[:])
 
     def _line(self, handle: Any, words: list[Word], first: int, *, broken: bool = False) -> Line:
         size = raw.FPDFText_GetFontSize(handle, first)
@@ -210,9 +217,8 @@ class _Text:
         )  # fmt: skip
 
     def _font(self, handle: Any, index: int) -> str:
-        buffer = ctypes.create_string_buffer(128)
-        size = raw.FPDFText_GetFontInfo(handle, index, buffer, len(buffer), None)
-        name = buffer.raw[: max(0, min(size, len(buffer)) - 1)]
+        size = raw.FPDFText_GetFontInfo(handle, index, self._name, len(self._name), None)
+        name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
         if name not in self._fonts:
             # A subset has a tag of six letters before its name, which says nothing.
             self._fonts[name] = re.sub(r"^[A-Z]{6}\+", "", clean(name.decode("utf-8", "replace")))

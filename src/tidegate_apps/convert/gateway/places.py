@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,14 +20,13 @@ class Frame(NamedTuple):
 
     def place(self, left: float, bottom: float, right: float, top: float) -> Box:
         """The box of what stands there in the file, on the page as it is shown."""
-        match self.rotation:
-            case 90:
-                return Box(bottom - self.bottom, left - self.left, top - bottom, right - left)
-            case 180:
-                return Box(self.right - right, bottom - self.bottom, right - left, top - bottom)
-            case 270:
-                return Box(self.top - top, self.right - right, top - bottom, right - left)
-        return Box(left - self.left, self.top - top, right - left, top - bottom)
+        if not self.rotation:
+            return Box(left - self.left, self.top - top, right - left, top - bottom)
+        if self.rotation == 180:
+            return Box(self.right - right, bottom - self.bottom, right - left, top - bottom)
+        if self.rotation == 90:
+            return Box(bottom - self.bottom, left - self.left, top - bottom, right - left)
+        return Box(self.top - top, self.right - right, top - bottom, right - left)
 
 
 def around(boxes: Sequence[Box]) -> Box:
@@ -35,6 +35,8 @@ def around(boxes: Sequence[Box]) -> Box:
         return boxes[0]
     if not boxes:
         return Box(0.0, 0.0, 0.0, 0.0)
-    x, y = min(box.x for box in boxes), min(box.y for box in boxes)
-    right, bottom = max(box.x + box.width for box in boxes), max(box.y + box.height for box in boxes)
-    return Box(x, y, right - x, bottom - y)
+    left, top, right, bottom = math.inf, math.inf, -math.inf, -math.inf
+    for x, y, width, height in boxes:
+        left, top = min(left, x), min(top, y)
+        right, bottom = max(right, x + width), max(bottom, y + height)
+    return Box(left, top, right - left, bottom - top)

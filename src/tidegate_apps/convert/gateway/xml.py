@@ -22,10 +22,12 @@ class TooLong(Exception):
 
 def clean(text: str) -> str:
     """*text* without the signs that no XML document may hold."""
-    return _FORBIDDEN.sub("", text)
+    return text if text.isalnum() else _FORBIDDEN.sub("", text)
 
 
 def escaped(text: str) -> str:
+    if text.isalnum():  # as most words are
+        return text
     return _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], clean(text))
 
 
@@ -43,6 +45,8 @@ def number(value: float) -> str:
 
 
 def boxed(x: float, y: float, width: float, height: float) -> Attributes:
+    if abs(x) + abs(y) + abs(width) + abs(height) < _FARTHEST:
+        return Attributes(f' x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"')
     return Attributes(f' x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"')
 
 
