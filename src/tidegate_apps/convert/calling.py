@@ -1,0 +1,141 @@
+"""One call of the gateway: the PDF goes out as it is read, and the XML is written as it comes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+from xml.parsers import expat
+
+import httpx2
+
+from tidegate_apps.convert.codes import MORE, BadAnswer
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import Draft
+
+CONNECT = 5.0  # seconds
+_PROBE = 5.0
+_PIECE = 64 * 1024
+_MOST_SAID = 4096  # bytes of an answer that is no XML
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be converted."""
+
+    source: BinaryIO
+    mapping: str
+    job_id: str  # the same at every attempt, so that the gateway need not do it twice
+
+
+class Stopped(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Gateway:
+    """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
+
+    def __init__(self, settings: Settings, closing: ExitStack) -> None:
+        self._settings, self._closing = settings, closing
+        self._lock = threading.Lock()
+        self._url = settings.gateway_url
+        limit = float(settings.gateway_timeout)
+        self._client = closing.enter_context(
+            httpx2.Client(
+                timeout=httpx2.Timeout(limit, connect=min(CONNECT, limit), write=limit, pool=limit),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=40),
+                trust_env=False,
+            )
+        )
+
+    @property
+    def url(self) -> str:
+        with self._lock:
+            if not self._url:
+                from tidegate_apps.convert.gateway import Embedded
+
+                embedded = Embedded()
+                self._url = embedded.start()
+                self._closing.callback(embedded.stop)
+            return self._url
+
+    def probe(self) -> None:
+        """Whether it is well; raises when it is not."""
+        answer = self._client.get(f"{self.url}/health", timeout=_PROBE)
+        answer.raise_for_status()
+
+    def convert(self, asked: Asked, draft: Draft, stop: Callable[[], bool]) -> int:
+        """Writes the XML to *draft*, and returns the status of the answer.
+
+        Raises what the client raises, BadAnswer for what is no XML, and Stopped when *stop* says so meanwhile.
+        """
+        end = time.monotonic() + self._settings.gateway_timeout
+        fields = {"mapping": asked.mapping, "pretty": "1", "job_id": asked.job_id}
+        file = {"file": ("document.pdf", asked.source, "application/pdf")}
+        with self._client.stream(
+            "POST", f"{self.url}/process", data=fields, files=file, headers={"Accept": "application/xml"}
+        ) as answer:
+            if answer.status_code != httpx2.codes.OK:
+                _begun(answer)
+                answer.raise_for_status()
+                raise BadAnswer(f"status {answer.status_code}")
+            check = _Wellformed()
+            for piece in answer.iter_bytes(_PIECE):
+                if stop():
+                    raise Stopped
+                # The client bounds the wait for each piece, and not the whole.
+                if time.monotonic() > end:
+                    raise httpx2.ReadTimeout("the whole answer took too long")
+                check.add(piece)
+                draft.add(piece)
+            check.end()
+            return answer.status_code
+
+
+def _begun(answer: httpx2.Response) -> None:
+    """Reads the beginning of an answer, and lets go of the rest: it may be long."""
+    said = b""
+    for piece in answer.iter_bytes(_MOST_SAID):
+        said += piece
+        if len(said) >= _MOST_SAID:
+            break
+    answer.extensions["said"] = said[:_MOST_SAID]
+
+
+def more_of(error: httpx2.HTTPStatusError) -> str:
+    """What the answer adds to the line for people, in our own words; empty when it has none of the codes we know."""
+    try:
+        told: Any = json.loads(error.response.extensions.get("said", b""))
+        code = told.get("code") if isinstance(told, dict) else None
+    except ValueError:
+        code = None
+    if error.response.status_code == 413:
+        code = "too_large"
+    return MORE.get(code, "") if isinstance(code, str) else ""
+
+
+class _Wellformed:
+    """Follows XML as it comes; BadAnswer as soon as it is none."""
+
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate()
+        self._parser.StartDoctypeDeclHandler = self._doctype  # entities of its own could grow without bound
+
+    def add(self, piece: bytes) -> None:
+        try:
+            self._parser.Parse(piece, False)
+        except expat.ExpatError as error:
+            raise BadAnswer(f"no XML: {error}") from None
+
+    def end(self) -> None:
+        try:
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            raise BadAnswer(f"no XML: {error}") from None
+
+    def _doctype(self, *_: object) -> None:
+        raise BadAnswer("it has a document type of its own")

@@ -1,0 +1,116 @@
+"""The ten codes, the line for people of each, what every answer of the gateway means, and how often it is tried again.
+
+One table each. Everything that shows a code or a line takes it from here: job records, API, page, log and command.
+"""
+
+# ruff: noqa: RUF001 - the apostrophes of these lines are given
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate import Code, Level, Reach, Reason, rules
+from tidegate_apps.convert.storage import StorageError
+
+TARGET = "convert-gateway"
+UNKNOWN = "UNKNOWN"
+
+_OPERATOR = "Look at the page Convert, and at its runbook in Help."
+
+
+def _code(name: str, reason: Reason, reach: Reach, message: str, advice: str, level: Level = Level.WARN) -> Code:
+    return Code(name=name, reason=reason, reach=reach, level=level, message=message, advice=advice)
+
+
+CODES = (
+    _code("NOT_PDF", Reason.ITEM, Reach.ITEM, "Only PDF files are supported.", "Choose a PDF file."),
+    _code("TOO_LARGE", Reason.ITEM, Reach.ITEM, "File exceeds 50 MB limit.", "Make the file smaller, or split it."),
+    _code("GW_4XX", Reason.ITEM, Reach.ITEM, "Couldn’t convert this file with the selected mapping.",
+          "Try another mapping, or another file."),
+    _code("GW_5XX", Reason.TRANSIENT, Reach.TARGET,
+          "Converter service is having an issue. We’ll retry shortly.", "Nothing to do: it is tried again by itself."),
+    _code("GW_TIMEOUT", Reason.TRANSIENT, Reach.TARGET, "Conversion is taking too long. We’ll retry.",
+          "Nothing to do: it is tried again by itself."),
+    _code("IO_ERROR", Reason.TRANSIENT, Reach.SELF, "Temporary storage issue. We’ll retry.",
+          "Check the space and the rights of the storage.", Level.ERROR),
+    _code("NOT_READY", Reason.ITEM, Reach.ITEM, "Conversion not finished yet.", "Ask again in a moment."),
+    _code("EXPIRED", Reason.ITEM, Reach.ITEM, "File was removed by retention. Re-upload to regenerate.",
+          "Upload the file again."),
+    _code("FORBIDDEN", Reason.ITEM, Reach.ITEM, "This file isn’t yours.", "Use the browser that uploaded it."),
+    _code(UNKNOWN, Reason.TRANSIENT, Reach.SELF, "Something went wrong on our side.", _OPERATOR, Level.ERROR),
+)  # fmt: skip
+# Of the gateway as a whole: its jobs say GW_4XX.
+REFUSED = _code(
+    "gateway_refused", Reason.CONFIG, Reach.TARGET, "The gateway does not take our calls.",
+    "Check convert.gateway_url and what stands before the gateway; then clear the target.", Level.ERROR,
+)  # fmt: skip
+ALL = (*CODES, REFUSED)
+LINES: Mapping[str, str] = {code.name: code.message for code in CODES}
+
+# What of a line is a promise that only a job which will be tried again may show.
+PROMISES = (" We’ll retry shortly.", " We’ll retry.")
+
+
+class BadAnswer(Exception):
+    """The gateway said 200, and sent nothing, or something that is no XML."""
+
+
+class Unforeseen(Exception):
+    """A bug of ours, or whatever else nobody thought of."""
+
+
+PACK = rules.Pack(
+    TARGET,
+    [
+        rules.Rule(name="refused", code=REFUSED.name, status=(*range(300, 400), 401, 403, 404, 405)),
+        rules.Rule(name="busy", code="GW_5XX", status=(408, 429)),
+        rules.Rule(name="file", code="GW_4XX", status=range(400, 500)),
+        rules.Rule(name="ill", code="GW_5XX", status=range(500, 600)),
+        rules.Rule(name="bad-answer", code="GW_5XX", test=lambda seen: isinstance(seen.error, BadAnswer)),
+        rules.Rule(name="storage", code="IO_ERROR", test=lambda seen: isinstance(seen.error, StorageError)),
+        rules.Rule(name="timeout", code="GW_TIMEOUT", kind=rules.Kind.TIMEOUT),
+        rules.Rule(name="address", code=REFUSED.name, kind=(rules.Kind.BAD_URL, rules.Kind.CERTIFICATE)),
+        rules.Rule(
+            name="network", code="GW_5XX",
+            kind=(
+                rules.Kind.DNS, rules.Kind.REFUSED, rules.Kind.RESET, rules.Kind.UNREACHABLE, rules.Kind.TLS,
+                rules.Kind.CONNECT, rules.Kind.PROTOCOL, rules.Kind.CUT,
+            ),
+        ),
+        rules.Rule(name="unforeseen", code=UNKNOWN, test=lambda seen: isinstance(seen.error, Unforeseen)),
+    ],
+    codes=ALL,
+)  # fmt: skip
+
+# How often a job is tried in all after such a fault; what is not here, as often as the settings say.
+CAPS: Mapping[str, int] = {"IO_ERROR": 2, UNKNOWN: 2, "unexpected": 2}
+CAPS_OF_RULE: Mapping[str, int] = {f"{TARGET}:bad-answer": 2}
+
+# What the gateway's own codes may add to the line, in our words: its text is never shown.
+MORE: Mapping[str, str] = {
+    "unknown_mapping": "Unsupported mapping.",
+    "not_pdf": "It is no PDF.",
+    "too_large": LINES["TOO_LARGE"],
+    "encrypted": "The document is locked with a password.",
+    "broken": "The document is damaged.",
+    "no_pages": "The document has no pages.",
+    "too_hard": "The document takes too long to read.",
+    "too_much_memory": "The document takes too much memory to read.",
+    "crashed": "The document cannot be read.",
+    "result_too_large": "The result would be too large.",
+}
+
+
+def shown(code: str | None) -> str | None:
+    """The code as one of the ten: what the queue says of its own, such as a lost worker, is UNKNOWN."""
+    return code if code is None or code in LINES else UNKNOWN
+
+
+def gave_up(code: str, attempts: int) -> str:
+    """The line of a job that failed for good: it promises nothing any more."""
+    line = LINES.get(code, LINES[UNKNOWN])
+    for promise in PROMISES:
+        if line.endswith(promise):
+            tried = f"Gave up after {attempts} attempt{'' if attempts == 1 else 's'}."
+            return f"{line.removesuffix(promise)} {tried if attempts else 'It was not tried.'}"
+    return line

@@ -1,0 +1,181 @@
+"""The jobs: one turns a PDF into XML, one removes what is too old, one removes what nobody knows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import NoReturn
+
+import httpx2
+
+from tidegate import Again, Backoff, Context, Done, Fail, Installed, JobFunction, LeaseLost, Target, classify
+from tidegate_apps.convert import upkeep
+from tidegate_apps.convert.calling import Asked, Gateway, Stopped, more_of
+from tidegate_apps.convert.codes import CAPS, CAPS_OF_RULE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import Draft, Storage, StorageFull, Taken, digest, storage_at
+
+_log = logging.getLogger("tidegate.convert")
+
+QUEUE, UPKEEP = "convert", "convert-upkeep"
+_DISK_FULL = 60.0  # seconds that the queue rests
+_KEPT = "90d"  # jobs with their history; their files go sooner
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be converted. The files are named after *key*: pdf/KEY.pdf and xml/KEY.xml."""
+
+    key: str
+    mapping: str
+    sha256: str
+    bytes: int
+    owner: str
+
+    @property
+    def source(self) -> str:
+        return f"pdf/{self.key}.pdf"
+
+    @property
+    def result(self) -> str:
+        return f"xml/{self.key}.xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The XML of a job."""
+
+    path: str  # its key in the storage
+    sha256: str
+    bytes: int
+    gateway_http_status: int | None  # None: an earlier attempt had made it, and nobody was asked again
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What routes, pages and schedules use."""
+
+    storage: Storage
+    gateway: Gateway
+    convert: JobFunction[Order, Made]
+    retention: JobFunction[str, dict[str, int]]
+    sweep: JobFunction[str, dict[str, int]]
+
+
+def jobs(there: Installed[Settings]) -> Jobs:
+    settings = there.settings
+    storage = storage_at(settings.storage)
+    gateway = Gateway(settings, there.closing)
+    work = Converting(there, storage, gateway)
+    target = Target(
+        TARGET, rules=PACK, backoff=None,
+        breaker={
+            "window": settings.breaker_window, "min_requests": 6, "failure_ratio": 0.5, "consecutive": 5,
+            "max_requests": 3,
+        },
+        probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
+        behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
+    )  # fmt: skip
+    there.queue.keep(QUEUE, done=_KEPT, failed=_KEPT)
+    there.queue.keep(UPKEEP, done="1d")
+
+    @there.queue.job(
+        queue=QUEUE, name="convert.pdf", target=target, unique=lambda a: (a.owner, a.sha256, a.mapping, a.bytes),
+        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code=CAPS,
+        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
+        cancellable=False, fail_fast_code="GW_5XX",
+    )  # fmt: skip
+    def convert(order: Order, job: Context) -> Done[Made]:
+        return work.convert(order, job)
+
+    @there.queue.job(queue=UPKEEP, name="convert.retention", unique=lambda a: a, attempts=3)
+    def retention(_: str) -> dict[str, int]:
+        return upkeep.retention(there, storage)
+
+    @there.queue.job(queue=UPKEEP, name="convert.sweep", unique=lambda a: a, attempts=3)
+    def sweep(_: str) -> dict[str, int]:
+        return upkeep.sweep(there, storage)
+
+    return Jobs(storage, gateway, convert, retention, sweep)
+
+
+class Converting:
+    """One attempt at a conversion, and what an earlier one may have left."""
+
+    def __init__(self, there: Installed[Settings], storage: Storage, gateway: Gateway) -> None:
+        self._there, self._storage, self._gateway = there, storage, gateway
+
+    def found(self, order: Order, job: Context) -> Done[Made] | None:
+        """The XML that an earlier attempt finished, trusted only with the hash that was kept under its lease."""
+        pending = job.saved.get("pending")
+        if not isinstance(pending, dict):
+            return None
+        there = digest(self._storage, order.result)
+        if there != (pending.get("sha256"), pending.get("bytes")):
+            return None
+        _log.info("result_found job=%s", job.id)
+        return Done(Made(order.result, there[0], there[1], None))
+
+    def convert(self, order: Order, job: Context) -> Done[Made]:
+        try:
+            with self._storage.draft() as draft:
+                status = self._called(order, job, draft)
+                draft.seal()
+                self._publish(order, job, draft)
+                return Done(Made(order.result, draft.sha256, draft.size, status))
+        except (Fail, LeaseLost):
+            raise
+        except Stopped as error:
+            # The lease is gone, or the worker stops: another one will do it, and finds what the gateway kept.
+            raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
+        except StorageFull as error:
+            self._hold(error)
+        except Exception as error:
+            self._faulted(job, error)
+
+    def _called(self, order: Order, job: Context, draft: Draft) -> int:
+        if self._storage.size(order.source) is None:
+            raise Fail("EXPIRED")
+        with self._storage.open(order.source) as source:
+            asked = Asked(source, order.mapping, job.idempotency_key)
+            return self._gateway.convert(asked, draft, lambda: job.cancelled)
+
+    def _publish(self, order: Order, job: Context, draft: Draft) -> None:
+        pending = {"sha256": draft.sha256, "bytes": draft.size}
+        job.save_now(pending=pending)
+        try:
+            self._storage.put(draft, order.result)
+        except Taken:
+            # An attempt that lost its lease was late. Whoever holds the lease now decides; asking once more makes sure.
+            job.save_now(pending=pending)
+            self._storage.put(draft, order.result, replace=True)
+
+    def _hold(self, error: StorageFull) -> NoReturn:
+        """No space left: nobody is tried, and nobody is to blame, until there is some."""
+        _log.error("storage_full error=%s", error)
+        if not self._there.db.all("queue_paused", name=QUEUE):
+            self._there.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk")
+        raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
+
+    def _faulted(self, job: Context, error: Exception) -> NoReturn:
+        fault = classify(error, PACK)
+        if fault is None or (shown(fault.code) == UNKNOWN and fault.code != REFUSED.name):
+            # Nothing that is known of the gateway: it must not count against it.
+            _log.error("conversion_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
+            error = Unforeseen(f"{type(error).__name__}: {error}")
+            fault = PACK.book[UNKNOWN].fault("unforeseen")
+        most = min(
+            CAPS.get(fault.code, self._there.settings.attempts),
+            CAPS_OF_RULE.get(fault.rule, self._there.settings.attempts),
+        )
+        if fault.retriable and job.attempt < most:
+            raise error
+        code = "GW_4XX" if fault.code == REFUSED.name else fault.code
+        about = (job.id, job.attempt, code, fault.status, fault.detail)
+        _log.log(fault.level.number, "conversion_failed job=%s attempt=%s code=%s status=%s error=%s", *about)
+        raise Fail(code, _line(code, job.attempt, error), status=fault.status or None, fault=fault) from error
+
+
+def _line(code: str, attempts: int, error: Exception) -> str:
+    more = more_of(error) if isinstance(error, httpx2.HTTPStatusError) and code == "GW_4XX" else ""
+    return f"{gave_up(code, attempts)} {more}".rstrip()

@@ -1,0 +1,131 @@
+"""From a form that was read to a job: refused with a code, the twin that is there already, or a new one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from secrets import token_hex
+
+from tidegate import DbTx, Installed
+from tidegate.web import Problem
+from tidegate_apps.convert.codes import LINES
+from tidegate_apps.convert.files import File, file_of
+from tidegate_apps.convert.handlers import Jobs, Order
+from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
+from tidegate_apps.convert.receiving import Received
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import Draft, StorageError
+from tidegate_apps.convert.upkeep import expire
+
+_log = logging.getLogger("tidegate.convert")
+
+_ROUNDS = 3  # a twin may vanish while we look at it
+_NO_HASH = "0" * 64  # of what could not be kept
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The job that stands for an upload; *created* is False when it was there before."""
+
+    file: File
+    created: bool
+
+
+def held(there: Installed[Settings]) -> Problem | None:
+    """Why no upload is taken now: a person paused them, or the disk is nearly full."""
+    for until, _, actor in there.db.all("paused"):
+        left = max(1.0, until - there.queue.clock.now())
+        return Problem("IO_ERROR", f"Uploads are paused by {actor}.", status=503, retry_after=left)
+    try:
+        free = there.jobs.storage.free()
+    except StorageError as error:
+        _log.error("storage_unreadable error=%s", error)
+        return Problem("IO_ERROR", "The storage cannot be used at the moment.", status=503, retry_after=60)
+    if free is not None and free < there.settings.least_free:
+        return Problem("IO_ERROR", "Uploads are paused: the disk is nearly full.", status=503, retry_after=60)
+    return None
+
+
+def mapping_of(there: Installed[Settings], got: Received) -> str:
+    mapping = got.fields.get("mapping", "").strip() or there.settings.mapping
+    if not is_mapping(mapping):
+        raise Problem("malformed", f"mapping: give {MAPPING}.", field="mapping")
+    return mapping
+
+
+def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) -> Taken:
+    """Waits for disk and database; Problem when the upload is not taken."""
+    mapping = mapping_of(there, got)
+    if got.name is None:
+        raise Problem("invalid", "file: there is none; send one in the field file.", field="file")
+    if not got.is_pdf:
+        order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
+        job = _refused(there, order, got.name, "NOT_PDF")
+        raise Problem("NOT_PDF", LINES["NOT_PDF"], status=400, job=job)
+    order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
+    jobs: Jobs = there.jobs
+    try:
+        draft.seal()
+        jobs.storage.put(draft, order.source)
+    except StorageError as error:
+        raise lost(there, error, order, got.name) from error
+    taken = _queued(there, order, got.name)
+    if not taken.created:
+        jobs.storage.remove(order.source)
+    return taken
+
+
+def lost(there: Installed[Settings], error: StorageError, order: Order, name: str) -> Problem:
+    """The file could not be kept: a failed job says so, if the database can still be written."""
+    _log.error("upload_not_stored error=%s", error)
+    job = _refused(there, order, name, "IO_ERROR")
+    return Problem("IO_ERROR", "The file could not be stored. Try again later.", status=500, job=job)
+
+
+def broken_off(there: Installed[Settings], error: StorageError, owner: str, got: Received | None) -> Problem:
+    """As `lost`, while the file was still coming in."""
+    name, size = ("document.pdf", 0) if got is None else (got.name or "document.pdf", got.bytes)
+    return lost(there, error, Order(token_hex(16), there.settings.mapping, _NO_HASH, size, owner), name)
+
+
+def _queued(there: Installed[Settings], order: Order, name: str) -> Taken:
+    for _ in range(_ROUNDS):
+
+        def work(tx: DbTx) -> tuple[int, bool]:
+            job = there.jobs.convert.enqueue(order, connection=tx)
+            if job.created:
+                _add(tx, job.id, order, name, order.source)
+            return job.id, job.created
+
+        job, created = there.db.write(work)
+        file = file_of(there.db, job)
+        if file is not None and (created or not _gone(there, file)):
+            return Taken(file, created)
+    raise Problem("internal")
+
+
+def _gone(there: Installed[Settings], file: File) -> bool:
+    """Whether a complete twin has lost its XML; then it stands for nothing any more."""
+    if file.status != "complete":
+        return False
+    if there.jobs.storage.size(file.made["path"]) is not None and not file.expired:
+        return False
+    _log.error("result_missing job=%s", file.job)
+    expire(there, file.job)
+    return True
+
+
+def _refused(there: Installed[Settings], order: Order, name: str, code: str) -> int:
+    def work(tx: DbTx) -> int:
+        job = there.jobs.convert.refuse(order, code, LINES[code], connection=tx)
+        _add(tx, job.id, order, name, None)
+        return int(job.id)
+
+    return there.db.write(work)
+
+
+def _add(tx: DbTx, job: int, order: Order, name: str, source: str | None) -> None:
+    tx.all(
+        "add", job=job, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes, sha256=order.sha256,
+        source=source,
+    )  # fmt: skip

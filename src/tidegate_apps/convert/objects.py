@@ -1,0 +1,113 @@
+"""Files in an object store such as S3, through obstore. Needs the extra `s3`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tidegate_apps.convert.folder import FileDraft
+from tidegate_apps.convert.storage import Draft, Kept, StorageError, Taken
+
+
+class Objects:
+    """Keys are keys there. A draft is a local file until it is put: an object appears whole, or not at all."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    @classmethod
+    def at(cls, url: str) -> Objects:
+        """The store of a URL; what it needs beside that, it reads from its own variables, such as AWS_REGION."""
+        try:
+            from obstore.store import from_url
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                "convert.storage: an object store needs one more package; install it with: pip install 'tidegate[s3]'"
+            ) from error
+        try:
+            return cls(from_url(url))
+        except Exception as error:  # each kind of store has errors of its own
+            raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
+
+    def draft(self) -> FileDraft:
+        return FileDraft(Path(tempfile.gettempdir()))
+
+    def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:
+        import obstore
+
+        assert isinstance(draft, FileDraft)  # noqa: S101 - its own
+        with _told():
+            if replace:
+                obstore.put(self._store, key, draft.path)
+            else:  # this needs one request, and so no parts: S3 takes 5 GB in one
+                obstore.put(self._store, key, draft.path, mode="create", use_multipart=False)
+        draft.path.unlink(missing_ok=True)
+
+    def size(self, key: str) -> int | None:
+        import obstore
+
+        with _told():
+            try:
+                return int(obstore.head(self._store, key)["size"])
+            except FileNotFoundError:
+                return None
+
+    @contextlib.contextmanager
+    def open(self, key: str) -> Iterator[BinaryIO]:
+        import obstore
+
+        with _told():
+            file = obstore.open_reader(self._store, key)
+        yield cast("BinaryIO", io.BufferedReader(_Raw(file)))
+
+    def remove(self, key: str) -> bool:
+        import obstore
+
+        there = self.size(key) is not None
+        with _told():
+            if there:
+                obstore.delete(self._store, key)
+        return there
+
+    def kept(self) -> Iterator[Kept]:
+        import obstore
+
+        with _told():
+            for page in obstore.list(self._store):
+                for each in page:
+                    yield Kept(str(each["path"]), each["last_modified"].timestamp())
+
+    def free(self) -> float | None:
+        return None
+
+
+class _Raw(io.RawIOBase):
+    """A reader of the store as a file of Python."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        with _told():
+            data = bytes(self._file.read(len(room)))
+        room[: len(data)] = data
+        return len(data)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Whatever the store says, as a StorageError; the words may hold an address and are for the log."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        kind = Taken if type(error).__name__ in ("AlreadyExistsError", "PreconditionError") else StorageError
+        raise kind(f"{type(error).__name__}: {error}") from error

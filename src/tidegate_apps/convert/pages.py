@@ -1,0 +1,152 @@
+"""The pages: what one has uploaded, one job with the beginning of its XML, and what to do when something is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate import Installed
+from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, page, said
+from tidegate_apps.convert import intake
+from tidegate_apps.convert.codes import TARGET
+from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
+from tidegate_apps.convert.gateway import MAPPINGS
+from tidegate_apps.convert.owned import mine, ready, retried
+from tidegate_apps.convert.settings import MEGABYTE, Settings
+from tidegate_apps.convert.uploading import Uploads
+
+BUSY = "Gateway busy, paused. Will retry automatically."
+_PAGE = 25
+_PREVIEW = 20_000  # bytes of the XML
+_LASTS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One upload as the list shows it: how it looks, and why."""
+
+    file: File
+    token: str  # of its look
+    word: str
+    reason: str
+
+
+def row_of(file: File, *, busy: bool) -> Row:
+    if file.expired:
+        return Row(file, "expired", "Removed", file.line)
+    match file.status:
+        case "complete":
+            return Row(file, "done", "Complete", "")
+        case "failed":
+            return Row(file, "failed", "Failed", file.line)
+        case "processing":
+            tries = f"attempt {file.attempt} of {file.most_attempts}" if file.attempt > 1 else ""
+            return Row(file, "running", "Processing", tries)
+        case _ if busy:
+            return Row(file, "paused", "Paused", BUSY)
+        case _ if file.retrying:
+            return Row(file, "retrying", "Trying again", file.line)
+        case _:
+            return Row(file, "queued", "Queued", "")
+
+
+def gateway_held(there: Installed[Settings]) -> str:
+    """What is said of the gateway while its jobs wait; empty when they do not."""
+    if there.db.all("gateway_shut", name=TARGET):
+        return "The gateway does not take our calls. Somebody must look at it; nothing is lost."
+    rows = there.db.all("gateway", name=TARGET)
+    return BUSY if rows and rows[0][0] == "open" else ""
+
+
+@needs(ANYONE)
+def show(request: Request, there: Installed[Settings]) -> Response:
+    owner = owner_session(request)
+    cursor = request.query_params.get("before", "")
+    below = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 19 else NEWEST
+    held = gateway_held(there)
+    files = files_of(there.db, owner, below=below, most=_PAGE + 1)
+    pause = there.db.one("paused")
+    return page(
+        request, "convert/convert.html", rows=[row_of(each, busy=held == BUSY) for each in files[:_PAGE]],
+        next=files[_PAGE - 1].job if len(files) > _PAGE else None, held=held, closed=intake.held(there), pause=pause,
+        active=active_of(there.db, owner), first=below == NEWEST, **_limits(there),
+    )  # fmt: skip
+
+
+@needs(ANYONE)
+def show_one(request: Request, there: Installed[Settings]) -> Response:
+    number = request.path_params["job"]
+    file = mine(there, int(number) if number.isascii() and number.isdigit() else 0, owner_session(request))
+    held = gateway_held(there)
+    return page(
+        request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
+        events=events_json(there.queue.events(file.job), file.made),
+    )  # fmt: skip
+
+
+def show_help(request: Request, there: Installed[Settings]) -> Response:
+    return page(request, "convert/help.html", settings=there.settings)
+
+
+def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
+    """What the pages send without any script."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/convert/upload")
+    @needs(ANYONE)
+    @body_limit(2**40)  # our own limit is checked, with our own words
+    async def upload(request: Request) -> Response:
+        try:
+            taken = await uploads.take(request, owner_session(request))
+        except Problem as error:
+            return said(request, "/convert", str(error.detail), tone="bad")
+        new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
+        return said(request, "/convert", new)
+
+    @router.post("/convert/jobs/{job}/retry")
+    @needs(ANYONE)
+    def retry(request: Request, job: int) -> Response:
+        try:
+            file = retried(there, job, owner_session(request))
+        except Problem as error:
+            return said(request, "/convert", str(error.detail), tone="bad")
+        return said(request, "/convert", f"{file.name} is tried again.")
+
+    @router.post("/convert/uploads/pause")
+    @needs(Right.PAUSE)
+    async def pause(request: Request) -> Response:
+        lasts = _LASTS.get((await form(request)).get("lasts", ""))
+        if lasts is None:
+            return said(request, "/convert", "Nothing was changed: choose how long.", tone="bad")
+        now = there.queue.clock.now()
+        await there.db.aall("pause", until=now + lasts, actor=current_user(request))
+        return said(request, "/convert", "No file is taken for a while.")
+
+    @router.post("/convert/uploads/resume")
+    @needs(Right.PAUSE)
+    async def resume(request: Request) -> Response:
+        await there.db.aall("resume")
+        return said(request, "/convert", "Files are taken again.")
+
+    return router
+
+
+def _limits(there: Installed[Settings]) -> dict[str, Any]:
+    most = there.settings.most_bytes
+    shown = f"{most // MEGABYTE} MB" if most % MEGABYTE == 0 else f"{most:,} bytes"
+    mappings = MAPPINGS if there.settings.mapping in MAPPINGS else (there.settings.mapping, *MAPPINGS)
+    return {"most": most, "most_shown": shown, "mappings": mappings, "settings": there.settings}
+
+
+def _preview(there: Installed[Settings], file: File) -> str | None:
+    """The beginning of the XML; None when there is none."""
+    try:
+        ready(there, file)
+    except Problem:
+        return None
+    with there.jobs.storage.open(file.made["path"]) as opened:
+        text: str = opened.read(_PREVIEW).decode("utf-8", "replace")
+    cut = text if file.made["bytes"] <= _PREVIEW else text.rpartition("\n")[0]
+    return cut or text

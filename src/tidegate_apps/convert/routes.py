@@ -1,0 +1,123 @@
+"""The API, on the paths and with the codes that were promised: upload, list, job, download, retry; and the pause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field
+
+from tidegate import Installed
+from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs, owner_session
+from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
+from tidegate_apps.convert.owned import mine, ready, retried
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import pieces
+from tidegate_apps.convert.uploading import Uploads
+
+Owner = Annotated[str, Depends(owner_session)]
+_UNBOUNDED = 2**40  # our own limit is checked here, with our own code
+
+
+class Pause(BaseModel):
+    """How long no upload is taken."""
+
+    seconds: float = Field(gt=0, le=30 * 86400)
+
+
+def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/api/upload", status_code=202)
+    @needs(ANYONE)
+    @body_limit(_UNBOUNDED)
+    async def upload(request: Request, owner: Owner) -> Response:
+        """Takes one PDF in the field `file`, and `mapping`. 202: a new job; 200: the same file is there already."""
+        taken = await uploads.take(request, owner)
+        base = str(request.scope.get("root_path", ""))
+        shape = {**taken.file.as_json(base), "created": taken.created}
+        headers = {"Location": f"{base}/api/jobs/{taken.file.job}"}
+        return JSONResponse(shape, 202 if taken.created else 200, headers)
+
+    @router.get("/api/jobs")
+    @needs(ANYONE)
+    def listed(
+        request: Request,
+        owner: Owner,
+        since: Annotated[float, Query(ge=0, description="Only what changed since then, UNIX time.")] = 0.0,
+        status: Annotated[str, Query(description="Only these: queued, processing, complete or failed.")] = "",
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        cursor: Annotated[int, Query(ge=1, description="`next_cursor` of the answer before.")] = NEWEST,
+    ) -> dict[str, Any]:
+        """The jobs of whoever asks, the newest first, and how many of all of theirs have not ended."""
+        if status and status not in STATUSES:
+            raise Problem("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
+        if not math.isfinite(since):
+            raise Problem("invalid", "since: give a time in seconds.", field="since")
+        base = str(request.scope.get("root_path", ""))
+        now = there.queue.clock.now()
+        found = files_of(there.db, owner, since=since, status=status, below=cursor, most=limit + 1)
+        return {
+            "jobs": [each.as_json(base) for each in found[:limit]],
+            "active_count": active_of(there.db, owner),
+            "next_cursor": found[limit - 1].job if len(found) > limit else None,
+            "now": now,
+        }
+
+    @router.get("/api/jobs/{job}")
+    @needs(ANYONE)
+    def one(request: Request, job: int, owner: Owner) -> dict[str, Any]:
+        """One job with its transitions."""
+        file = mine(there, job, owner)
+        events = events_json(there.queue.events(job), file.made)
+        return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
+
+    @router.get("/api/jobs/{job}/download", response_class=Response)
+    @needs(ANYONE)
+    def download(job: int, owner: Owner) -> Response:
+        """The XML."""
+        file = mine(there, job, owner)
+        size = ready(there, file)
+        there.db.all("downloaded", job=job)
+        return _sent(there, file, size)
+
+    @router.post("/api/jobs/{job}/retry", status_code=202)
+    @needs(ANYONE)
+    def retry(request: Request, job: int, owner: Owner) -> dict[str, Any]:
+        """Queues a failed job again."""
+        return retried(there, job, owner).as_json(str(request.scope.get("root_path", "")))
+
+    @router.post("/api/convert/uploads/pause")
+    @needs(Right.PAUSE)
+    def pause(request: Request, how: Pause) -> dict[str, Any]:
+        """No upload is taken for a time."""
+        until = there.queue.clock.now() + how.seconds
+        there.db.all("pause", until=until, actor=current_user(request))
+        return {"paused_until": until}
+
+    @router.post("/api/convert/uploads/resume")
+    @needs(Right.PAUSE)
+    def resume() -> dict[str, Any]:
+        """Uploads are taken again."""
+        return {"resumed": bool(there.db.all("resume"))}
+
+    return router
+
+
+def _sent(there: Installed[Settings], file: File, size: int) -> Response:
+    def body() -> Iterator[bytes]:
+        with there.jobs.storage.open(file.made["path"]) as opened:
+            yield from pieces(opened)
+
+    name = file.xml_name
+    plain = "".join(each if each.isascii() and each not in '"\\%' else "_" for each in name)
+    headers = {
+        "Content-Length": str(size),
+        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
+        "ETag": f'"{file.made["sha256"]}"',
+    }
+    return StreamingResponse(body(), media_type="application/xml", headers=headers)

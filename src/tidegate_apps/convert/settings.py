@@ -1,0 +1,77 @@
+"""What can be set of convert, each with its default."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tidegate import Seconds
+from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
+
+MEGABYTE = 1024 * 1024
+
+
+def _mapping(value: str) -> str:
+    if not is_mapping(value):
+        raise ValueError(f"{value!r:.80} is no name of a mapping; give {MAPPING}")
+    return value
+
+
+def _address(value: str) -> str:
+    if value and not value.startswith(("http://", "https://")):
+        raise ValueError(
+            "it is no address; give one such as http://gateway:8400, or nothing for the one that is built in"
+        )
+    return value.rstrip("/")
+
+
+def _window(value: Seconds) -> Seconds:
+    if not 120 <= value <= 300:
+        raise ValueError(f"{value.written} is not allowed; give 2m to 5m")
+    return value
+
+
+class Settings(BaseModel):
+    """PDF files become XML."""
+
+    model_config = ConfigDict(frozen=True)
+
+    gateway_url: Annotated[str, AfterValidator(_address)] = Field(
+        default="", description="The address of the gateway that converts; empty: the one that is built in."
+    )
+    gateway_timeout: Seconds = Field(default=Seconds("3m"), description="How long one conversion may take.")
+    probe_every: Seconds = Field(
+        default=Seconds("10s"), description="How often the gateway is asked for its health while its breaker is open."
+    )
+    breaker: Literal["hold-queue", "fail-fast"] = Field(
+        default="hold-queue",
+        description="While the gateway is ill: hold-queue lets jobs wait, fail-fast fails new ones at once.",
+    )
+    breaker_window: Annotated[Seconds, AfterValidator(_window)] = Field(
+        default=Seconds("3m"), description="Over how long its failures are counted, 2m to 5m."
+    )
+    attempts: int = Field(
+        default=3, ge=1, le=20, json_schema_extra={"env": "RETRY_MAX_ATTEMPTS"},
+        description="How often a conversion is tried in all.",
+    )  # fmt: skip
+    retry_after: Seconds = Field(
+        default=Seconds("5s"), description="The wait after the first failure; then three times, then nine times that."
+    )
+    most_bytes: int = Field(
+        default=50 * MEGABYTE, ge=1024, le=2**40, description="How large a file may be, in bytes; 52428800 is 50 MB."
+    )
+    mapping: Annotated[str, AfterValidator(_mapping)] = Field(
+        default="text", description="The mapping of uploads that name none."
+    )
+    uploads_at_once: int = Field(default=20, ge=1, le=1000, description="How many files may come in at the same time.")
+    upload_time: Seconds = Field(default=Seconds("10m"), description="How long the upload of one file may take.")
+    storage: str = Field(
+        default="tidegate-files", min_length=1,
+        description="Where files are kept: a folder, or an object store such as s3://bucket/prefix.",
+    )  # fmt: skip
+    least_free: float = Field(
+        default=0.05, ge=0, lt=1, description="Uploads pause while less of the disk is free; 0.05 is 5 percent."
+    )
+    keep_pdf: Seconds = Field(default=Seconds("7d"), description="How long a PDF is kept after its job has ended.")
+    keep_xml: Seconds = Field(default=Seconds("30d"), description="How long an XML file is kept.")

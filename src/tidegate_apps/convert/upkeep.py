@@ -1,0 +1,70 @@
+"""What is removed: files that are too old, and files that no job knows. First the database says so, then they go."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from tidegate import DbTx, Installed
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import Storage, StorageError
+
+_log = logging.getLogger("tidegate.convert")
+
+_SLICE = 200
+# Nothing younger is swept: somebody may be about to name it.
+_ORPHAN_AGE = 3600.0
+
+
+def expire(there: Installed[Settings], job: int) -> None:
+    """The XML of a job is gone, or goes now: the same file may be uploaded again."""
+
+    def work(tx: DbTx) -> None:
+        tx.all("result_gone", job=job)
+        there.queue.free(job, connection=tx)
+
+    there.db.write(work)
+
+
+def retention(there: Installed[Settings], storage: Storage) -> dict[str, int]:
+    """Removes PDFs and XML files that are older than the settings say; never those of a job that has not ended."""
+    now = there.queue.clock.now()
+    gone = {"pdf": 0, "xml": 0, "jobs": 0}
+    for (job,) in there.db.all("old_sources", before=now - there.settings.keep_pdf, n=_SLICE):
+        for (source,) in there.db.all("source_gone", job=job):
+            gone["pdf"] += _removed(storage, source)
+    for job, result in there.db.all("old_results", before=now - there.settings.keep_xml, n=_SLICE):
+        expire(there, job)
+        gone["xml"] += _removed(storage, json.loads(result)["path"])
+    gone["jobs"] = len(there.db.all("forgotten", n=_SLICE))
+    return gone
+
+
+def sweep(there: Installed[Settings], storage: Storage) -> dict[str, int]:
+    """Removes drafts and files that no job knows, once they are an hour old."""
+    before = there.queue.clock.now() - _ORPHAN_AGE
+    removed = kept = 0
+    for each in storage.kept():
+        if each.changed_at >= before or (not each.draft and _known(there, each.key)):
+            kept += 1
+        else:
+            removed += _removed(storage, each.key)
+    return {"removed": removed, "kept": kept}
+
+
+def _known(there: Installed[Settings], key: str) -> bool:
+    """Whether a job still stands for the file; what is neither a PDF nor an XML of ours is left alone."""
+    folder, _, name = key.rpartition("/")
+    stem, _, kind = name.rpartition(".")
+    if (folder, kind) not in (("pdf", "pdf"), ("xml", "xml")):
+        return True
+    asks = "source_known" if kind == "pdf" else "running_or_done"
+    return bool(there.db.all(asks, source=f"pdf/{stem}.pdf"))
+
+
+def _removed(storage: Storage, key: str) -> int:
+    try:
+        return int(storage.remove(key))
+    except StorageError as error:
+        _log.error("file_not_removed key=%s error=%s", key, error)
+        return 0

@@ -1,0 +1,198 @@
+"""Who gets what: downloads, retries, retention, and what nobody but the owner sees."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf
+from tidegate.testing import Status
+from tidegate_apps.convert import upkeep
+from tidegate_apps.convert.codes import LINES
+
+DAY = 86400.0
+
+
+@pytest.mark.req("CNV-05")
+def test_a_download_is_not_ready_then_there_then_expired(each: Place) -> None:
+    job = each.new(name="Überblick 2026.pdf")
+    early = each.client.get(f"/api/jobs/{job}/download")
+    assert code_of(early) == (409, "NOT_READY")
+    assert early.json()["detail"] == "Conversion not finished yet."
+    assert early.headers["retry-after"] == "2"
+
+    each.work()
+    got = each.client.get(f"/api/jobs/{job}/download")
+    assert (got.status_code, got.content, got.headers["content-type"]) == (200, XML, "application/xml")
+    assert got.headers["content-length"] == str(len(XML))
+    assert "filename*=UTF-8''%C3%9Cberblick%202026.xml" in got.headers["content-disposition"]
+    assert each.get(job)["download_count"] == 1
+
+    each.files("xml")[0].unlink()
+    gone = each.client.get(f"/api/jobs/{job}/download")
+    assert code_of(gone) == (404, "EXPIRED")
+    assert gone.json()["detail"] == "File was removed by retention. Re-upload to regenerate."
+    assert code_of(each.client.get("/api/jobs/4711/download")) == (404, "not_there")
+    assert code_of(each.client.get("/api/jobs/0/download")) == (404, "not_there")
+
+
+@pytest.mark.req("CNV-05")
+def test_nobody_sees_fetches_or_retries_what_belongs_to_another_one(each: Place) -> None:
+    each.gateway.on("POST /process", XML, Status(400))
+    with each.another() as theirs:
+        theirs.headers.update(ELSEWHERE)
+        mine, failed = each.new(), each.new()
+        each.work(concurrency=1)
+        assert each.get(failed)["status"] == "failed"
+        waiting = each.new()
+
+        theirs.get("/convert")  # now it has a cookie of its own
+        for job in (mine, failed, waiting):
+            for call in (
+                theirs.get(f"/api/jobs/{job}"), theirs.get(f"/api/jobs/{job}/download"),
+                theirs.post(f"/api/jobs/{job}/retry"),
+            ):  # fmt: skip
+                assert code_of(call) == (403, "FORBIDDEN"), "the owner is asked for before the state"
+                assert call.json()["detail"] == LINES["FORBIDDEN"]
+            assert theirs.get(f"/convert/jobs/{job}").status_code == 403
+        assert theirs.get("/api/jobs").json() == {**theirs.get("/api/jobs").json(), "jobs": [], "active_count": 0}
+        page = theirs.get("/convert").text
+        assert "a.pdf" not in page
+        assert each.get(failed)["manual_retry_count"] == 0
+
+
+@pytest.mark.req("CNV-05")
+def test_a_visitor_is_the_same_one_at_the_next_request_and_no_other(place: Place) -> None:
+    with place.another() as one, place.another() as two:
+        for client in (one, two):
+            client.headers.update(ELSEWHERE)
+        content = pdf()
+        made = one.post("/api/upload", files={"file": ("a.pdf", content)}).json()["id"]
+        assert [job["id"] for job in one.get("/api/jobs").json()["jobs"]] == [made]
+        assert two.get("/api/jobs").json()["jobs"] == []
+        other = two.post("/api/upload", files={"file": ("a.pdf", content)}).json()["id"]
+        assert other != made
+
+
+@pytest.mark.req("CNV-09", "CNV-06")
+def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
+    each.gateway.on("POST /process", *[Status(500)] * 3, XML)
+    job = each.new()
+    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
+    each.work(60)
+    assert each.get(job)["status"] == "failed"
+
+    answer = each.client.post(f"/api/jobs/{job}/retry")
+    assert answer.status_code == 202
+    queued = each.get(job)
+    assert (queued["status"], queued["error_code"], queued["error_message"]) == ("queued", None, None)
+    assert (queued["attempt_count"], queued["manual_retry_count"]) == (0, 1)
+    each.work(10)
+    done = each.get(job)
+    assert (done["status"], done["attempt_count"]) == ("complete", 1)
+    assert [event["event"] for event in done["events"]][-4:] == ["failed", "queued", "processing", "complete"]
+    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
+
+
+@pytest.mark.req("CNV-09")
+def test_a_retry_beside_a_live_twin_names_the_twin(each: Place) -> None:
+    each.gateway.on("POST /process", Status(400), XML)
+    content = pdf()
+    first = each.new(content)
+    each.work(1)
+    twin = each.new(content)
+    for _ in range(2):  # while it waits, and when it is complete
+        refused = each.client.post(f"/api/jobs/{first}/retry")
+        assert code_of(refused) == (409, "unique_taken")
+        assert refused.json()["job"] == twin
+        each.work(1)
+
+
+@pytest.mark.req("CNV-09", "CNV-16")
+def test_a_retry_needs_the_pdf(place: Place) -> None:
+    place.gateway.on("POST /process", Status(400))
+    first, second = place.new(), place.new()
+    place.work(1)
+    place.files("pdf")[0].unlink()
+    place.files("pdf")[0].unlink()
+    for job in (first, second):
+        assert code_of(place.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
+
+
+@pytest.mark.req("CNV-16")
+def test_retention_removes_pdf_and_xml_in_their_time_and_never_what_is_in_work(each: Place) -> None:
+    each.gateway.on("POST /process", XML, Status(400), XML)
+    content = pdf()
+    done, failed = each.new(content), each.new()
+    each.work(1, concurrency=1)
+    each.clock.advance(6 * DAY)
+    waiting = each.new()
+    assert upkeep.retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 0, "jobs": 0}
+
+    each.clock.advance(2 * DAY)
+    assert upkeep.retention(each.there, each.there.jobs.storage)["pdf"] == 2
+    assert each.get(done)["links"]["download"] is not None
+    assert each.get(failed)["links"]["retry"] is None
+    assert code_of(each.client.post(f"/api/jobs/{failed}/retry")) == (404, "EXPIRED")
+
+    each.clock.advance(23 * DAY)
+    assert upkeep.retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 1, "jobs": 0}
+    assert each.files("xml") == []
+    found = each.get(done)
+    assert (found["status"], found["expired"], found["links"]["download"]) == ("complete", True, None)
+    assert code_of(each.client.get(f"/api/jobs/{done}/download")) == (404, "EXPIRED")
+    assert each.new(content) != done, "the same file may be uploaded again"
+
+    assert each.get(waiting)["status"] == "queued"
+    each.work(1)
+    assert each.get(waiting)["status"] == "complete", "its PDF was 25 days old, and never removed"
+
+
+@pytest.mark.req("CNV-16")
+def test_files_that_no_job_knows_are_swept_and_no_others(each: Place) -> None:
+    job = each.new()
+    each.work(1)
+    waiting = each.new()
+    (each.folder / "drafts").mkdir(exist_ok=True)
+    (each.folder / "other").mkdir()
+    orphans = ["pdf/" + "0" * 32 + ".pdf", "xml/" + "1" * 32 + ".xml", "drafts/tmp123"]
+    for name in (*orphans, "other/keep.txt"):
+        (each.folder / name).write_text("x")
+    now = each.clock.now()
+    for path in each.folder.glob("*/*"):
+        os.utime(path, (now - 3000, now - 3000))
+    assert upkeep.sweep(each.there, each.there.jobs.storage)["removed"] == 0, "an upload may be about to name it"
+    for path in each.folder.glob("*/*"):
+        os.utime(path, (now - 4000, now - 4000))
+    assert upkeep.sweep(each.there, each.there.jobs.storage)["removed"] == 3
+    assert (each.folder / "other/keep.txt").exists()
+    assert each.client.get(f"/api/jobs/{job}/download").status_code == 200
+    each.work(1)
+    assert each.get(waiting)["status"] == "complete"
+
+
+@pytest.mark.req("CNV-16")
+def test_both_are_on_a_schedule(place: Place) -> None:
+    names = {schedule.name for schedule in place.queue._schedules.values()}  # noqa: SLF001 - what is declared
+    assert names == {"convert: old files", "convert: files without a job"}
+    assert place.there.jobs.retention.enqueue("old files").created
+    assert place.there.jobs.sweep.enqueue("orphans").created
+    drained = place.clock.run(place.queue.adrain("convert-upkeep"))
+    assert (drained.done, drained.failed) == (2, 0)
+
+
+@pytest.mark.req("CNV-10")
+def test_the_lines_are_those_that_were_given() -> None:
+    assert LINES == {
+        "NOT_PDF": "Only PDF files are supported.",
+        "TOO_LARGE": "File exceeds 50 MB limit.",
+        "GW_4XX": "Couldn’t convert this file with the selected mapping.",  # noqa: RUF001
+        "GW_5XX": "Converter service is having an issue. We’ll retry shortly.",  # noqa: RUF001
+        "GW_TIMEOUT": "Conversion is taking too long. We’ll retry.",  # noqa: RUF001
+        "IO_ERROR": "Temporary storage issue. We’ll retry.",  # noqa: RUF001
+        "NOT_READY": "Conversion not finished yet.",
+        "EXPIRED": "File was removed by retention. Re-upload to regenerate.",
+        "FORBIDDEN": "This file isn’t yours.",  # noqa: RUF001
+        "UNKNOWN": "Something went wrong on our side.",
+    }
