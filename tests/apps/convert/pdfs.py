@@ -87,6 +87,32 @@ def article() -> bytes:
 
 
 @cache
+def sample() -> bytes:
+    """What the reference shows: a heading, a sentence and a small table; then a page that was scanned."""
+    image = b"<< /Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8 >>"
+    drawn = (
+        b"BT /B 20 Tf 72 760 Td (Tides) Tj ET BT /F 11 Tf 72 730 Td (High water comes twice.) Tj ET "
+        b"BT /F 11 Tf 72 700 Td (Port) Tj 120 0 Td (Height) Tj ET "
+        b"BT /F 11 Tf 72 684 Td (Brest) Tj 120 0 Td (6.1 m) Tj ET"
+    )
+    return raw(
+        {
+            3: page_object(contents=6, resources=b"/Font << /F 5 0 R /B 9 0 R >>"),
+            4: page_object(contents=7, resources=b"/XObject << /Im 8 0 R >>"),
+            5: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            6: stream(drawn),
+            7: stream(b"q 500 0 0 700 40 60 cm /Im Do Q"),
+            8: stream(b"\x00\x80\x80\xff", image),
+            9: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>",
+            10: b"<< /Title (Tides of Brest) /CreationDate (D:20260102030405+01'00') >>",
+            11: b"<< /Type /Outlines /First 12 0 R /Last 12 0 R /Count 1 >>",
+            12: b"<< /Title (Tides) /Parent 11 0 R /Dest [3 0 R /Fit] >>",
+        },
+        pages=(3, 4), catalog=b"/Outlines 11 0 R", trailer=b"/Info 10 0 R",
+    )  # fmt: skip
+
+
+@cache
 def table() -> bytes:
     """Four rows of three cells each, with lines around them: "r1c1" to "r4c3"."""
     out = io.BytesIO()
@@ -300,7 +326,14 @@ def page_object(*, contents: int | None = None, resources: bytes = b"") -> bytes
     return b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] %s/Resources << %s >> >>" % (body, resources)
 
 
-def raw(objects: dict[int, bytes], *, pages: tuple[int, ...], catalog: bytes = b"", count: int | None = None) -> bytes:
+def raw(
+    objects: dict[int, bytes],
+    *,
+    pages: tuple[int, ...],
+    catalog: bytes = b"",
+    trailer: bytes = b"",
+    count: int | None = None,
+) -> bytes:
     """A file out of these objects; 1 is the catalog and 2 the tree of pages."""
     kids = b" ".join(b"%d 0 R" % each for each in pages)
     found = {
@@ -316,5 +349,5 @@ def raw(objects: dict[int, bytes], *, pages: tuple[int, ...], catalog: bytes = b
     out += b"xref\n0 %d\n0000000000 65535 f \n" % last
     for number in range(1, last):
         out += b"%010d 00000 n \n" % places[number] if number in places else b"0000000000 65535 f \n"
-    out += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (last, start)
+    out += b"trailer << /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (last, trailer, start)
     return bytes(out)
