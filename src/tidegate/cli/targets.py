@@ -14,7 +14,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
-from tidegate.ops import actions, reports
+from tidegate.ops import actions, reports, trials
 from tidegate.ops.reports import TargetDetail, TargetReport
 from tidegate.store import watching
 from tidegate.store.tx import Tx
@@ -25,7 +25,7 @@ _key_option = click.option("--key", default="", help="One key of it, such as a u
 
 @click.group(cls=Group)
 def targets() -> None:
-    """Shows how targets are, and pauses, clears, enables, disables or resets them."""
+    """Shows how targets are, and pauses, tests, clears, enables, disables or resets them."""
 
 
 @targets.command("list")
@@ -71,6 +71,7 @@ class Action:
 
     work: Callable[[Tx], Any]
     said: Callable[[Any], str]
+    shown: Callable[[Any], Any] = lambda result: result  # as JSON
 
 
 def _action(describe: Callable[..., Action]) -> click.Command:
@@ -87,7 +88,7 @@ def _action(describe: Callable[..., Action]) -> click.Command:
         with store_at(url, driver) as store:
             result = store.write(action.work)
             watching.tell(store)
-        say({"done": result is not False, "result": result}, as_json, lambda: [action.said(result)])
+        say({"done": result is not False, "result": action.shown(result)}, as_json, lambda: [action.said(result)])
         return Exit.NEGATIVE if result is False else Exit.OK
 
     run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # what all have comes last
@@ -155,6 +156,13 @@ def reset(name: str, by: str) -> Action:
     return Action(
         lambda tx: actions.reset_breaker(tx, name, by), lambda was: f"The breaker of {name} was {was} and is closed."
     )
+
+
+@_action
+@click.option("--key", help="One key of it, such as a user or a feed; without it any.")
+def test(name: str, key: str | None, by: str) -> Action:
+    """Tests a target now: one job that waits behind it goes at once."""
+    return Action(lambda tx: trials.begin(tx, name, by, key), lambda trial: trial.says, lambda trial: trial.as_json())
 
 
 def _who(name: str, key: str) -> str:

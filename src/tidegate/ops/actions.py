@@ -62,7 +62,7 @@ def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
 
 def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
     """No job of this target is claimed until then; returns when that is."""
-    _require_target(tx, name)
+    require_target(tx, name)
     end = ahead(until, now_of(tx))
     tx.all("target_pause", {"name": name, "until": end, "actor": by})
     gate_rows.happened(tx, "target", name, EventKind.TARGET_PAUSED, by, fields={"until": end})
@@ -70,7 +70,7 @@ def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
 
 
 def resume_target(tx: Tx, name: str, by: str) -> bool:
-    _require_target(tx, name)
+    require_target(tx, name)
     if not tx.all("target_resume", {"name": name}):
         return False
     gate_rows.happened(tx, "target", name, EventKind.TARGET_RESUMED, by)
@@ -79,7 +79,7 @@ def resume_target(tx: Tx, name: str, by: str) -> bool:
 
 def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = None) -> str:
     """Opens a breaker until a time, or closes it now; returns the state that it had."""
-    row, now = _require_target(tx, name)
+    row, now = require_target(tx, name)
     before = row.breaker
     if state == OPEN:
         if until is None:
@@ -89,26 +89,28 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
         after = shared_breaker.closed(before, now)
     else:
         raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
-    _move(tx, name, before, after, by)
+    move_breaker(tx, name, before, after, by)
     return before.state
 
 
 def reset_breaker(tx: Tx, name: str, by: str) -> str:
     """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
-    row, now = _require_target(tx, name)
+    row, now = require_target(tx, name)
     before = row.breaker
-    _move(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by)
+    move_breaker(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by)
     return before.state
 
 
-def _move(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str) -> None:
+def move_breaker(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str) -> None:
+    """Writes what a person made of a breaker, with its event."""
     gate_rows.put_breaker(tx, name, before, after)
     fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
     kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else "breaker_reset"
     gate_rows.happened(tx, "target", name, kind, by, fields=fields)
 
 
-def _require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
+def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
+    """Its row, kept still until the end, and the store's clock; NotThere with a suggestion."""
     if gate_rows.target(tx, name) is None:
         there = [row.name for row in gate_rows.targets(tx)]
         raise NotThere(f"there is no target {name!r}{_meant(name, there)}")
@@ -124,7 +126,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
 
     What is under way still uses the old ones, so its failures count no more.
     """
-    _require_target(tx, target)
+    require_target(tx, target)
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
     now = now_of(tx)
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
@@ -136,7 +138,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
 
 def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = None, reason: str = "manual") -> None:
     """No job of this key until then, or until `enable_key`."""
-    _require_target(tx, target)
+    require_target(tx, target)
     now = now_of(tx)
     end = None if until is None else ahead(until, now)
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key)) or HoldRow(target=target, lane=key, since=now)
@@ -150,7 +152,7 @@ def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = No
 
 def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     """Ends a rest, whoever ordered it; False when there was none. A fatal fault needs `clear_key`."""
-    _require_target(tx, target)
+    require_target(tx, target)
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
     if row is None or not row.rest.disabled:
         return False

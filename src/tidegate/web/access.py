@@ -37,6 +37,7 @@ _OF_ACTION: Mapping[str, Right] = {
     "pause": Right.PAUSE,
     "resume": Right.PAUSE,
     "reset": Right.RESET,
+    "test": Right.RESET,
     "force": Right.RESET,
     "hold": Right.RESET,
     "clear": Right.CLEAR,

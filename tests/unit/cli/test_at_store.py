@@ -22,7 +22,8 @@ VERBS = [
     ("jobs", "forget", "1"), ("jobs", "pause", "mail", "--for", "1h"), ("jobs", "resume", "mail"),
     ("targets", "list"), ("targets", "show", "api"), ("targets", "pause", "api", "--for", "1h"),
     ("targets", "resume", "api"), ("targets", "clear", "api"), ("targets", "enable", "api"),
-    ("targets", "disable", "api"), ("targets", "reset", "api"), ("explain", "job", "1"), ("explain", "target", "api"),
+    ("targets", "disable", "api"), ("targets", "reset", "api"), ("targets", "test", "api"),
+    ("explain", "job", "1"), ("explain", "target", "api"),
     ("db", "status"), ("db", "check"), ("db", "backup", "copy.db"),
 ]  # fmt: skip
 
@@ -323,6 +324,18 @@ def test_what_was_done_is_undone_once(
     run = command("targets", then[0], "api", *then[1:], "--url", url)
     assert (run.code, run.out.strip()) == (0, says)
     assert command("targets", then[0], "api", *then[1:], "--url", url).code == Exit.NEGATIVE
+
+
+def test_a_target_is_tested_by_a_job_that_waits(command: Command, q: Queue, url: str) -> None:
+    run = command("targets", "test", "api", "--url", url)
+    assert (run.code, run.err) == (Exit.REFUSED, "tidegate: nothing holds api; its jobs go when they are due\n")
+    q.target("api").force("open", "1h")
+
+    found = shown(command("targets", "test", "api", "--url", url, "--json", "--by", "ada"))["result"]
+
+    assert (found["job"], found["key"], found["breaker"]) == (5, "0", "half-open")
+    assert [why["reason"] for why in found["waits"]] == ["no_worker"]
+    assert q.target("api").events()[0].actor == "ada"
 
 
 def test_a_breaker_is_reset(command: Command, q: Queue, url: str) -> None:

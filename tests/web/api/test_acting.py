@@ -99,6 +99,22 @@ def test_a_breaker_is_forced_open_and_reset(there: Shop, api: TestClient) -> Non
     assert api.post("/api/v1/targets/mailer/force", json={"state": "closed"}).json()["changed"] is False
 
 
+def test_a_target_is_tested_by_a_job_that_waits(there: Shop, api: TestClient) -> None:
+    calm = api.post("/api/v1/targets/mailer/test")
+    assert (calm.status_code, calm.json()["code"]) == (409, "refused")
+    assert calm.json()["detail"] == "nothing holds mailer; its jobs go when they are due."
+    there.queue.target("mailer").force("open", "1h")
+
+    tested = api.post("/api/v1/targets/mailer/test", json={}).json()
+
+    assert (tested["action"], tested["breaker"], tested["job"], tested["key"]) == ("test", "half-open", 7, "")
+    assert tested["says"].startswith("Job 7 tries mailer next, but it has to wait: No worker is there")
+    assert [each["reason"] for each in tested["waits_for"]] == ["no_worker"]
+    assert mailer(there).breaker.state == "half-open"
+    other = api.post("/api/v1/targets/mailer/test", json={"key": "9"})
+    assert other.json()["detail"] == "key 9 of mailer is being tested already."
+
+
 def test_a_key_is_disabled_enabled_and_cleared(there: Shop, api: TestClient) -> None:
     assert api.post("/api/v1/targets/mailer/disable", json={"key": "7", "for": 60}).status_code == 200
     assert [each["key"] for each in api.get("/api/v1/targets/mailer").json()["keys"]] == ["7"]

@@ -16,12 +16,16 @@ def router() -> APIRouter:
         explain,
         jobs,
         notices,
+        overview,
         queues,
         targets,
         workers,
     )
 
     found = APIRouter()
-    for each in (targets, queues, jobs, bulk_actions, workers, notices, events, explain, classify, config, codes):
+    resources = (
+        overview, targets, queues, jobs, bulk_actions, workers, notices, events, explain, classify, config, codes
+    )  # fmt: skip
+    for each in resources:
         found.include_router(each.router)
     return found

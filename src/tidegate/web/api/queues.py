@@ -6,29 +6,47 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
+from tidegate.errors import NotThere
 from tidegate.ops import actions, reports
 from tidegate.ops.actions import now_of
+from tidegate.ops.reports import QueueReport
+from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
-from tidegate.web.api import strict
+from tidegate.web.api import names, strict
 from tidegate.web.api.answers import read, says
 from tidegate.web.api.ends import Ending
 from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import Listed, Moment, Name, Shown
+from tidegate.web.api.shapes import GateEventShown, Listed, Moment, Name, Shown
 from tidegate.web.site import Site, site_of
 
 router = strict.api("queues")
+names.register("queue", "pause", "resume")
+
+_MOST_EVENTS = 50
 
 Named = Annotated[Name, Path(description="The name of a queue.")]
 
 
 class QueueShown(Shown):
-    """One queue: its jobs by state, who paused it, and how many workers take from it."""
+    """One queue: its jobs by state, who paused it, and how many workers take from it.
+
+    `waiting` are those that are blocked, waiting or ready. `oldest` is for how many seconds the first of them could
+    have gone, `rate` how many were done in a minute lately, `drained_in` how many seconds the rest takes at that rate.
+    """
 
     name: str
     jobs: dict[str, int]
     paused_until: Moment | None
     paused_by: str | None
     workers: int
+    waiting: int
+    oldest: float | None
+    rate: float | None
+    drained_in: float | None
+
+
+class QueueWithEvents(QueueShown):
+    events: list[GateEventShown]
 
 
 class Done(Shown):
@@ -50,8 +68,20 @@ def _queues(site: Site) -> list[QueueShown]:
     found = {each.name: QueueShown(**each.as_json()) for each in queues}
     for name in site.queue.queues() - set(found):  # nobody has put anything in yet
         at_work = sum(each.there and name in each.queues for each in workers)
-        found[name] = QueueShown(name=name, jobs={}, paused_until=None, paused_by=None, workers=at_work)
+        found[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
     return [found[name] for name in sorted(found)]
+
+
+@router.get("/queues/{name:queue}", responses=says(QueueWithEvents, 404))
+def one_queue(request: Request, name: Named) -> Response:
+    """One queue: its jobs by state, how long they wait, and what happened to it."""
+    site = site_of(request)
+    found = next((each for each in _queues(site) if each.name == name), None)
+    if found is None:
+        raise NotThere(f"there is no queue {name!r}")
+    events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MOST_EVENTS))
+    told = [GateEventShown(**event.as_json()) for event in events]
+    return read(request, QueueWithEvents(**dict(found), events=told))
 
 
 @router.post("/queues/{name:path}/pause", responses=says(Done, 400, 404, 409))

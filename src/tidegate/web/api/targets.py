@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
-from starlette.convertors import StringConvertor, register_url_convertor
 
 from tidegate.machine.states import OPEN
-from tidegate.ops import actions, listing, reports
+from tidegate.ops import actions, listing, reports, trials
 from tidegate.ops.actions import now_of
 from tidegate.ops.reports import TargetReport
 from tidegate.store.tx import Tx
-from tidegate.web.api import once, strict
+from tidegate.web.api import names, once, strict
 from tidegate.web.api.answers import next_link, read, says
 from tidegate.web.api.ends import Ending, Time, moment
 from tidegate.web.api.once import Acting, Asking
@@ -26,13 +25,7 @@ from tidegate.web.site import site_of
 router = strict.api("targets")
 
 
-class NoAction(StringConvertor):
-    """A name that may have slashes, and does not end in what can be done to it: that is an address of its own."""
-
-    regex = r"(?:(?!/(?:pause|resume|reset|force|clear|enable|disable)$).)+"
-
-
-register_url_convertor("target", NoAction())
+names.register("target", "pause", "resume", "test", "reset", "force", "clear", "enable", "disable")
 
 Token = Literal[
     "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "ok", "new", ""
@@ -85,6 +78,21 @@ class Done(Shown):
     changed: bool
     until: Moment | None = None
     breaker: str | None = None
+
+
+class Tested(Done):
+    """The job that tries it; `waits_for` is what still stands before that one."""
+
+    key: str
+    job: int
+    says: str
+    waits_for: list[Reason]
+
+
+class AnyKey(Asked):
+    """Without `key`, a job of any key will do."""
+
+    key: Key | SkipJsonSchema[None] = None
 
 
 class OneKey(Asked):
@@ -150,7 +158,7 @@ def list_targets(
         found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, most=limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    items = [_item(report) for report in found.items]
+    items = [shown(report) for report in found.items]
     return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
 
 
@@ -171,7 +179,8 @@ def one_target(request: Request, name: Named) -> Response:
     ))  # fmt: skip
 
 
-def _item(report: TargetReport) -> TargetItem:
+def shown(report: TargetReport) -> TargetItem:
+    """One target in a list."""
     return TargetItem(**_columns(report))
 
 
@@ -207,6 +216,21 @@ def resume(name: Named, asking: Acting) -> Response:
     return _act(
         asking, name, lambda tx: Done(target=name, action="resume", changed=actions.resume_target(tx, name, asking.by))
     )
+
+
+@router.post("/targets/{name:path}/test", responses=says(Tested, 400, 404, 409))
+def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # noqa: B008, PT028 - it never changes
+    """Tests it now: one job that waits behind it goes at once. Refused when nothing holds it, or no job waits."""
+
+    def work(tx: Tx) -> Tested:
+        found = trials.begin(tx, name, asking.by, body.key)
+        waits = [Reason(**why.as_json()) for why in found.waits]
+        return Tested(
+            target=name, action="test", changed=True, breaker=found.breaker, key=found.key, job=found.job,
+            says=found.says, waits_for=waits,
+        )  # fmt: skip
+
+    return _act(asking, name, work)
 
 
 @router.post("/targets/{name:path}/reset", responses=_ACTION)

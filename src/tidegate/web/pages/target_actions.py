@@ -8,7 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from tidegate.ops import actions
+from tidegate.ops import actions, trials
+from tidegate.ops.trials import Trial
 from tidegate.store.tx import Tx
 from tidegate.web.pages import times
 from tidegate.web.pages.pausing import end_of
@@ -55,6 +56,13 @@ def resume(asked: Asked) -> Said:
         return Said(text=f"{asked.name} goes on.") if was else Said(text=f"{asked.name} was not paused.", tone="warn")
 
     return act(asked.site, lambda tx: actions.resume_target(tx, asked.name, asked.by), say)
+
+
+def test(asked: Asked) -> Said:
+    def say(trial: Trial) -> Said:
+        return Said(text=trial.says, tone="warn" if trial.waits else "good")
+
+    return act(asked.site, lambda tx: trials.begin(tx, asked.name, asked.by, asked.key or None), say)
 
 
 def reset(asked: Asked) -> Said:
@@ -110,7 +118,7 @@ def disable(asked: Asked) -> Said:
 
 
 ACTIONS: Mapping[str, Callable[[Asked], Said]] = {
-    "pause": pause, "resume": resume, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
+    "pause": pause, "resume": resume, "test": test, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
     "disable": disable,
 }  # fmt: skip
 

@@ -62,10 +62,16 @@ _KINDS: dict[str, Row] = {
     "target_cleared": ("good", "again", _plain("was cleared: what was held against it is forgotten")),
     "queue_paused": ("calm", "pause", _until("was paused")),
     "queue_resumed": ("good", "play", _plain("goes on")),
+    "target_tested": ("busy", "half", lambda fields, at: f"is tested: job {fields.get('job', '')} tries it"),
     "breaker_reset": ("good", "again", _plain("had its breaker reset")),
     "own_link_lost": ("warn", "unplug", _plain("fails as many others do: our own network may be down")),
     "own_link_back": ("good", "check", _plain("answers: our own network is back")),
     "call_failed": ("warn", "cross", _failed("failed")),
+    "jobs_forgotten": (
+        "calm",
+        "close",
+        lambda fields, at: f"has forgotten {times.many(int(fields.get('jobs', 0)), 'job')}",
+    ),
     "job_forgotten": ("calm", "close", lambda fields, at: f"has forgotten job {fields.get('job', '')}"),
 }
 
@@ -97,6 +103,9 @@ _JOB: dict[str, tuple[str, str, str]] = {
     "cancel_asked": ("calm", "stop", "was asked to stop"),
     "given_back": ("calm", "again", "was given back before anything was sent"),
     "lost": ("warn", "unplug", "lost its worker"),
+    "brought_forward": ("busy", "play", "was brought forward, to test its target"),
+    "restored": ("calm", "again", "was queued again: the database was put back"),
+    "stale_result": ("calm", "info", "had a late result that does not count"),
     "retried": ("busy", "again", "was queued again"),
     "expired": ("bad", "clock", "waited too long"),
 }
