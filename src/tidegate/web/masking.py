@@ -1,9 +1,10 @@
-"""What a job was given and gave, as it may be shown: without what looks like a secret, and not at any length."""
+"""What may be shown of jobs and settings: nothing that looks like a secret, no path, and not at any length."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.core.redact import redacted
@@ -11,11 +12,28 @@ from tidegate.web.problems import cut
 
 MOST_JSON = 20_000  # characters of JSON
 _MOST_TEXT = 2_000
+_MOST_SETTING = 1000
 _DEEPEST = 20
 _SECRET = re.compile(
     r"token|secret|passw|pwd|passphrase|api_?key|private_?key|credential|authorization|cookie|signature|jwt",
     re.IGNORECASE,
 )
+
+
+# A path from the root on, alone or behind what says that it is one; not the path of a URL.
+_PATH = re.compile(r"(?:(?<![^\s'\"=(\[,;])|(?<=file:)|(?<=sqlite:///))/(?:[^\s/'\",;)\]]+/)+(?=[^\s/'\",;)\]])")
+
+
+def without_paths(text: str) -> str:
+    """*text* with the last part of each path of this machine, and not where that is."""
+    return _PATH.sub("…/", text)
+
+
+def shown_setting(found: Mapping[str, Any]) -> dict[str, Any]:
+    """One effective setting as it may be shown."""
+    # Whoever gives the settings masks them; what looks like a secret in an address is taken out here, too.
+    value = without_paths(redacted(str(found["value"]), _MOST_SETTING))
+    return {"about": "", "variable": "", **found, "value": value, "origin": without_paths(str(found["origin"]))}
 
 
 def shown_json(text: Any) -> Any:

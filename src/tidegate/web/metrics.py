@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from tidegate.errors import StoreError
-from tidegate.ops.figures import BreakerFigures, Figures, QueueFigures, figures
+from tidegate.ops.figures import MOST_TARGETS, BreakerFigures, Figures, QueueFigures, figures
 from tidegate.runtime.metrics import BreakerCollector
 from tidegate.web.site import Site, site_of
 
@@ -53,7 +53,7 @@ class Numbers:
         except StoreError:
             up.add_metric([], 0)
             yield up
-            yield from BreakerCollector().collect()
+            yield from _of_breakers([])
             return
         up.add_metric([], 1)
         yield up
@@ -88,10 +88,12 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
 
 
 def _of_breakers(rows: list[BreakerFigures]) -> Iterator[Metric]:
-    """Those of this process, and those that are rows; of one name, the row counts for all processes."""
-    known = {row.name for row in rows}
-    for family in BreakerCollector().collect():
-        family.samples[:] = [sample for sample in family.samples if sample.labels["name"] not in known]
+    """Those that are rows, and those of this process; of one name, the row counts for all processes."""
+    families = list(BreakerCollector().collect())
+    own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
+    shown = set(sorted(own)[: MOST_TARGETS - len(rows)])
+    for family in families:
+        family.samples[:] = [sample for sample in family.samples if sample.labels["name"] in shown]
         for row in rows:
             _ADD[family.name](family, row)
         yield family

@@ -59,5 +59,5 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _shown(url: str) -> str:
-    """The URL of the store for a program to copy; without it where it may hold a password."""
-    return url if url.startswith("sqlite:") else "postgresql://…"
+    """The URL of the store for a program to copy, without what is not for everybody: a folder, or a password."""
+    return f"sqlite:///{url.rsplit('/', 1)[-1]}" if url.startswith("sqlite:") else "postgresql://…"

@@ -8,11 +8,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from tidegate.core.redact import redacted
+from tidegate.web.masking import shown_setting
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
-
-_MOST = 1000
 
 
 def router(site: Site) -> APIRouter:
@@ -29,5 +27,4 @@ def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[d
     """Values by the part of their key before the first dot; those without one come first."""
     rows = sorted(values, key=lambda row: ("." in row["key"], row["key"].split(".")[0]))
     for name, of in groupby(rows, key=lambda row: row["key"].split(".")[0] if "." in row["key"] else ""):
-        # Whoever gives the settings masks them; what looks like a secret in an address is taken out here, too.
-        yield name, [{"about": "", "variable": "", **row, "value": redacted(str(row["value"]), _MOST)} for row in of]
+        yield name, [shown_setting(row) for row in of]
