@@ -79,6 +79,7 @@ __all__ = [
     "children",
     "classify",
     "fault_of",
+    "install",
     "rules",
     "sinks",
     "subscribe",
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
     from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
-    from tidegate.face.app import App, Every, Installed, Page, Simulated
+    from tidegate.face.app import App, Every, Installed, Page, Simulated, install
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
@@ -132,7 +133,7 @@ else:
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
         "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
-        "face.app": ("App", "Every", "Installed", "Page", "Simulated"),
+        "face.app": ("App", "Every", "Installed", "Page", "Simulated", "install"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),

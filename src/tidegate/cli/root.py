@@ -37,6 +37,9 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
+            from tidegate.cli.of_apps import AtServer
+
+            ctx.obj = AtServer(cmd_name)
             return _command_of(cmd_name)
         found = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
         return found if isinstance(found, click.Command) else None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Command
+from tidegate.assembly import there_are
 from tidegate.cli.exits import Exit
 from tidegate.face.queue import Queue
 
@@ -24,6 +25,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith("TIDEGATE_"):
             monkeypatch.delenv(name)
     with Queue("sqlite:///tidegate.db") as queue:
+        for app in there_are()[0]:
+            if app.package is not None:
+                queue.db(app.name, app.package)
         queue.store.now()
     Path("tidegate.db").chmod(PRIVATE)
     return tmp_path

@@ -1,0 +1,205 @@
+"""`tidegate feeds`: what the page can do, at a terminal."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import click
+
+from tidegate import Installed
+from tidegate_apps.feeds import opml
+from tidegate_apps.feeds.importing import add_all, every
+from tidegate_apps.feeds.looks import look_of
+from tidegate_apps.feeds.matrix import MANUAL, REASONS
+from tidegate_apps.feeds.polling_here import poll_until
+from tidegate_apps.feeds.recording import state_of
+from tidegate_apps.feeds.sources import Source, Wanted, check_url
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def at_server(command: F) -> F:
+    """Adds --config, --url and --json."""
+    options = (
+        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
+        click.option("--url", help="The database, if not that of the settings."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        click.pass_obj,
+    )
+    for option in reversed(options):
+        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
+    return command
+
+
+@click.group()
+def feeds() -> None:
+    """Adds feeds, lists them, polls them, and switches them on and off."""
+
+
+@feeds.command()
+@click.argument("address")
+@click.option("--name", default="", help="What to call it, if not by its host.")
+@click.option("--interval", type=click.FloatRange(60, 30 * 86400), help="Seconds between two polls.")
+@at_server
+def add(obj: Any, address: str, name: str, interval: float | None, config: Path, url: str, as_json: bool) -> None:
+    """Adds a feed."""
+    with obj(config=config, url=url) as there:
+        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), _me())
+        _say(_as_json(there, made), as_json, f"added: {made.id}  {made.name}")
+
+
+@feeds.command("list")
+@click.option("--active", is_flag=True, help="Only those that may be polled now.")
+@at_server
+def list_(obj: Any, active: bool, config: Path, url: str, as_json: bool) -> None:
+    """Lists the feeds, each with its state."""
+    with obj(config=config, url=url) as there:
+        found = [each for each in every(there.jobs.sources) if not active or _is_active(there, each)]
+        if as_json:
+            click.echo(json.dumps([_as_json(there, each) for each in found], indent=2))
+            return
+        for each in found:
+            look = look_of(each, _state(there, each.id), there.queue.clock.now())
+            click.echo(f"{each.id:>6}  {look.word or look.token:<12}  {each.name}  {each.feed_url or ''}".rstrip())
+            if look.reason:
+                click.echo(f"        {look.reason}")
+        if not found:
+            click.echo("no feed yet; add one with: tidegate feeds add ADDRESS", err=True)
+
+
+@feeds.command()
+@click.argument("ids", nargs=-1, type=int)
+@click.option("--all", "all_of_them", is_flag=True, help="All that may be polled.")
+@click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="At most so many seconds.")
+@at_server
+def poll(obj: Any, ids: tuple[int, ...], all_of_them: bool, wait: float, config: Path, url: str, as_json: bool) -> None:
+    """Polls feeds now: here, or in the server if one runs."""
+    with obj(config=config, url=url) as there:
+        wanted = [each.id for each in every(there.jobs.sources) if _is_active(there, each)] if all_of_them else ids
+        if not wanted:
+            raise click.UsageError("which feeds? Give their numbers, or --all")
+        with _Bar("Polling", as_json) as bar:
+            done = poll_until(there, list(wanted), wait, bar.update)
+        found = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
+        bad = [each for each in found if each["last_error"]]
+        lines = [f"polled: {done} of {len(wanted)}, {len(bad)} failed"]
+        lines += [f"{each['id']:>6}  {each['name']}: {each['last_error_type']} ({each['last_error']})" for each in bad]
+        _say(found, as_json, *lines)
+    if done < len(wanted):
+        sys.exit(8)
+    if bad:
+        sys.exit(1)
+
+
+@feeds.command("import")
+@click.argument("file", type=click.File("rb"))
+@at_server
+def import_(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
+    """Adds the feeds of a list (OPML); - reads it from standard input."""
+    with obj(config=config, url=url) as there:
+        wanted, refused = opml.read(file.read(opml.MOST_BYTES + 1))
+        with _Bar("Importing", as_json) as bar:
+            done = add_all(there.jobs.sources, wanted, refused, _me(), bar.update)
+        document = {"added": done.added, "already_there": done.there, "refused": done.refused}
+        _say(document, as_json, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
+
+
+@feeds.command()
+@click.argument("file", type=click.File("w", encoding="utf-8"), default="-")
+@at_server
+def export(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
+    """Writes all feeds as a list (OPML)."""
+    with obj(config=config, url=url) as there:
+        lines = list(opml.written(every(there.jobs.sources), there.queue.clock.now()))
+        file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if as_json else "\n".join(lines) + "\n")
+
+
+@feeds.command()
+@click.argument("source_id", metavar="ID", type=int)
+@at_server
+def enable(obj: Any, source_id: int, config: Path, url: str, as_json: bool) -> None:
+    """Enables a feed again; it is polled at once."""
+    with obj(config=config, url=url) as there:
+        made = there.jobs.sources.enable(source_id, _me())
+        _say(_as_json(there, made), as_json, f"enabled: {made.id}  {made.name}")
+
+
+@feeds.command()
+@click.argument("source_id", metavar="ID", type=int)
+@click.option("--reason", type=click.Choice(REASONS), default=MANUAL, show_default=True, help="Why.")
+@at_server
+def disable(obj: Any, source_id: int, reason: str, config: Path, url: str, as_json: bool) -> None:
+    """Disables a feed: for as long as its reason says, or until somebody enables it."""
+    with obj(config=config, url=url) as there:
+        made = there.jobs.sources.disable(source_id, reason, _me())
+        _say(_as_json(there, made), as_json, f"disabled: {made.id}  {made.name}")
+
+
+class _Bar:
+    """How far it is, on a terminal only, on standard error."""
+
+    def __init__(self, label: str, as_json: bool) -> None:
+        self._label, self._shown = label, not as_json and sys.stderr.isatty()
+        self._bar: Any = None
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        if not self._shown:
+            return
+        if self._bar is None:
+            self._bar = click.progressbar(length=max(total, 1), label=self._label, file=sys.stderr).__enter__()
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.render_finish()
+
+
+def _state(there: Installed[Any], id_: int) -> Any:
+    row = there.db.one("states", source_id=id_)
+    return None if row is None else state_of(row)
+
+
+def _is_active(there: Installed[Any], source: Source) -> bool:
+    return source.active_from is not None and source.active_from <= there.queue.clock.now()
+
+
+def _as_json(there: Installed[Any], source: Source) -> dict[str, Any]:
+    state = _state(there, source.id)
+    look = look_of(source, state, there.queue.clock.now())
+    return {
+        "id": source.id, "name": source.name, "feed_url": source.feed_url, "interval": source.interval,
+        "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
+        "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
+        "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
+        "next_poll_at": None if state is None else state.due_at,
+        "consecutive_errors": 0 if state is None else state.consecutive_errors,
+        "last_error": None if state is None else state.last_error,
+        "last_error_type": None if state is None else state.last_error_type,
+        "last_success_at": None if state is None else state.last_success_at,
+    }  # fmt: skip
+
+
+def _say(document: Any, as_json: bool, *lines: str) -> None:
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"

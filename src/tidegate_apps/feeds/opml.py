@@ -1,0 +1,92 @@
+"""Lists of feeds as OPML, in and out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from tidegate_apps.feeds.sources import Source, Wanted, check_url
+
+MOST_BYTES = 5_000_000
+_MOST_FEEDS = 100_000
+_MOST_NAME = 200
+
+
+class NoOpml(ValueError):
+    """The file is none that can be read."""
+
+
+def read(text: bytes) -> tuple[list[Wanted], int]:
+    """The feeds of a list, each address once, and how many outlines had an address that is none.
+
+    NoOpml for what is no OPML, or declares anything of its own: that is how small files become large.
+    """
+    if len(text) > MOST_BYTES:
+        raise NoOpml(f"file: it is too large; give at most {MOST_BYTES // 1_000_000} MB")
+    found: dict[str, Wanted] = {}
+    refused = 0
+    for attributes in _outlines(text):
+        given = attributes.get("xmlurl", "")
+        if not given.strip():
+            continue
+        try:
+            url = check_url(given)
+        except ValueError:
+            refused += 1
+            continue
+        name = " ".join((attributes.get("title") or attributes.get("text") or "").split())[:_MOST_NAME]
+        found.setdefault(url, Wanted(feed_url=url, name=name))
+        if len(found) > _MOST_FEEDS:
+            raise NoOpml(f"file: it lists too many feeds; give at most {_MOST_FEEDS:,}")
+    return list(found.values()), refused
+
+
+def _outlines(text: bytes) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    roots: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        roots.append(name.lower())
+        if name.lower() == "outline":
+            found.append({key.lower(): value for key, value in attributes.items()})
+
+    def declared(*_: object) -> None:
+        raise NoOpml("file: it declares a document type, which no list of feeds needs")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = declared
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise NoOpml(f"file: it is no OPML ({expat.ErrorString(error.code)}, line {error.lineno})") from error
+    except (LookupError, ValueError) as error:
+        if isinstance(error, NoOpml):
+            raise
+        raise NoOpml("file: it is no OPML (its encoding is not known)") from error
+    if roots[:1] != ["opml"]:
+        raise NoOpml("file: it is no OPML; give a file that begins with <opml>")
+    return found
+
+
+def written(sources: Iterable[Source], now: float) -> Iterator[str]:
+    """The lines of a list."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<opml version="2.0">'
+    made = format_datetime(datetime.fromtimestamp(now, UTC))
+    yield f"<head><title>Feeds</title><dateCreated>{made}</dateCreated></head>"
+    yield "<body>"
+    for each in sources:
+        if each.feed_url:
+            name = quoteattr(_plain(each.name))
+            yield f'<outline type="rss" text={name} title={name} xmlUrl={quoteattr(_plain(each.feed_url))}/>'
+    yield "</body>"
+    yield "</opml>"
+
+
+def _plain(text: str) -> str:
+    """Without characters that no XML may hold."""
+    return "".join(char for char in text if char.isprintable())

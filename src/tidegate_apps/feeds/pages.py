@@ -1,0 +1,134 @@
+"""The page of all feeds, and the page of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+
+from tidegate import DbTx, Installed, NotThere
+from tidegate.web import page, problem
+from tidegate_apps.feeds import looks
+from tidegate_apps.feeds.looks import DAY, Look, Piece
+from tidegate_apps.feeds.recording import state_of
+from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.sources import Source
+from tidegate_apps.feeds.verdicts import FeedState
+
+_PAGE = 50
+_MOST_BEATS = 500
+_TABS = ("", "failing", "disabled", "unclassified")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One feed as the pages show it."""
+
+    source: Source
+    state: FeedState | None
+    look: Look
+    why_then: str
+    bar: list[Piece]
+    bar_words: str
+    title: str | None
+    link: str | None
+    malformed: str | None
+    items: int
+    last_new_at: float | None
+
+
+def show_all(request: Request, there: Installed[Settings]) -> Response:
+    """The list. Tabs, search and paging are plain links."""
+    asked = request.query_params
+    tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
+    like = asked.get("q", "")[:200].strip()
+    after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
+    now = there.queue.clock.now()
+
+    def read(tx: DbTx) -> dict[str, Any]:
+        found = _sources(tx, tab, like, after)
+        total, disabled = tx.all("count_sources")[0]
+        failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
+        return {
+            "lines": [_line(tx, each, now) for each in found[:_PAGE]],
+            "following": found[_PAGE - 1].id if len(found) > _PAGE else None,
+            "total": max(total, known if there.settings.source_manager_url else 0), "items": items,
+            "unpolled": unpolled, "known": known,
+            "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
+        }  # fmt: skip
+
+    seen = there.db.read(read)
+    return page(
+        request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
+        elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
+    )  # fmt: skip
+
+
+def show_one(request: Request, there: Installed[Settings]) -> Response:
+    """One feed: how it is, what it brought, what happened to it."""
+    given = request.path_params["id"]
+    now = there.queue.clock.now()
+
+    def read(tx: DbTx) -> dict[str, Any]:
+        if not (given.isascii() and given.isdigit()) or len(given) > 15:
+            raise NotThere("there is no such feed")
+        source = _source(tx, int(given))
+        return {
+            "line": _line(tx, source, now),
+            "items": tx.all("items", source_id=source.id, before=2**53, n=30),
+            "beats": tx.all("beats", source_id=source.id, since=0.0, n=50),
+            "events": tx.all("events", source_id=source.id, n=30),
+        }
+
+    try:
+        seen = there.db.read(read)
+    except NotThere as error:
+        return problem(404, "not_there", detail=f"{error}.")
+    return page(
+        request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
+        elsewhere=there.settings.source_manager_url,
+    )  # fmt: skip
+
+
+def _sources(tx: DbTx, tab: str, like: str, after: int) -> list[Source]:
+    n = _PAGE + 1
+    if like:
+        pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+        return [Source(*row) for row in tx.all("sources_found", after=after, n=n, like=pattern)]
+    if tab == "disabled":
+        return [Source(*row) for row in tx.all("sources_disabled", after=after, n=n)]
+    if tab == "failing":
+        return [_source(tx, row[0]) for row in tx.all("feeds_failing", after=after, n=n)]
+    if tab == "unclassified":
+        return [_source(tx, row[0]) for row in tx.all("feeds_by_error", type="unexpected", after=after, n=n)]
+    found = [Source(*row) for row in tx.all("sources", after=after, n=n)]
+    return found or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
+
+
+def _source(tx: DbTx, id_: int) -> Source:
+    """The source of a feed; where another server keeps the sources, what the poller knows of it."""
+    row = tx.one("source", id=id_)
+    if row is not None:
+        return Source(*row)
+    known = tx.one("states", source_id=id_)
+    if known is None:
+        raise NotThere(f"there is no feed {id_}")
+    state = state_of(known)
+    rest = state.rest
+    return Source(
+        id_, state.name, state.feed_url, state.interval, 1, rest.disabled_at, rest.reason, rest.by,
+        rest.until if rest.disabled else 0.0, 0.0,
+    )  # fmt: skip
+
+
+def _line(tx: DbTx, source: Source, now: float) -> Line:
+    row, more = tx.one("states", source_id=source.id), tx.one("details", source_id=source.id)
+    state = None if row is None else state_of(row)
+    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MOST_BEATS)
+    _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
+    return Line(
+        source=source, state=state, look=looks.look_of(source, state, now), why_then=looks.next_poll(state),
+        bar=looks.day_bar(beats, now), bar_words=looks.bar_words(beats), title=title, link=link, malformed=malformed,
+        items=items, last_new_at=last_new_at,
+    )  # fmt: skip

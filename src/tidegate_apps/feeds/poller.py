@@ -1,0 +1,266 @@
+"""Polls what is due: many hosts at once, one feed of a host after the other, many results in one transaction.
+
+A poll is no write before it has ended: whoever is killed leaves nothing behind, and the feed is still due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidegate import Db, DbTx, SelfGuard
+from tidegate.errors import StoreError
+from tidegate_apps.feeds import poll_log, telling, verdicts
+from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.matrix import PollError, fault_of, untyped
+from tidegate_apps.feeds.own_link import Link
+from tidegate_apps.feeds.pacing import Pace
+from tidegate_apps.feeds.parsing import Feed
+from tidegate_apps.feeds.recording import Finished, SourceManager, record, state_of
+from tidegate_apps.feeds.verdicts import FeedState, Verdict
+
+LOOK = 1.0  # seconds between two looks at what is due
+_PAGE = 500
+_MOST_KNOWN = 20_000
+_BATCH = 200  # polls in one transaction
+_STALE = 5.0  # seconds after which what is known of a feed is read again before its poll
+_PATIENCE = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
+_CHORES_EVERY = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollPolicy:
+    """The numbers of a poller."""
+
+    concurrency: int = 32
+    paced: bool = True  # many that are overdue are not all polled at once
+    guard: SelfGuard | None = field(default_factory=SelfGuard)
+    history: float = 7 * 86400.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a poller has done."""
+
+    polled: int = 0
+    failed: int = 0
+    dropped: int = 0  # something else had happened to the feed meanwhile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """A clock and dice, handed in."""
+
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    dice: Callable[[], float] = random.random
+
+
+class Poller:
+    """Polls the feeds of one database. One at a time does it, under the lease of a job."""
+
+    def __init__(
+        self, db: Db, manager: SourceManager, fetching: Fetching, times: Times, policy: PollPolicy | None = None
+    ) -> None:
+        self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
+        self._policy = policy or PollPolicy()
+        self._link = Link(self._policy.guard)
+        self.tally = Tally()
+        self._waiting: dict[str, deque[tuple[FeedState, float]]] = {}  # by host, with when it was read
+        self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
+        self._flying: dict[str, asyncio.Task[None]] = {}  # by host
+        self._known: set[int] = set()  # waiting, under way, or not recorded yet
+        self._finished: list[Finished] = []
+        self._ended, self._stir = asyncio.Event(), asyncio.Event()
+        self._after = (-1.0, 0)  # how far the due ones were read
+        self._look_at = 0.0
+        self._all_read = self._closing = False
+        self._pace = Pace(times.monotonic)
+        self._chores_at = 0.0
+        self._link_told = False
+
+    async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> Tally:
+        """Until *stop* says so; with *drain*, until nothing is due."""
+        self._ended, self._stir = asyncio.Event(), asyncio.Event()  # of this loop
+        self._closing, self._look_at = False, 0.0
+        recorder = asyncio.create_task(self._record())
+        try:
+            while not stop():
+                if recorder.done():
+                    recorder.result()
+                self._stir.clear()
+                await self._look()
+                self._start(paced=self._policy.paced and not drain)
+                if drain and not self._known:
+                    if self._all_read:
+                        break
+                    self._look_at = 0.0
+                    continue
+                await self._wait()
+        finally:
+            await self._end(recorder)
+        return self.tally
+
+    # -- what is due ---------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Reads more of what is due, when there is little to do."""
+        # By hosts, not by feeds: one host with many that wait must not keep the others out of sight.
+        enough = len(self._hosts) > self._policy.concurrency or len(self._known) > _MOST_KNOWN
+        if enough or self._times.monotonic() < self._look_at:
+            return
+        due, after = self._after
+        try:
+            rows = await self._db.aall("due", at=self._times.now(), after_due=due, after=after, n=_PAGE)
+            await self._chores()
+        except StoreError as error:
+            poll_log.log.error("due_not_read error=%s", type(error).__name__)
+            self._look_at = self._times.monotonic() + _PATIENCE[1]
+            return
+        read = self._times.monotonic()
+        fresh = [row for row in rows if row[0] not in self._known]
+        for row in fresh:
+            self._put(state_of(row), read)
+        if len(rows) < _PAGE:
+            self._after, self._look_at, self._all_read = (-1.0, 0), read + LOOK, not fresh
+        else:
+            self._after = (rows[-1][6], rows[-1][0])
+
+    def _put(self, state: FeedState, read: float) -> None:
+        self._known.add(state.source_id)
+        waiting = self._waiting.setdefault(state.host, deque())
+        waiting.append((state, read))
+        if len(waiting) == 1 and state.host not in self._flying:
+            self._hosts.append(state.host)
+
+    async def _chores(self) -> None:
+        """Now and then: how many polls a second are usual here, and what is old enough to be forgotten."""
+        if self._times.monotonic() < self._chores_at:
+            return
+        self._chores_at = self._times.monotonic() + _CHORES_EVERY
+        usual = float((await self._db.aall("pace"))[0][0])
+        self._pace.usual(usual)
+        self._link.usual(usual)
+        await self._db.aall("prune_beats", before=self._times.now() - self._policy.history, n=5000)
+
+    # -- polling -------------------------------------------------------------------------------------------------
+
+    def _start(self, *, paced: bool) -> None:
+        while len(self._flying) < self._policy.concurrency and self._hosts and len(self._finished) < 2 * _BATCH:
+            if paced and not self._pace.take():
+                return
+            host = self._hosts.popleft()
+            waiting = self._waiting[host]
+            state, read = waiting.popleft()
+            if not waiting:
+                del self._waiting[host]
+            self._flying[host] = asyncio.create_task(self._fly(host, state, read))
+
+    async def _fly(self, host: str, state: FeedState, read: float) -> None:
+        finished: Finished | None = None
+        try:
+            fresh = state if self._times.monotonic() - read <= _STALE else await self._again(state)
+            if fresh is not None:
+                finished = await self._poll(fresh)
+                self._finished.append(finished)
+                self._ended.set()
+        finally:
+            del self._flying[host]
+            if finished is None:
+                self._known.discard(state.source_id)
+            if host in self._waiting:
+                self._hosts.append(host)
+            self._stir.set()
+
+    async def _again(self, state: FeedState) -> FeedState | None:
+        """What is known of a feed that has waited for its turn; None when it is not due any more."""
+        rows = await self._db.aall("states", source_id=state.source_id)
+        found = state_of(rows[0]) if rows else None
+        due = found is not None and found.due_at is not None and found.due_at <= self._times.now()
+        return found if due else None
+
+    async def _poll(self, state: FeedState) -> Finished:
+        times, began = self._times, self._times.monotonic()
+        feed: Feed | None = None
+        try:
+            success, feed = await self._fetching.poll(state, times.now())
+            verdict = verdicts.succeeded(state, success, times.now(), times.dice())
+            self._link.answered(state, times.monotonic())
+        except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
+            verdict = self._failed(state, error)
+        ms = round(1000 * (times.monotonic() - began))
+        return Finished(before=state, verdict=verdict, at=times.now(), ms=ms, feed=feed)
+
+    def _failed(self, state: FeedState, error: Exception) -> Verdict:
+        typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
+        times = self._times
+        own = self._link.failed(state, fault_of(typed), times.monotonic())
+        return verdicts.failed(state, typed, times.now(), times.dice(), own=own)
+
+    # -- recording -----------------------------------------------------------------------------------------------
+
+    async def _record(self) -> None:
+        patience = _PATIENCE[0]
+        while not self._closing or self._finished:
+            await self._ended.wait()
+            self._ended.clear()
+            while self._finished:
+                try:
+                    await self._write(self._finished[:_BATCH])
+                    patience = _PATIENCE[0]
+                except StoreError as error:
+                    poll_log.log.error("polls_not_recorded n=%s error=%s", len(self._finished), type(error).__name__)
+                    await asyncio.sleep(patience)
+                    patience = min(patience * 2, _PATIENCE[1])
+
+    async def _write(self, batch: list[Finished]) -> None:
+        lost = self._link.lost
+        news = lost is not self._link_told
+
+        def work(tx: DbTx) -> set[int]:
+            if news and lost:
+                tx.tell(telling.own_link(self._times.now()))
+            elif news:
+                tx.settled(telling.TARGET, "")
+            return record(tx, batch, self._manager)
+
+        kept = await self._db.awrite(work)
+        del self._finished[: len(batch)]
+        self._link_told = lost
+        if news:
+            poll_log.link(lost)
+        for each in batch:
+            self._known.discard(each.before.source_id)
+            self._count(each, counted=each.before.source_id in kept)
+        self._stir.set()
+
+    def _count(self, each: Finished, *, counted: bool) -> None:
+        if not counted:
+            self.tally.dropped += 1
+            return
+        self.tally.polled += 1
+        self.tally.failed += each.verdict.error is not None
+        poll_log.say(each)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Until a poll has ended or was recorded, or it is time to look again."""
+        wait = max(0.01, min(LOOK, self._look_at - self._times.monotonic()))
+        try:
+            await asyncio.wait_for(self._stir.wait(), wait)
+        except TimeoutError:
+            return
+
+    async def _end(self, recorder: asyncio.Task[None]) -> None:
+        """What is under way counts no more; what has ended does."""
+        flying = list(self._flying.values())
+        for task in flying:
+            task.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+        self._closing = True
+        self._ended.set()
+        await recorder

@@ -1,0 +1,47 @@
+"""Polls some feeds from a terminal: the server does it if one runs, and this process if none does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidegate import Installed
+from tidegate_apps.feeds.handlers import QUEUE
+
+_LOOK = 0.2  # seconds
+
+
+def poll_until(there: Installed[Any], ids: Sequence[int], wait: float, progress: Callable[[int, int], None]) -> int:
+    """Asks for polls and waits for them; returns how many were made in time.
+
+    There is one job that polls, whoever works on it: a server that has it under its lease goes on with it, and this
+    process takes it otherwise. So nothing is polled twice.
+    """
+    began = there.queue.clock.now()
+    for id_ in ids:
+        there.jobs.sources.poll_now(id_)
+    return asyncio.run(_work(there, ids, began, wait, progress))
+
+
+async def _work(
+    there: Installed[Any], ids: Sequence[int], began: float, wait: float, progress: Callable[[int, int], None]
+) -> int:
+    stop = asyncio.Event()
+    worker = asyncio.create_task(there.queue.arun_worker(2, queues={QUEUE}, stop=stop, grace=5))
+    end = there.queue.clock.monotonic() + wait
+    done = 0
+    try:
+        while done < len(ids) and there.queue.clock.monotonic() < end and not worker.done():
+            await asyncio.sleep(_LOOK)
+            done = await asyncio.get_running_loop().run_in_executor(None, _polled, there, ids, began)
+            progress(done, len(ids))
+    finally:
+        stop.set()
+        await worker
+    return done
+
+
+def _polled(there: Installed[Any], ids: Sequence[int], began: float) -> int:
+    rows = [there.db.one("states", source_id=id_) for id_ in ids]
+    return sum(row is None or (row[25] is not None and row[25] >= began) for row in rows)

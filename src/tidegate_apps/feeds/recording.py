@@ -1,0 +1,160 @@
+"""What polls found, as rows: many polls in one transaction, each all or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate import DbTx, Rest, RestChange
+from tidegate_apps.feeds.dues import Hints
+from tidegate_apps.feeds.parsing import Feed
+from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of
+
+OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll beside the types of errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A poll that has ended."""
+
+    before: FeedState
+    verdict: Verdict
+    at: float
+    ms: int
+    feed: Feed | None = None
+
+    @property
+    def outcome(self) -> str:
+        if self.verdict.error is not None:
+            return OWN if self.verdict.own else str(self.verdict.error.type)
+        return UNMODIFIED if self.feed is None else OK
+
+
+class SourceManager(Protocol):
+    """All that the poller asks of whoever keeps the sources. Each call is part of the poller's own transaction."""
+
+    elsewhere: bool  # it must be told, and that may take a while
+
+    async def refresh(self) -> None:
+        """Brings the list of what is to be polled up to date."""
+
+    def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None: ...
+
+    def enabled(self, tx: DbTx, state: FeedState) -> None: ...
+
+    def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
+        """Whether it may move there."""
+
+
+def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager) -> set[int]:
+    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not."""
+    kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
+    counted = [each for each in batch if each.before.source_id in kept]
+    read = [each for each in counted if each.feed is not None]
+    fresh = _items(tx, read)
+    if read:
+        tx.many("read_feed", [_about(each) for each in read])
+    if fresh:
+        at = {each.before.source_id: each.at for each in read}
+        tx.many("grown", [{"source_id": id_, "n": n, "at": at[id_]} for id_, n in fresh.items()])
+    if counted:
+        tx.many("add_beats", [_beat(each, fresh) for each in counted])
+    for each in counted:
+        state, verdict = each.verdict.state, each.verdict
+        if verdict.change is RestChange.DISABLED:
+            manager.disabled(tx, state, state.rest.reason or "")
+        elif verdict.change is RestChange.ENABLED:
+            manager.enabled(tx, state)
+        if verdict.adopt is not None and manager.moved(tx, state, verdict.adopt):
+            tx.all(
+                "set_address", source_id=state.source_id, feed_url=verdict.adopt, host=host_of(verdict.adopt),
+                due_at=state.due_at, due_why=state.due_why,
+            )  # fmt: skip
+    return kept
+
+
+def _items(tx: DbTx, read: Sequence[Finished]) -> dict[int, int]:
+    """How many entries are new, by source."""
+    rows = [
+        {"source_id": each.before.source_id, **row}
+        for each in read
+        for row in (() if each.feed is None else item_rows(each.feed))
+    ]
+    found: dict[int, int] = {}
+    if rows:
+        for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
+            found[source_id] = found.get(source_id, 0) + new
+    return {source_id: n for source_id, n in found.items() if n}
+
+
+def item_rows(feed: Feed) -> list[dict[str, Any]]:
+    """The entries of a feed, each once: oldest first, so that the newest has the highest number."""
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in reversed(feed.entries):
+        rows[entry.key] = {
+            "ident": entry.key, "guid": entry.guid, "link": entry.link, "title": entry.title, "author": entry.author,
+            "summary": entry.summary_html or None, "published_at": entry.published or entry.updated,
+            "hash": entry.digest,
+        }  # fmt: skip
+    return list(rows.values())
+
+
+def _about(each: Finished) -> dict[str, Any]:
+    feed = each.feed
+    return {
+        "source_id": each.before.source_id,
+        "title": None if feed is None else feed.title,
+        "link": None if feed is None else feed.link,
+        "malformed": None if feed is None else feed.malformed,
+    }
+
+
+def _beat(each: Finished, fresh: dict[int, int]) -> dict[str, Any]:
+    error = each.verdict.error
+    return {
+        "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
+        "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
+        "detail": None if error is None else str(error)[:200],
+    }  # fmt: skip
+
+
+def _row(each: Finished, manager: SourceManager) -> dict[str, Any]:
+    state = each.verdict.state
+    rest = state.rest
+    return {
+        "source_id": state.source_id, "fence": each.before.fence, "feed_url": state.feed_url, "host": state.host,
+        "due_at": state.due_at, "due_why": state.due_why, "consecutive_errors": state.consecutive_errors,
+        "run_type": rest.run_code, "run_length": rest.run_length, "rest_at": rest.disabled_at, "rest_until": rest.until,
+        "rest_reason": rest.reason, "rest_by": rest.by, "last_error": state.last_error,
+        "last_error_type": state.last_error_type, "last_status": state.last_status, "etag": state.etag,
+        "last_modified": state.last_modified, "validated_at": state.validated_at, "body_hash": state.body_hash,
+        "moved_to": state.moved_to, "moved_times": state.moved_times, "hints": hints_text(state.hints),
+        "last_polled_at": state.last_polled_at, "last_success_at": state.last_success_at,
+        "untold": int(manager.elsewhere and (each.verdict.change is not RestChange.NONE or bool(each.verdict.adopt))),
+    }  # fmt: skip
+
+
+def hints_text(hints: Hints) -> str | None:
+    if hints == Hints():
+        return None
+    return json.dumps([hints.not_before, sorted(hints.skip_hours), sorted(hints.skip_days)])
+
+
+def state_of(row: tuple[Any, ...]) -> FeedState:
+    """A row of `due` or `states`."""
+    (source_id, name, url, host, interval, fence, due_at, due_why, errors, run_type, run_length, rest_at, rest_until,
+     rest_reason, rest_by, last_error, last_type, status, etag, modified, validated, digest, moved_to, moved_times,
+     hints, polled, success) = row  # fmt: skip
+    rest = Rest(
+        run_code=run_type, run_length=run_length, disabled_at=rest_at, until=rest_until, reason=rest_reason, by=rest_by
+    )
+    wait, hours, days = json.loads(hints) if hints else (0.0, (), ())
+    return FeedState(
+        source_id=source_id, name=name, feed_url=url, host=host, interval=interval, fence=fence, due_at=due_at,
+        due_why=due_why, consecutive_errors=errors, rest=rest, last_error=last_error, last_error_type=last_type,
+        last_status=status, etag=etag, last_modified=modified, validated_at=validated, body_hash=digest,
+        moved_to=moved_to, moved_times=moved_times, last_polled_at=polled, last_success_at=success,
+        hints=Hints(not_before=wait, skip_hours=frozenset(hours), skip_days=frozenset(days)),
+    )  # fmt: skip

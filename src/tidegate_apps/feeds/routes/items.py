@@ -1,0 +1,33 @@
+"""`/sources/{id}/items`: what a feed has brought."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from tidegate import Installed
+from tidegate.web import ANYONE, needs
+from tidegate_apps.feeds.routes import shapes
+from tidegate_apps.feeds.routes.asking import Sees, SourceId
+from tidegate_apps.feeds.settings import Settings
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter(tags=["feeds"])
+
+    @found.get("/sources/{id}/items", dependencies=[Sees])
+    @needs(ANYONE)
+    def sources_items(
+        id: SourceId,  # noqa: A002 - the name in the address
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        cursor: Annotated[int, Query(ge=1, le=shapes.LARGEST)] = shapes.LARGEST,
+    ) -> shapes.ItemsShown:
+        """The entries of a feed, the newest first."""
+        if not there.settings.source_manager_url:
+            there.jobs.sources.get(id)
+        rows = there.db.all("items", source_id=id, before=cursor, n=limit + 1)
+        following = str(rows[limit - 1][0]) if len(rows) > limit else None
+        return shapes.ItemsShown(items=[shapes.item_shown(row) for row in rows[:limit]], next_cursor=following)
+
+    return found

@@ -1,0 +1,59 @@
+"""`/sources/opml`: lists of feeds, in and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+from pydantic import BaseModel
+
+from tidegate import Installed
+from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs
+from tidegate_apps.feeds import opml
+from tidegate_apps.feeds.importing import add_all, every
+from tidegate_apps.feeds.routes.asking import Sees
+from tidegate_apps.feeds.routes.sources import here
+from tidegate_apps.feeds.settings import Settings
+
+MEDIA_TYPE = "text/x-opml"
+
+
+class ImportShown(BaseModel):
+    """What came of a list."""
+
+    added: int
+    already_there: int
+    refused: int
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter(tags=["feeds"])
+
+    @found.get("/sources/opml", dependencies=[Sees], response_class=Response)
+    @needs(ANYONE)
+    def sources_export() -> Response:
+        """All feeds as OPML."""
+        return exported(there)
+
+    @found.post("/sources/opml")
+    @needs(Right.PUT_IN)
+    @body_limit(opml.MOST_BYTES + 1)
+    def sources_import(
+        request: Request, body: Annotated[bytes, Body(media_type=MEDIA_TYPE, description="A list of feeds as OPML.")]
+    ) -> ImportShown:
+        """Adds the feeds of a list that are not there yet."""
+        here(there)
+        try:
+            wanted, refused = opml.read(body)
+        except opml.NoOpml as error:
+            said = str(error).removeprefix("file: ")
+            raise Problem("invalid", f"body: {said}.", errors=[{"field": "body", "message": said}]) from error
+        done = add_all(there.jobs.sources, wanted, refused, current_user(request))
+        return ImportShown(added=done.added, already_there=done.there, refused=done.refused)
+
+    return found
+
+
+def exported(there: Installed[Settings]) -> Response:
+    text = "\n".join(opml.written(every(there.jobs.sources), there.queue.clock.now()))
+    return Response(text, media_type=MEDIA_TYPE, headers={"Content-Disposition": 'attachment; filename="feeds.opml"'})

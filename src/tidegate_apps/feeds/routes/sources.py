@@ -1,0 +1,116 @@
+"""`/sources`: what is polled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from tidegate import Installed
+from tidegate.web import ANYONE, Problem, Right, current_user, needs
+from tidegate_apps.feeds.routes import shapes
+from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may
+from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.sources import Source, Sources, Wanted
+
+_START = (-1.0, 0)
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter(tags=["feeds"])
+    sources: Sources = there.jobs.sources
+
+    @found.get("/sources", dependencies=[Sees])
+    @needs(ANYONE)
+    def sources_list(
+        response: Response,
+        feed_active: bool = False,
+        q: Annotated[str, Query(max_length=200)] = "",
+        limit: Annotated[int, Query(ge=1, le=500)] = 100,
+        cursor: Annotated[str, Query(max_length=80)] = "",
+    ) -> shapes.SourcesShown:
+        """Page by page; with `feed_active`, only those that may be polled now."""
+        if feed_active:
+            rows = sources.active(_place(cursor), limit + 1)
+        else:
+            rows = sources.listed(int(_place(cursor)[1]), limit + 1, q)
+        following = _cursor(rows[limit - 1]) if len(rows) > limit else None
+        if following is not None:
+            response.headers["Link"] = f'<?cursor={following}&limit={limit}>; rel="next"'
+        return shapes.SourcesShown(items=[shapes.shown(each) for each in rows[:limit]], next_cursor=following)
+
+    @found.post("/sources", status_code=201)
+    @needs(Right.PUT_IN)
+    def sources_add(request: Request, response: Response, body: shapes.NewSource) -> shapes.SourceShown:
+        """Adds a source; it is polled at once."""
+        here(there)
+        wanted = Wanted(
+            feed_url=body.feed_url or None, name=body.name or "", interval=body.interval, enabled=body.enabled
+        )
+        made = sources.add(wanted, current_user(request))
+        response.headers["Location"] = f"/api/v1/sources/{made.id}"
+        return shapes.shown(made)
+
+    @found.get("/sources/{id}", dependencies=[Sees])
+    @needs(ANYONE)
+    def sources_get(id: SourceId) -> shapes.SourceShown:  # noqa: A002 - the name in the address
+        """One source, with what is known of its feed."""
+        source = sources.get(id)
+        return shapes.shown(source, there.db.read(lambda tx: shapes.state_shown(tx, id)))
+
+    @found.patch("/sources/{id}")
+    @needs(ANYONE)
+    def sources_change(request: Request, id: SourceId, body: shapes.ChangedSource) -> shapes.SourceShown:  # noqa: A002
+        """Changes what is given. A poller may say that a feed has moved."""
+        given = body.model_fields_set
+        may(request, Right.PUT_IN, *([Right.SWITCH_FEEDS] if given == {"feed_url"} and is_poller(request) else []))
+        here(there)
+        was = sources.get(id)
+        wanted = Wanted(
+            feed_url=(body.feed_url or None) if "feed_url" in given else was.feed_url, name=body.name or was.name,
+            interval=body.interval or was.interval, enabled=was.enabled if body.enabled is None else body.enabled,
+        )  # fmt: skip
+        same = (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled)
+        if same == (was.feed_url, was.name, was.interval, was.enabled):
+            return shapes.shown(was)
+        return shapes.shown(sources.change(id, wanted, current_user(request)))
+
+    @found.delete("/sources/{id}", status_code=204)
+    @needs(Right.PUT_IN)
+    def sources_remove(id: SourceId) -> Response:  # noqa: A002
+        """Removes a source, its items and its history."""
+        here(there)
+        sources.remove(id)
+        return Response(status_code=204)
+
+    @found.post("/sources/{id}/poll", status_code=202)
+    @needs(Right.PUT_IN)
+    def sources_poll(id: SourceId) -> shapes.SourceShown:  # noqa: A002
+        """Polls a feed at once."""
+        here(there)
+        return shapes.shown(sources.poll_now(id))
+
+    return found
+
+
+def here(there: Installed[Settings]) -> None:
+    """Problem when the sources are kept by another server."""
+    if there.settings.source_manager_url:
+        raise Problem("refused", f"The sources are kept at {there.settings.source_manager_url}; change them there.")
+
+
+def _cursor(last: Source) -> str:
+    return f"{last.active_from or 0.0!r}_{last.id}"
+
+
+def _place(cursor: str) -> tuple[float, int]:
+    if not cursor:
+        return _START
+    try:
+        active, _, id_ = cursor.partition("_")
+        found = float(active), int(id_)
+    except ValueError as error:
+        raise Problem("bad_cursor") from error
+    if not 0 <= found[0] < 1e12 or not 0 <= found[1] <= shapes.LARGEST:
+        raise Problem("bad_cursor")
+    return found

@@ -1,0 +1,41 @@
+"""The section `feeds` of the settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field, SecretStr
+
+from tidegate import Seconds
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+
+
+class Settings(BaseModel):
+    """What can be set; each with what it is good for."""
+
+    interval: Seconds = Field(default=Seconds("1h"), ge=60, description="Between two polls of one feed.")
+    poll: bool = Field(default=True, description="Whether this server polls; one that only keeps sources does not.")
+    concurrency: int = Field(default=32, ge=1, le=500, description="Hosts that are polled at the same time.")
+    contact: str = Field(
+        default="", max_length=200, description="An address or a web page for those who wonder who polls them."
+    )
+    allow_networks: tuple[str, ...] = Field(
+        default=(), description="Networks that feeds may be fetched from although they are private, as 10.0.0.0/8."
+    )
+    ports: tuple[int, ...] = Field(default=(80, 443), description="Ports that feeds may be fetched from; empty: all.")
+    total: Seconds = Field(default=Seconds("30s"), gt=0, description="For one poll, redirects and body included.")
+    body: int = Field(default=5_000_000, ge=1000, description="Bytes that a feed may have, unpacked.")
+    redirects: int = Field(default=5, ge=0, le=20, description="Redirects that are followed in one poll.")
+    history: Seconds = Field(default=Seconds("7d"), ge=86400, description="How long every single poll is remembered.")
+    own_link: bool = Field(default=True, description="Blame our own network when most hosts fail at the same time.")
+    own_link_hosts: int = Field(default=10, ge=2, description="Hosts that must be seen before that is believed.")
+    own_link_share: Fraction = Field(default=0.5, description="The share of them that fails.")
+    own_link_within: Seconds = Field(default=Seconds("60s"), gt=0, description="How long a host counts as seen.")
+    source_manager_url: str = Field(
+        default="", description="The server that keeps the sources, if it is another one; empty: this one does."
+    )
+    source_manager_token: SecretStr = Field(
+        default=SecretStr(""), description="A JSON Web Token with the role poller for it; env:NAME or file:PATH."
+    )
+    refresh: Seconds = Field(default=Seconds("60s"), ge=1, description="Between two looks at another source manager.")

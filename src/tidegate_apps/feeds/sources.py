@@ -1,0 +1,294 @@
+"""The source manager: what is polled, and whether. It alone says that a feed rests, and that it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tidegate import Db, DbTx, NotThere, Refused
+from tidegate_apps.feeds import dues, telling
+from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
+from tidegate_apps.feeds.verdicts import host_of
+
+AUTO = "auto"
+_MOST_URL = 2000
+_SLICE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source. The fields are the columns."""
+
+    id: int
+    name: str
+    feed_url: str | None
+    interval: float
+    enabled_n: int
+    feed_disabled_at: float | None
+    feed_disable_reason: str | None
+    disabled_by: str | None
+    active_from: float | None  # 0: active; the end of a rest; None: only a person begins it again
+    created_at: float
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.enabled_n)
+
+    @property
+    def rests_until(self) -> float | None:
+        return self.active_from or None if self.feed_disabled_at is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A source that is to be added."""
+
+    feed_url: str | None
+    name: str = ""
+    interval: float | None = None
+    enabled: bool = True
+
+
+class Sources:
+    """The sources of this server. *wake* is called in each transaction after which there may be something to poll."""
+
+    def __init__(self, db: Db, now: Callable[[], float], interval: float, wake: Callable[[DbTx], object]) -> None:
+        self._db, self._now, self._interval, self._wake = db, now, interval, wake
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def get(self, id_: int) -> Source:
+        """NotThere when there is no such source."""
+        return self._db.read(lambda tx: _found(tx, id_))
+
+    def listed(self, after: int = 0, n: int = 100, like: str = "") -> list[Source]:
+        if like:
+            pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+            return [Source(*row) for row in self._db.all("sources_found", after=after, n=n, like=pattern)]
+        return [Source(*row) for row in self._db.all("sources", after=after, n=n)]
+
+    def active(self, after: tuple[float, int] = (-1.0, 0), n: int = 100) -> list[Source]:
+        """Those that may be polled now: active, or past their rest."""
+        at, (after_from, after_id) = self._now(), after
+        return [
+            Source(*row) for row in self._db.all("sources_active", at=at, after_from=after_from, after=after_id, n=n)
+        ]
+
+    def at(self, url: str) -> int | None:
+        row = self._db.one("source_at", feed_url=url)
+        return None if row is None else int(row[0])
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def add(self, wanted: Wanted, by: str) -> Source:
+        """Refused when there is one with that address."""
+        made = self.add_many([wanted], by)[0]
+        if made is None:
+            raise Refused(f"there is a source with that feed_url already: {self.at(wanted.feed_url or '')}")
+        return self.get(made)
+
+    def add_many(self, wanted: Sequence[Wanted], by: str, *, place: int = 0, of: int | None = None) -> list[int | None]:
+        """All in one transaction; None for each whose address is there already.
+
+        *place* and *of*: where they stand in a list of so many, for their first polls.
+        """
+        return self._db.write(lambda tx: self._added(tx, wanted, by, place, of or len(wanted)))
+
+    def _added(self, tx: DbTx, wanted: Sequence[Wanted], by: str, start: int, of: int) -> list[int | None]:
+        at = self._now()
+        made: list[int | None] = []
+        states = []
+        for place, each in enumerate(wanted, start):
+            interval = each.interval or self._interval
+            row = tx.one(
+                "add_source", name=each.name or _name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
+                enabled=int(each.enabled), active_from=_active(each.feed_url, enabled=each.enabled), at=at,
+            )  # fmt: skip
+            made.append(None if row is None else int(row[0]))
+            if row is None:
+                continue
+            tx.all("add_event", source_id=row[0], at=at, kind="added", actor=by, detail=None)
+            if each.feed_url:
+                due_at, why = dues.first(at, interval, place, of)
+                states.append({
+                    "source_id": row[0], "name": each.name or _name_of(each.feed_url), "feed_url": each.feed_url,
+                    "host": host_of(each.feed_url), "interval_s": interval, "due_why": str(why),
+                    "due_at": due_at if each.enabled else None,
+                })  # fmt: skip
+        if states:
+            tx.many("add_state", states)
+            self._wake(tx)
+        return made
+
+    def change(self, id_: int, wanted: Wanted, by: str) -> Source:
+        """The source with other values; its rest stays as it is."""
+
+        def work(tx: DbTx) -> Source:
+            at = self._now()
+            was = _found(tx, id_, lock=True)
+            url = wanted.feed_url
+            other = tx.one("source_at", feed_url=url) if url else None
+            if other is not None and other[0] != id_:
+                raise Refused(f"there is a source with that feed_url already: {other[0]}")
+            interval = wanted.interval or was.interval
+            active = _active(url, enabled=wanted.enabled)
+            if active is not None and was.feed_disabled_at is not None:
+                rest = rest_of(was.feed_disable_reason or "")
+                active = None if rest is None else was.feed_disabled_at + rest
+            tx.all(
+                "set_source", id=id_, name=wanted.name or was.name, feed_url=url, interval_s=interval,
+                enabled=int(wanted.enabled), active_from=active,
+            )  # fmt: skip
+            tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
+            now = _found(tx, id_)
+            _mirror(tx, was, now, at)
+            self._wake(tx)
+            return now
+
+        return self._db.write(work)
+
+    def remove(self, id_: int) -> None:
+        """With its items and its history; NotThere when there is no such source."""
+
+        def first(tx: DbTx) -> None:
+            _found(tx, id_, lock=True)
+            tx.all("remove_source", id=id_)
+            tx.all("remove_state", source_id=id_)
+            tx.all("remove_beats", source_id=id_)
+            tx.all("remove_events", source_id=id_)
+            tx.settled(telling.TARGET, id_)
+
+        self._db.write(first)
+        while len(self._db.all("remove_items", source_id=id_, n=_SLICE)) == _SLICE:
+            pass
+
+    def disable(self, id_: int, reason: str, by: str) -> Source:
+        """NotThere for an unknown source, ValueError for an unknown reason."""
+        return self._db.write(lambda tx: self.disable_in(tx, id_, reason, by))
+
+    def enable(self, id_: int, by: str) -> Source:
+        return self._db.write(lambda tx: self.enable_in(tx, id_, by))
+
+    def poll_now(self, id_: int) -> Source:
+        """Its next poll is at once; Refused while it may not be polled at all."""
+
+        def work(tx: DbTx) -> Source:
+            found = _found(tx, id_, lock=True)
+            if not found.enabled or not found.feed_url:
+                raise Refused("the source is switched off, or has no feed_url; change that first")
+            if found.feed_disabled_at is not None:
+                raise Refused("the feed is disabled; enable it first")
+            tx.all("set_due", source_id=id_, due_at=0.0, due_why=str(Why.ASKED))
+            self._wake(tx)
+            return found
+
+        return self._db.write(work)
+
+    # -- in a transaction of somebody else's ---------------------------------------------------------------------
+
+    def disable_in(self, tx: DbTx, id_: int, reason: str, by: str, *, recorded: bool = False) -> Source:
+        """*recorded*: the poller has written in this transaction what it means for its own state."""
+        if reason not in REASONS:
+            raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
+        found = _found(tx, id_, lock=True)
+        at, rest = self._now(), rest_of(reason)
+        until = None if rest is None else at + rest
+        able = _active(found.feed_url, enabled=found.enabled) is not None
+        tx.all(
+            "set_rest", id=id_, feed_disabled_at=at, feed_disable_reason=reason, disabled_by=by,
+            active_from=until if able else None,
+        )  # fmt: skip
+        tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
+        if not recorded:
+            tx.all(
+                "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
+                due_at=until if able else None, due_why=str(Why.COOLDOWN),
+            )  # fmt: skip
+        if reason != MANUAL:
+            tx.tell(telling.resting(id_, found.name, reason, at))
+        return _found(tx, id_)
+
+    def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
+        found = _found(tx, id_, lock=True)
+        if found.feed_disabled_at is None:
+            return found
+        at = self._now()
+        active = _active(found.feed_url, enabled=found.enabled)
+        tx.all(
+            "set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active
+        )
+        tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
+        if not recorded:
+            tx.all(
+                "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
+                due_at=None if active is None else 0.0, due_why=str(Why.ASKED),
+            )  # fmt: skip
+            self._wake(tx)
+        if by == AUTO:
+            tx.tell(telling.recovered(id_, found.name, at))
+        else:
+            tx.settled(telling.TARGET, id_)
+        return _found(tx, id_)
+
+    def moved_in(self, tx: DbTx, id_: int, url: str) -> bool:
+        """The feed has moved for good; False when another source is there already."""
+        found = _found(tx, id_, lock=True)
+        if tx.one("source_at", feed_url=url) is not None:
+            return False
+        tx.all(
+            "set_source", id=id_, name=found.name, feed_url=url, interval_s=found.interval, enabled=found.enabled_n,
+            active_from=found.active_from,
+        )  # fmt: skip
+        tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
+        return True
+
+
+def check_url(url: str) -> str:
+    """The address of a feed; ValueError when it can be none."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
+    if len(url) > _MOST_URL:
+        raise ValueError(f"feed_url: give at most {_MOST_URL} characters")
+    return url
+
+
+def _found(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
+    row = tx.one("lock_source" if lock else "source", id=id_)
+    if row is None:
+        raise NotThere(f"there is no source {id_}")
+    return Source(*row)
+
+
+def _name_of(url: str | None) -> str:
+    return (urlsplit(url).hostname or url) if url else "unnamed"
+
+
+def _active(url: str | None, *, enabled: bool) -> float | None:
+    return 0.0 if enabled and url else None
+
+
+def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
+    """What the poller knows follows what the source says."""
+    if not now.feed_url:
+        tx.all("remove_state", source_id=now.id)
+        return
+    due = None if now.active_from is None else max(at, now.active_from)
+    tx.many("add_state", [{
+        "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
+        "interval_s": now.interval, "due_at": due, "due_why": str(Why.NEW),
+    }])  # fmt: skip
+    if was.feed_url != now.feed_url:
+        tx.all(
+            "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
+            due_why=str(Why.NEW),
+        )  # fmt: skip
+    elif (was.active_from, was.interval) != (now.active_from, now.interval):
+        tx.all("set_due", source_id=now.id, due_at=due, due_why=str(Why.NEW if due == at else Why.COOLDOWN))

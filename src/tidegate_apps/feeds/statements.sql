@@ -1,0 +1,221 @@
+-- The source manager's own.
+
+-- name: add_source
+insert into feeds_source (name, feed_url, interval_s, enabled, active_from, created_at)
+values (:name, :feed_url, :interval_s, :enabled, :active_from, :at)
+on conflict do nothing
+returning id;
+
+-- name: source
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source where id = :id;
+
+-- name: lock_source
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source where id = :id {for_update};
+
+-- name: source_at
+select id from feeds_source where feed_url = :feed_url and feed_url is not null and feed_url <> '';
+
+-- name: sources
+-- All of them, in the order in which they came.
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source where id > :after order by id limit :n;
+
+-- name: sources_active
+-- Those that may be polled now: a range of one index. Those past a rest come last.
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source
+where active_from is not null and active_from <= :at and (active_from, id) > (:after_from, :after)
+order by active_from, id limit :n;
+
+-- name: sources_found
+-- By a part of the name or the address.
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source
+where id > :after and (lower(name) like :like escape '!' or lower(coalesce(feed_url, '')) like :like escape '!')
+order by id limit :n;
+
+-- name: set_source
+update feeds_source
+set name = :name, feed_url = :feed_url, interval_s = :interval_s, enabled = :enabled, active_from = :active_from
+where id = :id returning id;
+
+-- name: set_rest
+update feeds_source
+set feed_disabled_at = :feed_disabled_at, feed_disable_reason = :feed_disable_reason, disabled_by = :disabled_by,
+    active_from = :active_from
+where id = :id returning id;
+
+-- name: remove_source
+delete from feeds_source where id = :id returning id;
+
+-- name: count_sources
+select count(*), coalesce(sum(case when feed_disabled_at is not null then 1 else 0 end), 0) from feeds_source;
+
+-- name: add_event
+insert into feeds_event (source_id, at, kind, actor, detail) values (:source_id, :at, :kind, :actor, :detail);
+
+-- name: events
+select id, at, kind, actor, detail from feeds_event where source_id = :source_id order by id desc limit :n;
+
+-- The poller's own.
+
+-- name: due
+-- What is to be polled, the longest overdue first.
+select source_id, name, feed_url, host, interval_s, fence, due_at, due_why, consecutive_errors, run_type, run_length,
+    rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified, validated_at,
+    body_hash, moved_to, moved_times, hints, last_polled_at, last_success_at
+from feeds_state
+where due_at is not null and due_at <= :at and (due_at, source_id) > (:after_due, :after)
+order by due_at, source_id limit :n;
+
+-- name: states
+select source_id, name, feed_url, host, interval_s, fence, due_at, due_why, consecutive_errors, run_type, run_length,
+    rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified, validated_at,
+    body_hash, moved_to, moved_times, hints, last_polled_at, last_success_at
+from feeds_state where source_id = :source_id;
+
+-- name: next_due
+select min(due_at) from feeds_state where due_at is not null;
+
+-- name: pace
+-- Polls per second, if all goes well.
+select coalesce(sum(1.0 / interval_s), 0) from feeds_state where due_at is not null;
+
+-- name: details
+-- What pages and answers show beside the state.
+select source_id, told, title, link, malformed, items, last_new_at from feeds_state where source_id = :source_id;
+
+-- name: add_state
+insert into feeds_state (source_id, name, feed_url, host, interval_s, due_at, due_why)
+select source_id, name, feed_url, host, interval_s, due_at, due_why
+from {rows source_id bigint, name text, feed_url text, host text, interval_s double precision, due_at double precision,
+    due_why text}
+where true
+on conflict (source_id) do update set name = excluded.name, interval_s = excluded.interval_s;
+
+-- name: set_address
+-- At another address nothing is known of what was sent before.
+update feeds_state
+set feed_url = :feed_url, host = :host, etag = null, last_modified = null, validated_at = null, body_hash = null,
+    moved_to = null, moved_times = 0, fence = fence + 1, due_at = :due_at, due_why = :due_why
+where source_id = :source_id returning source_id;
+
+-- name: set_due
+update feeds_state set due_at = :due_at, due_why = :due_why, fence = fence + 1
+where source_id = :source_id returning source_id;
+
+-- name: set_state_rest
+-- The manager's word: it rests, or it does not. A poll that is under way counts no more.
+update feeds_state
+set rest_at = :rest_at, rest_until = :rest_until, rest_reason = :rest_reason, rest_by = :rest_by, run_type = null,
+    run_length = 0, due_at = :due_at, due_why = :due_why, told = 1, fence = fence + 1
+where source_id = :source_id returning source_id;
+
+-- name: record
+-- One poll each; only if nothing else has been written meanwhile.
+update feeds_state
+set feed_url = given.feed_url, host = given.host, fence = given.fence + 1, due_at = given.due_at, due_why = given.due_why,
+    consecutive_errors = given.consecutive_errors, run_type = given.run_type, run_length = given.run_length,
+    rest_at = given.rest_at, rest_until = given.rest_until, rest_reason = given.rest_reason, rest_by = given.rest_by,
+    last_error = given.last_error, last_error_type = given.last_error_type, last_status = given.last_status,
+    etag = given.etag, last_modified = given.last_modified, validated_at = given.validated_at,
+    body_hash = given.body_hash, moved_to = given.moved_to, moved_times = given.moved_times, hints = given.hints,
+    last_polled_at = given.last_polled_at, last_success_at = given.last_success_at,
+    told = case when given.untold = 1 then 0 else feeds_state.told end
+from {rows source_id bigint, fence bigint, feed_url text, host text, due_at double precision, due_why text,
+    consecutive_errors integer, run_type text, run_length integer, rest_at double precision, rest_until double precision,
+    rest_reason text, rest_by text, last_error text, last_error_type text, last_status integer, etag text,
+    last_modified text, validated_at double precision, body_hash text, moved_to text, moved_times integer, hints text,
+    last_polled_at double precision, last_success_at double precision, untold integer}
+where feeds_state.source_id = given.source_id and feeds_state.fence = given.fence
+returning feeds_state.source_id;
+
+-- name: read_feed
+-- What a feed says of itself.
+update feeds_state
+set title = given.title, link = given.link, malformed = given.malformed
+from {rows source_id bigint, title text, link text, malformed text}
+where feeds_state.source_id = given.source_id;
+
+-- name: grown
+update feeds_state set items = items + given.n, last_new_at = given.at
+from {rows source_id bigint, n integer, at double precision}
+where feeds_state.source_id = given.source_id;
+
+-- name: told
+-- The other source manager has heard of it, unless more has happened since.
+update feeds_state set told = 1
+where source_id = :source_id and coalesce(rest_at, -1) = :rest_at and feed_url = :feed_url;
+
+-- name: remove_state
+delete from feeds_state where source_id = :source_id;
+
+-- name: known_states
+select source_id, feed_url, interval_s, name, due_at, rest_at, rest_until, told from feeds_state
+where source_id > :after order by source_id limit :n;
+
+-- name: parked
+update feeds_state set due_at = null, fence = fence + 1 where source_id = :source_id;
+
+-- name: add_beats
+insert into feeds_beat (source_id, at, outcome, status, ms, fresh, detail)
+select source_id, at, outcome, status, ms, fresh, detail
+from {rows source_id bigint, at double precision, outcome text, status integer, ms integer, fresh integer, detail text}
+where true
+on conflict do nothing;
+
+-- name: beats
+select at, outcome, status, ms, fresh, detail from feeds_beat
+where source_id = :source_id and at >= :since order by at desc limit :n;
+
+-- name: prune_beats
+delete from feeds_beat where (source_id, at) in (select source_id, at from feeds_beat where at < :before limit :n)
+returning source_id;
+
+-- name: put_items
+insert into feeds_item (source_id, ident, guid, link, title, author, summary, published_at, hash, seen_at, changed_at)
+select source_id, ident, guid, link, title, author, summary, published_at, hash, :at, :at
+from {rows source_id bigint, ident text, guid text, link text, title text, author text, summary text,
+    published_at double precision, hash text}
+where true
+on conflict (source_id, ident) do update
+set guid = excluded.guid, link = excluded.link, title = excluded.title, author = excluded.author,
+    summary = excluded.summary, published_at = excluded.published_at, hash = excluded.hash,
+    changed_at = case when excluded.changed_at > feeds_item.seen_at then excluded.changed_at
+        else feeds_item.seen_at + 0.001 end
+where feeds_item.hash <> excluded.hash
+returning source_id, case when seen_at = changed_at then 1 else 0 end;
+
+-- name: items
+-- The newest first.
+select id, guid, link, title, author, summary, published_at, seen_at, changed_at from feeds_item
+where source_id = :source_id and id < :before order by id desc limit :n;
+
+-- name: remove_items
+delete from feeds_item where id in (select id from feeds_item where source_id = :source_id limit :n) returning id;
+
+-- name: remove_beats
+delete from feeds_beat where source_id = :source_id;
+
+-- name: remove_events
+delete from feeds_event where source_id = :source_id;
+
+-- name: feeds_by_error
+-- Feeds whose last poll failed with one type, for the list.
+select source_id from feeds_state where last_error_type = :type and source_id > :after order by source_id limit :n;
+
+-- name: feeds_failing
+select source_id from feeds_state where last_error_type is not null and source_id > :after order by source_id limit :n;
+
+-- name: sources_disabled
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source where feed_disabled_at is not null and id > :after order by id limit :n;
+
+-- name: count_states
+select coalesce(sum(case when last_error_type is not null then 1 else 0 end), 0),
+    coalesce(sum(case when last_error_type = 'unexpected' then 1 else 0 end), 0),
+    coalesce(sum(items), 0), coalesce(sum(case when last_polled_at is null and due_at is not null then 1 else 0 end), 0),
+    count(*)
+from feeds_state;

@@ -1,0 +1,65 @@
+"""What people are told of a feed, in whole sentences. One place for the words."""
+
+from __future__ import annotations
+
+from tidegate import Notice, NoticeKind
+from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType, code_of
+
+TARGET = "feeds"
+
+REASONS: dict[str, str] = {
+    ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
+    ErrorType.FORBIDDEN: "the site does not let us read it",
+    ErrorType.NOT_FOUND: "there is nothing at this address any more",
+    ErrorType.GONE: "the site says that it is gone for good",
+    ErrorType.UPSTREAM: "the site reports an error of its own",
+    ErrorType.NETWORK: "the site cannot be reached",
+    ErrorType.PARSE: "what the site sends is no feed that can be read",
+    ErrorType.UNEXPECTED: "the site answers in a way that is not known yet",
+    MANUAL: "somebody has switched it off",
+}
+WHEN: dict[str, str] = {
+    Why.NEW: "it is new",
+    Why.ASKED: "somebody asked for it",
+    Why.INTERVAL: "that is its interval",
+    Why.HINT: "the feed asks to be polled no sooner",
+    Why.SKIPPED: "the feed names hours without news",
+    Why.BACKOFF: "it failed, so the waits grow",
+    Why.RETRY_AFTER: "the site named that time",
+    Why.COOLDOWN: "then its rest is over, and one poll finds out whether it is well",
+    Why.OWN_LINK: "our own network seemed to be down",
+}
+
+
+def resting(id_: int, name: str, reason: str, at: float) -> Notice:
+    """The feed is disabled for a reason that is no person's."""
+    row = MATRIX[ErrorType(reason)]
+    advice = f"It is left alone for {row.rest}; then one poll finds out whether it is well. You can enable it sooner."
+    if reason == ErrorType.GONE:
+        advice = "Remove it, or give it another address. It is asked once more in 72h."
+    return Notice(
+        kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
+        message=f"{code_of(reason).message} {advice}", advice=advice, code=reason,
+    )  # fmt: skip
+
+
+def recovered(id_: int, name: str, at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.RECOVERED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” works again",
+        message="It was polled after its rest, and is well. There is nothing more to do.",
+    )  # fmt: skip
+
+
+def own_link(at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",
+        message="Most feeds fail at the same time, so none of them is blamed. Check the connection of this machine.",
+    )  # fmt: skip
+
+
+def link_back(at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.RECOVERED, target=TARGET, episode=at, title="Our own network is back",
+        message="Feeds answer again; there is nothing more to do.",
+    )  # fmt: skip

@@ -1,0 +1,137 @@
+"""What the tests of feeds build with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Self
+
+import httpx2
+
+from tests.databases import Database
+from tidegate import Installed, Queue, SelfGuard, net
+from tidegate.face.app import install
+from tidegate.runtime.clock import VirtualClock
+from tidegate_apps.feeds.app import app
+from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.matrix import ErrorType, PollError
+from tidegate_apps.feeds.parsing import Entry, Feed, ParseError
+from tidegate_apps.feeds.poller import Poller, PollPolicy, Tally, Times
+from tidegate_apps.feeds.recording import state_of
+from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.sources import Source, Sources, Wanted
+from tidegate_apps.feeds.verdicts import FeedState
+
+HOUR, DAY = 3600.0, 86400.0
+Answer = net.Fetched | Exception
+World = Callable[[str, Mapping[str, str]], Answer]
+
+
+def fetched(status: int = 200, body: str = "", url: str = "http://a.example/f", **headers: str) -> net.Fetched:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return net.Fetched(status=status, headers=httpx2.Headers(named), body=body.encode(), url=url)
+
+
+def entry(guid: str, title: str = "") -> Entry:
+    digest = sha256(f"{guid} {title}".encode()).hexdigest()
+    return Entry(
+        key=guid, guid=guid, link=None, title=title or guid, author=None, summary_html="", published=None, updated=None,
+        digest=digest,
+    )  # fmt: skip
+
+
+async def words(body: bytes, content_type: str, url: str) -> Feed:
+    """A feed is a line of words, each an entry; "title:" something changes it."""
+    text = body.decode()
+    if text.startswith("<html"):
+        raise ParseError("it is a web page")
+    entries = tuple(entry(*word.split("=")) for word in text.split())
+    return Feed(title=url, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, entries=entries)
+
+
+@dataclass
+class Desk:
+    """The feeds of one database, and the world as they see it."""
+
+    queue: Queue
+    there: Installed[Settings]
+    clock: VirtualClock
+    policy: PollPolicy = field(default_factory=lambda: PollPolicy(paced=False, guard=None))
+    answers: dict[str, Any] = field(default_factory=dict)  # by address: an answer, or a function of its headers
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    manager: Any = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, db: Database, clock: VirtualClock, **settings: Any) -> Iterator[Self]:
+        with Queue(db.url, driver=db.driver, clock=clock, inline=True) as queue:
+            there = install(app, queue, Settings(**settings))
+            yield cls(queue, there, clock)
+            there.closing.close()
+
+    @property
+    def sources(self) -> Sources:
+        found: Sources = self.there.jobs.sources
+        return found
+
+    @property
+    def now(self) -> float:
+        return self.clock.now()
+
+    def add(self, url: str = "http://a.example/f", **more: Any) -> Source:
+        return self.sources.add(Wanted(feed_url=url, **more), "ada")
+
+    async def _get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.Fetched:
+        self.asked.append((url, dict(headers or {})))
+        answer = self.answers.get(url, fetched(body="one two", url=url))
+        answer = answer(headers) if callable(answer) else answer
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, net.Fetched)
+        return answer
+
+    def poller(self, get: Any = None) -> Poller:
+        times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
+        manager = self.manager or self.there.jobs.manager
+        return Poller(self.there.db, manager, Fetching(get or self._get, words), times, self.policy)
+
+    def poll(self, poller: Poller | None = None) -> Tally:
+        """Polls what is due now."""
+        return self.clock.run((poller or self.poller()).run(lambda: False, drain=True))
+
+    def poll_on(self, lasts: float) -> int:
+        """Polls whatever falls due within so many seconds, each at its time."""
+        end, poller, n = self.now + lasts, self.poller(), 0
+        while True:
+            row = self.there.db.one("next_due")
+            due = None if row is None else row[0]
+            if due is None or due > end:
+                self.clock.advance(max(0.0, end - self.now))
+                return n
+            self.clock.advance(max(0.0, due - self.now) + 0.001)
+            self.poll(poller)
+            n += 1
+
+    def state(self, id_: int = 1) -> FeedState:
+        row = self.there.db.one("states", source_id=id_)
+        assert row is not None
+        return state_of(row)
+
+    def items(self, id_: int = 1) -> list[str]:
+        return [row[3] for row in self.there.db.all("items", source_id=id_, before=2**53, n=1000)]
+
+    def notices(self) -> list[tuple[str, str, bool]]:
+        """Kind, title and whether it goes on; the newest first."""
+        from tidegate.ops import notices
+
+        listed = self.queue.store.read(notices.listed)
+        return [(line.kind, line.title, line.open) for line in listed.items]
+
+
+def poll_error(kind: str) -> PollError:
+    return PollError(ErrorType(kind), kind)
+
+
+GUARD = SelfGuard()

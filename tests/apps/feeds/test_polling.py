@@ -1,0 +1,338 @@
+"""Polls and what is written of them, on both databases; the world is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.apps.feeds.building import DAY, GUARD, HOUR, Desk, fetched
+from tidegate import net
+from tidegate_apps.feeds.poller import Poller, PollPolicy
+from tidegate_apps.feeds.sources import Wanted
+
+URL = "http://a.example/f"
+GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    found = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "tidegate.feeds"]
+    caplog.clear()
+    return found
+
+
+@pytest.mark.req("FEED-14")
+def test_entries_are_kept_once_and_updated_when_they_change(desk: Desk) -> None:
+    source = desk.add(URL)
+    desk.answers[URL] = fetched(body="two one")
+    desk.poll()
+    assert desk.items() == ["two", "one"]
+    desk.clock.advance(1)
+    desk.answers[URL] = fetched(body="three two=Zwei one one")
+    desk.sources.poll_now(source.id)
+    desk.poll()
+
+    assert desk.items() == ["three", "Zwei", "one"]
+    assert desk.there.db.one("details", source_id=source.id)[5] == 3  # type: ignore[index]
+    beats = desk.there.db.all("beats", source_id=source.id, since=0.0, n=9)
+    assert sorted(beat[4] for beat in beats) == [1, 2]
+
+
+@pytest.mark.req("FEED-13")
+def test_a_conditional_get_sends_what_was_received_and_a_304_is_a_full_success(desk: Desk) -> None:
+    source = desk.add(URL)
+    desk.answers[URL] = fetched(body="one", ETag='W/"x y"', Last_Modified="Mon,1 Jan 2024")
+    desk.poll()
+    desk.answers[URL] = MISSING
+    desk.sources.poll_now(source.id)
+    desk.poll()
+    assert desk.state().consecutive_errors == 1
+    desk.answers[URL] = fetched(304)
+    desk.sources.poll_now(source.id)
+    desk.poll()
+
+    sent = {name: value for name, value in desk.asked[-1][1].items() if name.startswith("If-")}
+    assert sent == {"If-None-Match": 'W/"x y"', "If-Modified-Since": "Mon,1 Jan 2024"}
+    state = desk.state()
+    assert (state.consecutive_errors, state.last_error, state.last_success_at) == (0, None, desk.now)
+    assert desk.items() == ["one"]
+
+
+@pytest.mark.req("FEED-04", "FEED-07", "FEED-11")
+def test_count_and_rest_are_one_write_and_the_log_says_it_once(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    source = desk.add(URL)
+    desk.answers[URL] = MISSING
+    for n in range(1, 4):
+        desk.sources.poll_now(source.id)
+        desk.poll()
+        failed = f"feed poll failed source_id={source.id} error_type=not_found status_code=404 error=HTTP 404"
+        disabled = f"feed disabled source_id={source.id} reason=not_found consecutive_errors=3"
+        assert lines(caplog) == [("WARNING", failed)] + ([("WARNING", disabled)] if n == 3 else [])
+
+    found = desk.sources.get(source.id)
+    assert (found.feed_disabled_at, found.feed_disable_reason, found.disabled_by) == (desk.now, "not_found", "auto")
+    assert found.rests_until == desk.now + 48 * HOUR
+    assert desk.notices() == [("disabled", "The feed “a.example” rests", True)]
+    assert desk.poll().polled == 0
+
+
+@pytest.mark.req("FEED-10", "FEED-11")
+def test_after_the_rest_there_is_exactly_one_probe_and_a_failure_rests_again(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.add(URL)
+    desk.answers[URL] = GONE
+    desk.poll()
+    lines(caplog)
+    assert desk.poll_on(72 * HOUR - 1) == 0
+    assert desk.poll_on(2) == 1
+
+    said = lines(caplog)
+    assert len(desk.asked) == 2
+    assert [text.split(" source_id")[0] for _, text in said] == ["feed poll failed", "feed disabled"]
+    assert desk.poll_on(72 * HOUR - 2) == 0
+    assert len(desk.notices()) == 1  # it is one episode
+
+
+@pytest.mark.req("FEED-10")
+def test_a_probe_that_succeeds_enables_the_feed_and_says_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    source = desk.add(URL)
+    desk.answers[URL] = GONE
+    desk.poll()
+    desk.answers[URL] = fetched(304)
+    desk.poll_on(72 * HOUR + 1)
+
+    found = desk.sources.get(source.id)
+    assert (found.feed_disabled_at, found.feed_disable_reason, found.disabled_by) == (None, None, None)
+    assert lines(caplog)[-1] == ("INFO", f"feed enabled source_id={source.id}")
+    assert [(kind, open_) for kind, _, open_ in desk.notices()] == [("recovered", False), ("disabled", False)]
+    kinds = [row[2] for row in desk.there.db.all("events", source_id=source.id, n=9)]
+    assert kinds == ["enabled", "disabled", "added"]
+    desk.poll_on(5 * HOUR)
+    assert len(desk.there.db.all("events", source_id=source.id, n=9)) == 3  # enabling is asked for once, not each time
+
+
+@pytest.mark.req("FEED-03")
+def test_the_unexpected_is_loud_never_rests_and_stays_on_the_list(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    source = desk.add(URL)
+    desk.answers[URL] = fetched(418)
+    desk.poll_on(20 * DAY)
+
+    said = lines(caplog)
+    assert {level for level, _ in said} == {"ERROR"}
+    assert said[0][1] == f"feed poll failed source_id={source.id} error_type=unexpected status_code=418 error=HTTP 418"
+    assert desk.sources.get(source.id).feed_disabled_at is None
+    assert desk.there.db.all("feeds_by_error", type="unexpected", after=0, n=9) == [(source.id,)]
+
+
+@pytest.mark.req("FEED-03")
+def test_an_untyped_exception_is_an_error_without_a_type_and_is_kept_as_unexpected(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = desk.add(URL)
+    desk.answers[URL] = RuntimeError("a bug")
+    desk.poll()
+
+    assert lines(caplog) == [("ERROR", f"feed poll failed source_id={source.id} error=RuntimeError: a bug")]
+    state = desk.state()
+    assert (state.last_error_type, state.rest.disabled) == ("unexpected", False)
+
+
+@pytest.mark.req("FEED-13", "FEED-15")
+def test_a_retry_after_moves_the_next_poll_and_nothing_is_disabled(desk: Desk) -> None:
+    desk.add(URL)
+    desk.answers[URL] = BUSY
+    desk.poll()
+
+    state = desk.state()
+    assert (state.due_at, state.due_why) == (desk.now + 7200, "retry_after")
+    desk.answers[URL] = fetched(503, Retry_After="9000")
+    desk.poll_on(7200)
+    assert desk.state().due_why == "retry_after"
+    desk.answers[URL] = fetched(404, Retry_After="90000")
+    desk.poll_on(9000)
+    assert desk.state().due_why == "interval"
+
+
+@pytest.mark.req("FEED-13")
+def test_a_feed_that_has_moved_is_followed_after_three_polls(desk: Desk) -> None:
+    source = desk.add(URL)
+    there = "http://b.example/f"
+    desk.answers[URL] = net.Fetched(
+        status=200, headers=fetched().headers, body=b"one", url=there, history=((301, URL),)
+    )  # fmt: skip
+    for n in range(3):
+        assert desk.sources.get(source.id).feed_url == URL, n
+        desk.sources.poll_now(source.id)
+        desk.poll()
+
+    assert desk.sources.get(source.id).feed_url == there
+    state = desk.state()
+    assert (state.feed_url, state.host, state.etag, state.moved_to) == (there, "b.example:80", None, None)
+
+
+def test_a_feed_does_not_move_to_where_another_one_is(desk: Desk) -> None:
+    source, other = desk.add(URL), desk.add("http://b.example/f")
+    desk.answers[URL] = net.Fetched(
+        status=304, headers=fetched().headers, body=b"", url="http://b.example/f", history=((308, URL),)
+    )
+    for _ in range(5):
+        desk.sources.poll_now(source.id)
+        desk.poll()
+
+    assert desk.sources.get(source.id).feed_url == URL == desk.state(source.id).feed_url
+    assert desk.sources.get(other.id).feed_url == "http://b.example/f"
+
+
+def test_what_a_person_does_during_a_poll_counts_more_than_the_poll(desk: Desk) -> None:
+    source = desk.add(URL)
+
+    def disabled_meanwhile(_: Mapping[str, str]) -> net.Fetched:
+        desk.sources.disable(source.id, "manual", "ada")
+        return fetched(body="one")
+
+    desk.answers[URL] = disabled_meanwhile
+    tally = desk.poll()
+
+    assert (tally.polled, tally.dropped) == (0, 1)
+    assert desk.sources.get(source.id).disabled_by == "ada"
+    assert desk.items() == []
+    assert desk.poll_on(30 * DAY) == 0
+
+
+def test_two_pollers_never_both_record_a_poll(desk: Desk) -> None:
+    for n in range(20):
+        desk.add(f"http://h{n}.example/f")
+
+    async def both() -> tuple[int, int]:
+        first, second = desk.poller(), desk.poller()
+        a, b = await asyncio.gather(*(each.run(lambda: False, drain=True) for each in (first, second)))
+        return a.polled + b.polled, a.dropped + b.dropped
+
+    recorded, _ = desk.clock.run(both())
+    assert recorded == 20
+    assert all(len(desk.there.db.all("beats", source_id=n, since=0.0, n=9)) == 1 for n in range(1, 21))
+
+
+def test_a_poll_that_is_cut_off_writes_nothing_and_is_due_still(quick: Desk) -> None:
+    quick.add(URL)
+
+    async def main() -> Poller:
+        begun = asyncio.Event()
+
+        async def hangs(url: str, *, headers: Any = None) -> net.Fetched:
+            begun.set()
+            await asyncio.sleep(1e9)
+            return fetched()
+
+        poller = quick.poller(hangs)
+        task = asyncio.create_task(poller.run(lambda: False))
+        await begun.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return poller
+
+    poller = quick.clock.run(main())
+    assert (poller.tally.polled, quick.state().last_polled_at, quick.state().consecutive_errors) == (0, None, 0)
+    assert quick.poll().polled == 1
+
+
+def test_one_feed_of_a_host_at_a_time_and_many_hosts_at_once(quick: Desk) -> None:
+    quick.policy = PollPolicy(paced=False, guard=None, concurrency=6)
+    for n in range(24):
+        quick.add(f"http://h{n % 8}.example/{n}")
+    flying: list[str] = []
+    most = 0
+
+    async def slow(url: str, *, headers: Any = None) -> net.Fetched:
+        nonlocal most
+        host = url.split("/")[2]
+        assert host not in flying
+        flying.append(host)
+        most = max(most, len(flying))
+        await asyncio.sleep(1)
+        flying.remove(host)
+        return fetched()
+
+    assert quick.poll(quick.poller(slow)).polled == 24
+    assert most == 6
+
+
+def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:
+    quick.sources.add_many([Wanted(feed_url=f"http://slow.example/{n}", interval=60.0) for n in range(700)], "ada")
+    quick.clock.advance(120)
+    quick.add("http://b.example/f")
+
+    async def get(url: str, *, headers: Any = None) -> net.Fetched:
+        await asyncio.sleep(30 if "slow" in url else 0.1)
+        return fetched()
+
+    async def main() -> float:
+        poller = quick.poller(get)
+        task = asyncio.create_task(poller.run(lambda: False))
+        began = quick.clock.monotonic()
+        while quick.state(701).last_polled_at is None:  # noqa: ASYNC110 - the database has no event
+            await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return quick.clock.monotonic() - began
+
+    assert quick.clock.run(main()) < 5
+
+
+def test_when_our_own_link_is_down_nothing_is_counted_and_it_is_said_once(
+    quick: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    quick.policy = PollPolicy(paced=False, guard=GUARD)
+    caplog.set_level(logging.INFO)
+    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f", interval=60.0) for n in range(40)], "ada")
+    quick.clock.advance(60)
+    poller = quick.poller()
+    down = net.Unreachable("no network")
+    for n in range(40):
+        quick.answers[f"http://h{n}.example/f"] = down
+    for _ in range(30):
+        quick.poll(poller)
+        quick.clock.advance(400)
+
+    states = [quick.state(n) for n in range(1, 41)]
+    assert max(state.consecutive_errors for state in states) <= 2
+    assert not any(state.rest.disabled for state in states)
+    said = [text for _, text in lines(caplog)]
+    assert said.count("own_link_lost") == 1
+    assert [notice for notice in quick.notices() if notice[0] == "own_link"] == [
+        ("own_link", "Our own network seems to be down", True)
+    ]
+
+    quick.answers.clear()
+    for _ in range(3):
+        quick.poll(poller)
+        quick.clock.advance(400)
+    assert [text for _, text in lines(caplog)].count("own_link_back") == 1
+    assert [notice[2] for notice in quick.notices() if notice[0] == "own_link"] == [False]
+
+
+def test_after_a_pause_of_ours_the_overdue_are_polled_bit_by_bit(quick: Desk) -> None:
+    quick.policy = PollPolicy(paced=True, guard=None)
+    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f", interval=900.0) for n in range(900)], "ada")
+    quick.clock.advance(5 * HOUR)  # all of them are overdue now
+    minutes: list[int] = []
+
+    async def main() -> None:
+        poller = quick.poller()
+        task = asyncio.create_task(poller.run(lambda: False))
+        for _ in range(4):
+            before = poller.tally.polled
+            await asyncio.sleep(60)
+            minutes.append(poller.tally.polled - before)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    quick.clock.run(main())
+    assert max(minutes) <= 3 * 60  # times the mean: 900 in 15 minutes
+    assert min(minutes) >= 100

@@ -1,0 +1,169 @@
+"""The source manager's rows, on both databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apps.feeds.building import DAY, HOUR, Desk
+from tidegate import NotThere, Refused
+from tidegate.errors import StoreError
+from tidegate_apps.feeds.sources import Wanted, check_url
+
+
+def active(desk: Desk) -> list[int]:
+    return [each.id for each in desk.sources.active()]
+
+
+@pytest.mark.req("FEED-07")
+def test_a_source_has_no_rest_while_it_is_active(desk: Desk) -> None:
+    source = desk.add(name="A")
+
+    assert (source.feed_disabled_at, source.feed_disable_reason, source.disabled_by) == (None, None, None)
+    disabled = desk.sources.disable(source.id, "gone", "ada")
+    assert (disabled.feed_disabled_at, disabled.feed_disable_reason, disabled.disabled_by) == (desk.now, "gone", "ada")
+    assert desk.sources.enable(source.id, "ada") == source
+
+
+@pytest.mark.req("FEED-08")
+def test_the_active_ones_have_an_address_are_enabled_and_inside_no_rest(desk: Desk) -> None:
+    plain = desk.add("http://a.example/1")
+    desk.sources.add(Wanted(feed_url=None, name="none"), "ada")
+    desk.sources.add(Wanted(feed_url="", name="empty"), "ada")
+    desk.add("http://a.example/2", enabled=False)
+    rests = desk.add("http://a.example/3")
+    manual = desk.add("http://a.example/4")
+    desk.sources.disable(rests.id, "upstream_failure", "auto")
+    desk.sources.disable(manual.id, "manual", "ada")
+
+    assert active(desk) == [plain.id]
+    desk.clock.advance(6 * HOUR - 1)
+    assert active(desk) == [plain.id]
+    desk.clock.advance(1)
+    assert active(desk) == [plain.id, rests.id]
+    desk.clock.advance(365 * DAY)
+    assert active(desk) == [plain.id, rests.id]
+
+
+@pytest.mark.req("FEED-05", "FEED-08")
+@pytest.mark.parametrize(
+    ("reason", "hours"),
+    [("forbidden", 24), ("not_found", 48), ("gone", 72), ("upstream_failure", 6), ("network", 12), ("parse_error", 24)],
+)
+def test_each_reason_keeps_a_feed_out_for_its_own_time(desk: Desk, reason: str, hours: int) -> None:
+    source = desk.add()
+    desk.sources.disable(source.id, reason, "auto")
+
+    desk.clock.advance(hours * HOUR - 1)
+    assert active(desk) == []
+    desk.clock.advance(1)
+    assert active(desk) == [source.id]
+
+
+def test_pages_go_on_where_the_last_one_ended(desk: Desk) -> None:
+    for n in range(7):
+        desk.add(f"http://a.example/{n}")
+    desk.sources.disable(3, "network", "auto")
+    desk.clock.advance(12 * HOUR)
+
+    seen: list[int] = []
+    place = (-1.0, 0)
+    while page := desk.sources.active(place, 2):
+        seen += [each.id for each in page]
+        place = (page[-1].active_from or 0.0, page[-1].id)
+    assert seen == [1, 2, 4, 5, 6, 7, 3]
+
+
+@pytest.mark.req("FEED-09")
+def test_an_unknown_source_or_reason_is_refused(desk: Desk) -> None:
+    source = desk.add()
+
+    with pytest.raises(NotThere):
+        desk.sources.disable(source.id + 1, "gone", "ada")
+    with pytest.raises(NotThere):
+        desk.sources.enable(source.id + 1, "ada")
+    with pytest.raises(ValueError, match="reason"):
+        desk.sources.disable(source.id, "rate_limited", "ada")
+    assert desk.sources.get(source.id) == source
+
+
+def test_one_address_is_one_source(desk: Desk) -> None:
+    first, second = desk.add("http://a.example/1"), desk.add("http://a.example/2")
+
+    with pytest.raises(Refused, match=f"already: {first.id}"):
+        desk.add("http://a.example/1")
+    with pytest.raises(Refused, match="already"):
+        desk.sources.change(second.id, Wanted(feed_url="http://a.example/1"), "ada")
+    made = desk.sources.add_many([Wanted(feed_url=f"http://a.example/{n}") for n in (2, 3)], "ada")
+    assert made[0] is None
+    assert made[1] == desk.sources.at("http://a.example/3")
+
+
+def test_another_address_forgets_what_the_old_one_said_and_is_polled_at_once(desk: Desk) -> None:
+    source = desk.add()
+    desk.poll()
+    assert desk.state(source.id).body_hash is not None
+    desk.sources.change(source.id, Wanted(feed_url="http://b.example/f", name="B"), "ada")
+
+    state = desk.state(source.id)
+    assert (state.feed_url, state.host, state.body_hash, state.name) == (
+        "http://b.example/f", "b.example:80", None, "B",
+    )  # fmt: skip
+    assert desk.poll().polled == 1
+
+
+def test_a_source_that_is_switched_off_is_not_polled_and_goes_on_when_switched_on(desk: Desk) -> None:
+    source = desk.add()
+    desk.sources.change(source.id, Wanted(feed_url=source.feed_url, enabled=False), "ada")
+    assert desk.poll().polled == 0
+    desk.sources.change(source.id, Wanted(feed_url=source.feed_url, enabled=True), "ada")
+    assert desk.poll().polled == 1
+
+
+def test_what_is_removed_leaves_nothing(desk: Desk) -> None:
+    source = desk.add()
+    desk.poll()
+    desk.sources.remove(source.id)
+
+    assert desk.items(source.id) == []
+    for statement in ("states", "details"):
+        assert desk.there.db.one(statement, source_id=source.id) is None
+    assert desk.there.db.all("beats", source_id=source.id, since=0.0, n=9) == []
+    with pytest.raises(NotThere):
+        desk.sources.remove(source.id)
+
+
+def test_names_and_addresses_are_found_by_a_part_of_them(desk: Desk) -> None:
+    desk.add("http://a.example/100%25", name="Big_News")
+    desk.add("http://b.example/2", name="Other")
+
+    assert [each.name for each in desk.sources.listed(like="g_n")] == ["Big_News"]
+    assert [each.name for each in desk.sources.listed(like="B.EXAMPLE")] == ["Other"]
+    assert desk.sources.listed(like="_x_") == []
+    assert [each.name for each in desk.sources.listed(like="100%")] == ["Big_News"]
+
+
+@pytest.mark.req("FEED-07")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update feeds_source set feed_disabled_at = 1",
+        "update feeds_source set feed_disable_reason = 'gone'",
+        "update feeds_source set feed_disabled_at = 1, feed_disable_reason = 'nonsense', disabled_by = 'x'",
+        "update feeds_source set active_from = 5",
+        "update feeds_source set feed_url = null",
+        "update feeds_source set enabled = 0",
+    ],
+)
+def test_the_database_refuses_a_source_that_cannot_be(desk: Desk, change: str) -> None:
+    desk.add()
+
+    with pytest.raises(StoreError):
+        desk.queue.store.write(lambda tx: tx.plain(change))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "x", "ftp://a.example/f", "http://", "http://a b/", "http://[::1/", "http://a:99999/", "javascript:1"]
+)
+def test_what_is_no_address_of_a_feed_is_said_to_be_none(url: str) -> None:
+    with pytest.raises(ValueError, match="feed_url"):
+        check_url(url)
