@@ -4,6 +4,9 @@
     -- Takes due jobs of one lane.
     select id from tg_job where queue = :queue {skip_locked}
 
+`-- name: list_<state> of ready, waiting` makes a statement for each of these words, which stand in place of `<state>`:
+a partial index is only found by a state that is written out.
+
 A fragment stands where the databases differ. `{rows id bigint, fence bigint}` is a table of parameters called `given`:
 arrays on PostgreSQL, run once; one row at a time on SQLite, where a statement costs next to nothing. There an update
 `from {rows ...}` has plain parameters in place of the table, which spares it a copy of every page that it changes.
@@ -55,6 +58,7 @@ _TEXT = re.compile(r"'(?:[^']|'')*'")
 _CHANGES = re.compile(r"\b(insert|update|delete)\b", re.IGNORECASE)
 _RETURNS = re.compile(r"\breturning\b", re.IGNORECASE)
 _NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
+_NAMES = re.compile(r"^-- name: *([a-z][a-z0-9_.]*<([a-z]+)>[a-z0-9_.]*) of ([a-z_]+(?:, [a-z_]+)*) *$")
 
 
 def statements(text: str, dialect: Dialect, prefix: str = "") -> Iterator[Statement]:
@@ -128,19 +132,27 @@ def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ..
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    name, body = "", list[str]()
+    head, body = "", list[str]()
     for line in text.splitlines():
-        found = _NAME.match(line)
-        if found:
-            if name:
-                yield name, _body(body)
-            name, body = found[1], []
-        elif name:
+        if _NAME.match(line) or _NAMES.match(line):
+            yield from _named(head, _body(body))
+            head, body = line, []
+        elif head:
             body.append(line)
         elif line.strip() and not line.startswith("--"):
             raise ValueError(f"a statement without a name: {line.strip()[:60]!r}")
-    if name:
-        yield name, _body(body)
+    yield from _named(head, _body(body))
+
+
+def _named(head: str, body: str) -> Iterator[tuple[str, str]]:
+    """The one statement of a block, or one for each of the words that stand in its place."""
+    several = _NAMES.match(head)
+    if several is None:
+        one = _NAME.match(head)
+        yield from [(one[1], body)] if one else []
+        return
+    for word in several[3].split(", "):
+        yield several[1].replace(f"<{several[2]}>", word), body.replace(f"<{several[2]}>", word)
 
 
 def _body(lines: list[str]) -> str:

@@ -824,47 +824,17 @@ select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priorit
     job.most_attempts, job.last_code, job.finished_at
 from {rows id bigint} join tg_job as job on job.id = given.id;
 
--- name: list_ready
--- Ready jobs of a queue. A sum keeps the databases from walking through all ids for the newest of them.
+-- name: list_<state> of ready, waiting, running
+-- Jobs of a queue in one state. A sum keeps the databases from walking through all ids for the newest of them.
 select id from tg_job
-where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+where state = '<state>' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
     and id + 0 > :above and id + 0 < :before
 order by id + 0 desc limit :n;
 
--- name: list_ready_count
+-- name: list_<state>_count of ready, waiting, running
 select count(*) from (
     select id from tg_job
-    where state = 'ready' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id + 0 > :above and id + 0 < :before
-    limit :n
-) as counted;
-
--- name: list_waiting
--- Jobs of a queue that wait for their time.
-select id from tg_job
-where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and id + 0 > :above and id + 0 < :before
-order by id + 0 desc limit :n;
-
--- name: list_waiting_count
-select count(*) from (
-    select id from tg_job
-    where state = 'waiting' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-        and id + 0 > :above and id + 0 < :before
-    limit :n
-) as counted;
-
--- name: list_running
--- Jobs of a queue that run.
-select id from tg_job
-where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
-    and id + 0 > :above and id + 0 < :before
-order by id + 0 desc limit :n;
-
--- name: list_running_count
-select count(*) from (
-    select id from tg_job
-    where state = 'running' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
+    where state = '<state>' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
         and id + 0 > :above and id + 0 < :before
     limit :n
 ) as counted;

@@ -28,11 +28,22 @@ def test_a_file_is_a_row_of_named_statements() -> None:
     ]
 
 
+def test_one_text_can_make_a_statement_for_each_of_some_words() -> None:
+    text = "-- name: list_<state>_n of ready, done\nselect '<state>';\n\n-- name: last\nselect 2;\n"
+
+    assert [(each.name, each.sql) for each in statements(text, SQLITE)] == [
+        ("list_ready_n", "select 'ready'"),
+        ("list_done_n", "select 'done'"),
+        ("last", "select 2"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("select 1;", "a statement without a name"),
         ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "'a' stands twice"),
+        ("-- name: a<b> of x, x\nselect 1;", "'ax' stands twice"),
         ("-- name: a\nselect {nothing};", "there is no fragment '{nothing}'"),
         ("-- name: a\nselect {now 7};", "there is no fragment '{now 7}'"),
         ("-- name: a\nselect * from {rows};", "give a name and a type"),

@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
+from tidegate import Breaker
+from tidegate.ops.figures import MOST_TARGETS
 
 
 def test_the_process_is_alive_and_ready(still: TestClient) -> None:
@@ -122,6 +125,38 @@ def test_the_metrics_are_those_that_were_promised(there: Shop, api: TestClient) 
         dict(labels)["state"]: value for (name, labels), value in found.items() if name == "tidegate_target_state"
     }
     assert sum(states.values()) == states["ok"] == 1
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_of_a_target_and_a_breaker_of_one_name_the_row_is_told_and_only_once(
+    there: Shop, api: TestClient, accept: str
+) -> None:
+    here = [Breaker("mailer", consecutive=1), Breaker("only-here")]
+    for breaker in here:
+        with pytest.raises(OSError, match="x"), breaker.permit():
+            raise OSError("x")
+    assert here[0].state == "open"
+
+    text = api.get("/metrics", headers={"Accept": accept}).text
+    parse = openmetrics if accept else text_string_to_metric_families
+    found = [(sample.name, tuple(sorted(sample.labels.items()))) for family in parse(text) for sample in family.samples]
+    assert len(found) == len(set(found))
+    told = values(api.get("/metrics").text)
+    assert told["circuit_breaker_state", (("name", "mailer"),)] == 0
+    assert told["circuit_breaker_requests_total", (("name", "mailer"), ("result", "success"))] == 3
+    assert told["circuit_breaker_requests_total", (("name", "mailer"), ("result", "failure"))] == 0
+    assert told["circuit_breaker_requests_total", (("name", "only-here"), ("result", "failure"))] >= 1
+    there.queue.away = True
+    away = values(api.get("/metrics").text)
+    assert away["circuit_breaker_state", (("name", "mailer"),)] == 2
+
+
+def test_breakers_of_this_process_are_bounded(api: TestClient) -> None:
+    kept = [Breaker(f"many-{n:03}") for n in range(MOST_TARGETS + 5)]
+    found = values(api.get("/metrics").text)
+    assert len({labels for name, labels in found if name == "circuit_breaker_state"}) == MOST_TARGETS
+    assert found["circuit_breaker_state", (("name", "mailer"),)] == 0
+    del kept
 
 
 @pytest.mark.parametrize(
