@@ -1,6 +1,7 @@
 """Many who follow one server, half of them without ever reading: a real process, real sockets, its memory measured.
 
-python -m tests.web.crowd 1000
+python -m tests.web.crowd 1000        one crowd
+python -m tests.web.crowd 1000 3      three of them, one after the other, on the same server
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +43,11 @@ class Figures:
     left_over: int  # and after
 
 
-def serve(folder: str) -> None:
+def serve(folder: str, port: int = 0) -> None:
     """The server: prints its address, then answers each line that it is sent with how many streams it has."""
     with shop(Path(folder)) as there:
         app = served(there, live=LivePolicy(behind=5.0))
-        with listening(app) as address:
+        with listening(app, port) as address:
             _say(address)
             for _ in sys.stdin:
                 _say(len(app.state.live.clients))
@@ -63,6 +65,11 @@ def _server(folder: str) -> subprocess.Popen[str]:
 
 async def measured(n: int, changes: int = 24) -> Figures:
     """The figures of *n* clients."""
+    return (await crowds(n, 1, changes))[0]
+
+
+async def crowds(n: int, times: int, changes: int = 24) -> list[Figures]:
+    """The figures of *n* clients, and of as many that come to the same server when those have gone, and so on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * n)), hard))
     with tempfile.TemporaryDirectory() as folder:
@@ -71,13 +78,13 @@ async def measured(n: int, changes: int = 24) -> Figures:
         server = await asyncio.to_thread(_server, folder)
         try:
             with shop(Path(folder)) as there:
-                return await _with(server, there, n, changes)
+                return await _with(server, there, n, times, changes)
         finally:
             server.kill()
             server.communicate()
 
 
-async def _with(server: subprocess.Popen[str], there: Shop, n: int, changes: int) -> Figures:
+async def _with(server: subprocess.Popen[str], there: Shop, n: int, times: int, changes: int) -> list[Figures]:
     assert server.stdout is not None
     assert server.stdin is not None
     port = int(server.stdout.readline().rsplit(":", 1)[1])
@@ -93,38 +100,57 @@ async def _with(server: subprocess.Popen[str], there: Shop, n: int, changes: int
     warm = await _joined(port)
     await asyncio.sleep(1)
     warm[1].close()
-    before = most = process.memory_info().rss
+    before = process.memory_info().rss
+    return [
+        await _one(Following(port, there, process, before, streams), n, range(at * changes, (at + 1) * changes))
+        for at in range(times)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """One server that is followed."""
+
+    port: int
+    there: Shop
+    process: psutil.Process
+    before: int  # bytes of memory when nobody was there
+    streams: Callable[[], int]
+
+
+async def _one(at: Following, n: int, changes: range) -> Figures:
+    port, process, most = at.port, at.process, at.process.memory_info().rss
     heard: dict[str, list[float]] = {}
     began = time.monotonic()
     readers, idlers = [], []
-    for at in range(0, n, 50):
-        readers += await asyncio.gather(*(_joined(port) for _ in range(at, at + 25)))
-        idlers += await asyncio.gather(*(_joined(port, small=True) for _ in range(at, at + 25)))
+    for _ in range(0, n, 50):
+        readers += await asyncio.gather(*(_joined(port) for _ in range(25)))
+        idlers += await asyncio.gather(*(_joined(port, small=True) for _ in range(25)))
     joined_in = time.monotonic() - began
     reading = [asyncio.create_task(_follow(reader, heard)) for reader, _ in readers]
     written = {}
-    for change in range(changes):
+    for change in changes:
         actor = f"change-{change}"
-        await asyncio.to_thread(_change, there, actor)
+        await asyncio.to_thread(_change, at.there, actor)
         written[actor] = time.time()
         await asyncio.sleep(_EVERY)
         most = max(most, process.memory_info().rss)
     async with asyncio.timeout(60):
         while not all(len(heard.get(actor, ())) == len(readers) for actor in written):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    still_there = await asyncio.to_thread(streams)
+    still_there = await asyncio.to_thread(at.streams)
     for task in reading:
         task.cancel()
     for _, writer in (*readers, *idlers):
         writer.transport.abort()
     end = time.monotonic() + 60
-    while (left_over := await asyncio.to_thread(streams)) and time.monotonic() < end:  # noqa: ASYNC110
+    while (left_over := await asyncio.to_thread(at.streams)) and time.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
-    late = sorted(max(heard[actor]) - at for actor, at in written.items())
+    late = sorted(max(heard[actor]) - when for actor, when in written.items())
     return Figures(
         followers=len(readers), idlers=len(idlers), joined_in=joined_in, slowest=max(late),
-        usual=late[len(late) // 2], calm=late[len(late) // 4], memory=(most - before) / _MB,
-        left_memory=(process.memory_info().rss - before) / _MB, still_there=still_there,
+        usual=late[len(late) // 2], calm=late[len(late) // 4], memory=(most - at.before) / _MB,
+        left_memory=(process.memory_info().rss - at.before) / _MB, still_there=still_there,
         left_over=left_over,
     )  # fmt: skip
 
@@ -159,6 +185,7 @@ async def _follow(reader: asyncio.StreamReader, heard: dict[str, list[float]]) -
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2])
+        serve(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     else:
-        _say(asyncio.run(measured(int(sys.argv[1]))))
+        for figures in asyncio.run(crowds(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)):
+            _say(figures)

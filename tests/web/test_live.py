@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from tests.databases import POSTGRES, Database
 from tests.web.api.building import Shop, filled, listening, served, shop
-from tests.web.crowd import measured
+from tests.web.crowd import crowds, measured
 from tidegate import Queue
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import notice_rows
@@ -216,6 +216,11 @@ async def test_a_worker_that_falls_silent_is_told(tmp_path: Path) -> None:
     assert (silent["tick"], silent["heard"]) == (1_794_753_000.0, "14:30")
 
 
+def test_a_silent_worker_is_told_within_15_s_of_its_last_word() -> None:
+    numbers = LivePolicy()
+    assert SILENT + numbers.look_every + numbers.soonest < 15
+
+
 async def test_a_database_that_is_away_is_told_and_the_stream_goes_on(there: Shop, address: str) -> None:
     async with following(address) as messages:
         await the("here", messages)
@@ -380,11 +385,13 @@ async def test_two_hundred_follow_and_half_of_them_never_read() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
-async def test_a_thousand_follow_and_half_of_them_never_read() -> None:
-    found = await measured(1000)
+@pytest.mark.timeout(600)
+async def test_a_thousand_follow_and_half_of_them_never_read_and_a_second_thousand_costs_no_more() -> None:
+    first, second = await crowds(1000, 2, changes=40)
 
-    assert found.slowest < 1.0
-    assert found.memory < 100
-    assert found.still_there <= found.followers
-    assert found.left_over == 0
+    for found in (first, second):
+        assert found.usual < 1.0
+        assert found.memory < 100
+        assert found.still_there <= found.followers
+        assert found.left_over == 0
+    assert second.memory < first.memory + 10

@@ -97,10 +97,11 @@ def day_bar(beats: Iterable[tuple[Any, ...]], now: float) -> list[Piece]:
     ]
 
 
-WORDS = {OK: "new or whole", UNMODIFIED: "not modified", OWN: "our own network was down"}
+WORDS = {OK: "read", UNMODIFIED: "not modified", OWN: "our own network was down"}
 
 
 def bar_words(beats: list[tuple[Any, ...]]) -> str:
     """The bar for those who do not see it."""
     bad = sum(tone_of(each[1]) in ("warn", "bad") for each in beats)
-    return f"{len(beats)} polls in the last day, {bad} failed" if beats else "no poll in the last day"
+    polls = "1 poll" if len(beats) == 1 else f"{len(beats)} polls"
+    return f"{polls} in the last day, {bad} failed" if beats else "no poll in the last day"

@@ -52,7 +52,7 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
         failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
         return {
             "lines": [_line(tx, each, now) for each in found[:_PAGE]],
-            "following": found[_PAGE - 1].id if len(found) > _PAGE else None,
+            "more_after": found[_PAGE - 1].id if len(found) > _PAGE else None,
             "total": max(total, known if there.settings.source_manager_url else 0), "items": items,
             "unpolled": unpolled, "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},

@@ -27,7 +27,7 @@ WHEN: dict[str, str] = {
     Why.SKIPPED: "the feed names hours without news",
     Why.BACKOFF: "it failed, so the waits grow",
     Why.RETRY_AFTER: "the site named that time",
-    Why.COOLDOWN: "then its rest is over, and one poll finds out whether it is well",
+    Why.COOLDOWN: "its rest is over then",
     Why.OWN_LINK: "our own network seemed to be down",
 }
 

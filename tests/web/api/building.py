@@ -134,9 +134,9 @@ def app_with(**endpoints: Callable[..., Any]) -> App[Any]:
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """The server on a port of this machine, in a thread; its address."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, server_header=False)
+def listening(app: FastAPI, port: int = 0) -> Iterator[str]:
+    """The server on a port of this machine, any free one unless it is given, in a thread; its address."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, access_log=False, server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

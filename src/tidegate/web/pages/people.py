@@ -122,7 +122,8 @@ def _of_one(site: Site) -> APIRouter:
 def everybody(site: Site, request: Request, wrong: Said | None = None, **given: str) -> Response:
     """All people and tokens; after a refusal with why, and with what was typed."""
     users, tokens, events = site.read(lambda tx: (accounts.users(tx), accounts.tokens(tx), account_events.newest(tx)))
-    values: dict[str, Any] = {} if wrong is None else {"said": wrong}
+    # What was refused is not refreshed: its address answers a form only.
+    values: dict[str, Any] = {} if wrong is None else {"said": wrong, "live": None}
     return page(
         request, "people.html", status=200 if wrong is None else 422, users=users, tokens=tokens, events=events,
         given=given, roles=_ROLES, token_roles=[str(role) for role in Role], meanings=MEANINGS, lasts=LASTS,

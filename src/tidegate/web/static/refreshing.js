@@ -52,6 +52,10 @@ export const stillHeld = () => held().found.length > 0;
 
 const order = (list) => [...list.children].map((row) => row.id).join("\n");
 
+// What the reader has opened stays open, and a time that can have the focus keeps it.
+const ours = { open: "DETAILS", tabindex: "TIME" };
+const beforeAttributeUpdated = (attribute, node) => ours[attribute] !== node.tagName;
+
 function morphed(fresh) {
   const { found, anchor } = held();
   const top = anchor?.getBoundingClientRect().top;
@@ -65,7 +69,7 @@ function morphed(fresh) {
         return false;
       },
       beforeNodeRemoved: (node) => !stays(node) && !(found.some((list) => node.contains(list)) && (kept = true)),
-      beforeAttributeUpdated: (attribute, node) => !(attribute === "open" && node.tagName === "DETAILS"),
+      beforeAttributeUpdated,
     },
   });
   if (anchor?.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - top);
@@ -96,7 +100,7 @@ export async function refresh() {
   const kept = morphed(fresh);
   for (const id of ["menu", "bell", "foot"]) {
     const old = document.getElementById(id), made = page.getElementById(id);
-    if (old && made) Idiomorph.morph(old, made);
+    if (old && made) Idiomorph.morph(old, made, { callbacks: { beforeAttributeUpdated } });
   }
   document.title = page.title;
   if (!focused.isConnected) content().focus({ preventScroll: true });

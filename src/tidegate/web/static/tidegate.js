@@ -21,6 +21,14 @@ function tell() {
   }
 }
 
+// A pointer shows the exact time by its title. For the keyboard it shows in the row that has the focus (live.css), and
+// where nothing else could have it, the time itself can.
+function offerTimes() {
+  for (const each of document.querySelectorAll("time[title]")) {
+    if (!each.closest("tr, li")?.querySelector("a, button, summary") && !each.closest("a, button")) each.tabIndex = 0;
+  }
+}
+
 function offerCopies() {
   if (!navigator.clipboard) return; // it needs a secure context; the text can be selected all the same
   for (const pre of document.querySelectorAll("pre[data-copy]")) {
@@ -63,8 +71,10 @@ function keys(event) {
 const skew = Math.abs(Date.now() / 1000 - Number(document.documentElement.dataset.now));
 if (skew < 60) setInterval(tell, 10_000);
 offerCopies();
+offerTimes();
 document.addEventListener("tidegate:refreshed", () => {
   if (skew < 60) tell();
   offerCopies();
+  offerTimes();
 });
 if (document.documentElement.dataset.keys === "on") document.addEventListener("keydown", keys);

@@ -1,0 +1,259 @@
+"""The API of the source manager, over ASGI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.apps.feeds.building import HOUR, Desk, fetched
+from tidegate.ops import accounts, jwts
+from tidegate.ops.jwts import Issuer
+from tidegate.ops.rights import Role
+from tidegate.web.access import Access
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+
+ISSUER = Issuer.own(b"k" * 32)
+URL = "http://a.example/f"
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[TestClient]:
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+    with TestClient(build(site), base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
+        yield found
+
+
+def bearer(desk: Desk, role: Role, name: str = "robot") -> dict[str, str]:
+    return {"Authorization": f"Bearer {jwts.made(ISSUER, name, role, 600, desk.now)}"}
+
+
+def path(what: str = "", id_: int = 1) -> str:
+    return f"/api/v1/sources/{id_}{what}"
+
+
+def test_a_source_is_added_read_changed_and_removed(desk: Desk, client: TestClient) -> None:
+    made = client.post("/api/v1/sources", json={"feed_url": URL, "name": "A", "interval": 120})
+    assert made.status_code == 201
+    body = made.json()
+    assert made.headers["location"] == path(id_=body["id"])
+    assert {name: body[name] for name in ("name", "feed_url", "interval", "enabled")} == {
+        "name": "A", "feed_url": URL, "interval": 120, "enabled": True,
+    }  # fmt: skip
+    assert [body[name] for name in ("feed_disabled_at", "feed_disable_reason", "disabled_by")] == [None] * 3
+
+    assert client.post("/api/v1/sources", json={"feed_url": URL}).status_code == 409
+    changed = client.patch(path(), json={"name": "B", "enabled": False})
+    assert (changed.status_code, changed.json()["name"], changed.json()["enabled"]) == (200, "B", False)
+    assert client.get(path()).json()["feed_state"]["next_poll_at"] is None
+    assert client.delete(path()).status_code == 204
+    assert client.get(path()).status_code == client.delete(path()).status_code == 404
+
+
+def test_what_makes_no_source_is_refused_by_its_field(client: TestClient) -> None:
+    bodies: list[Any] = [
+        {"feed_url": "ftp://a.example/f"},
+        {"feed_url": "nonsense"},
+        {"feed_url": 7},
+        {"feed_url": URL, "interval": 1},
+        {"feed_url": URL, "interval": "soon"},
+        {"feed_url": URL, "enabled": "yes"},
+        {"feed_url": URL, "name": ""},
+        {"feed_url": URL, "colour": "red"},
+        [],
+    ]
+    for body in bodies:
+        refused = client.post("/api/v1/sources", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
+    assert client.get("/api/v1/sources").json()["items"] == []
+
+
+@pytest.mark.req("FEED-08")
+def test_the_active_sources_are_listed_page_by_page(desk: Desk, client: TestClient) -> None:
+    for n in range(5):
+        desk.add(f"{URL}{n}")
+    desk.sources.disable(2, "forbidden", "auto")
+    desk.sources.disable(4, "manual", "ada")
+
+    def listed(**query: Any) -> list[int]:
+        seen, cursor = list[int](), ""
+        while True:
+            page = client.get("/api/v1/sources", params={"limit": 2, "cursor": cursor, **query}).json()
+            seen += [each["id"] for each in page["items"]]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return seen
+
+    assert listed() == [1, 2, 3, 4, 5]
+    assert listed(feed_active="true") == [1, 3, 5]
+    desk.clock.advance(24 * HOUR)
+    assert listed(feed_active="true") == [1, 3, 5, 2]
+    for cursor in ("x", "1_x", "-1_5", "nan_3", "0.0_99999999999999999999"):
+        assert client.get("/api/v1/sources", params={"cursor": cursor}).json()["code"] == "bad_cursor"
+
+
+@pytest.mark.req("FEED-09")
+def test_a_feed_is_disabled_and_enabled_with_a_json_web_token(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    poller, ada = bearer(desk, Role.POLLER), bearer(desk, Role.OPERATOR, "ada")
+
+    disabled = client.patch(path("/feed-disable"), json={"reason": "not_found"}, headers=poller)
+    assert disabled.status_code == 200
+    body = disabled.json()
+    assert (body["feed_disable_reason"], body["disabled_by"]) == ("not_found", "auto")
+    assert body["feed_disabled_at"].endswith("Z")
+    enabled = client.patch(path("/feed-enable"), headers=poller)
+    assert enabled.status_code == 200
+    assert [enabled.json()[name] for name in ("feed_disabled_at", "feed_disable_reason", "disabled_by")] == [None] * 3
+    by_hand = client.patch(path("/feed-disable"), json={"reason": "manual"}, headers=ada).json()
+    assert (by_hand["feed_disable_reason"], by_hand["disabled_by"]) == ("manual", "jwt ada")
+
+
+@pytest.mark.req("FEED-09")
+def test_neither_the_sign_in_of_this_machine_nor_an_api_token_switches_a_feed(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    secret = desk.queue.store.write(lambda tx: accounts.add_token(tx, "t", Role.ADMIN, "ada"))
+    for headers in ({}, {"Authorization": f"Bearer {secret}"}, {"Authorization": "Bearer nonsense"}):
+        for what in ("/feed-disable", "/feed-enable"):
+            answer = client.patch(path(what), json={"reason": "gone"}, headers=headers)
+            assert answer.status_code == 401
+            assert "Bearer" in answer.headers["www-authenticate"]
+    expired = jwts.made(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
+    assert client.patch(path("/feed-enable"), headers={"Authorization": f"Bearer {expired}"}).status_code == 401
+    assert client.patch(path("/feed-enable"), headers=bearer(desk, Role.VIEWER)).status_code == 403
+    assert desk.sources.get(1).feed_disabled_at is None
+
+
+@pytest.mark.req("FEED-09")
+def test_an_unknown_source_is_404_and_an_unknown_reason_422(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    poller = bearer(desk, Role.POLLER)
+
+    for what, body in (("/feed-disable", {"reason": "gone"}), ("/feed-enable", None)):
+        assert client.patch(path(what, 99), json=body, headers=poller).status_code == 404
+    for body in ({"reason": "rate_limited"}, {"reason": ""}, {}, {"reason": 7}, {"reason": "gone", "why": "x"}):
+        assert client.patch(path("/feed-disable"), json=body, headers=poller).status_code == 422
+
+
+@pytest.mark.req("FEED-09")
+def test_every_reason_of_the_table_is_taken(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    for reason in ("forbidden", "not_found", "gone", "upstream_failure", "network", "parse_error", "manual"):
+        answer = client.patch(path("/feed-disable"), json={"reason": reason}, headers=bearer(desk, Role.POLLER))
+        assert (answer.status_code, answer.json()["feed_disable_reason"]) == (200, reason)
+
+
+def test_a_poller_may_list_and_say_that_a_feed_has_moved_and_nothing_else(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    poller = bearer(desk, Role.POLLER)
+
+    assert client.get("/api/v1/sources?feed_active=true", headers=poller).status_code == 200
+    assert client.patch(path(), json={"feed_url": f"{URL}2"}, headers=poller).json()["feed_url"] == f"{URL}2"
+    assert client.patch(path(), json={"name": "mine"}, headers=poller).status_code == 403
+    assert client.post("/api/v1/sources", json={"feed_url": f"{URL}3"}, headers=poller).status_code == 403
+    assert client.delete(path(), headers=poller).status_code == 403
+
+
+@pytest.mark.req("FEED-14")
+def test_items_are_read_page_by_page_the_newest_first(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    desk.answers[URL] = fetched(body="five four three two one")
+    desk.poll()
+    seen, cursor = list[str](), None
+    while True:
+        query = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+        page = client.get(path("/items"), params=query).json()
+        seen += [item["title"] for item in page["items"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+
+    assert seen == ["five", "four", "three", "two", "one"]
+    assert client.get(path("/items", 99)).status_code == 404
+
+
+@pytest.mark.req("FEED-06")
+def test_the_state_of_a_feed_can_be_read(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    desk.answers[URL] = fetched(body="one", ETag='"x"', Last_Modified="yesterday")
+    desk.poll()
+    desk.answers[URL] = fetched(404)
+    assert client.post(path("/poll")).status_code == 202
+    desk.poll()
+
+    state = client.get(path()).json()["feed_state"]
+    expected = {
+        "consecutive_errors": 1, "run_type": "not_found", "run_length": 1, "last_error": "HTTP 404",
+        "last_error_type": "not_found", "etag": '"x"', "last_modified": "yesterday", "next_poll_reason": "interval",
+        "items": 1,
+    }  # fmt: skip
+    assert {name: state[name] for name in expected} == expected
+
+
+def test_a_list_goes_out_as_it_came_in(desk: Desk, client: TestClient) -> None:
+    outlines = "".join(f'<outline text="Feed &amp; {n}" xmlUrl="http://h{n}.example/f?a=1&amp;b=2"/>' for n in range(3))
+    given = f'<opml version="1.0"><body><outline text="folder">{outlines}</outline></body></opml>'
+    kind = {"content-type": "text/x-opml"}
+
+    assert client.post("/api/v1/sources/opml", content=given, headers=kind).json() == {
+        "added": 3, "already_there": 0, "refused": 0,
+    }  # fmt: skip
+    out = client.get("/api/v1/sources/opml")
+    assert out.headers["content-disposition"].startswith("attachment")
+    again = client.post("/api/v1/sources/opml", content=out.content, headers=kind).json()
+    assert again == {"added": 0, "already_there": 3, "refused": 0}
+    assert [each.name for each in desk.sources.listed()] == ["Feed & 0", "Feed & 1", "Feed & 2"]
+    bad = client.post("/api/v1/sources/opml", content="<html/>", headers=kind)
+    assert (bad.status_code, bad.json()["code"]) == (422, "invalid")
+
+
+# -- the pages ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_pages_show_every_state_of_a_feed_and_escape_what_it_says(desk: Desk, client: TestClient) -> None:
+    assert "No feed yet" in client.get("/feeds").text
+    worlds = [fetched(body="one"), fetched(404), fetched(429), fetched(418), fetched(410), fetched(403)]
+    for n, answer in enumerate(worlds):
+        desk.add(f"{URL}{n}", name=f"<b>{n}</b>")
+        desk.answers[f"{URL}{n}"] = answer
+    desk.poll()
+    desk.sources.disable(1, "manual", "ada")
+    text = client.get("/feeds").text
+
+    for word in ("Backing off", "Rate-limited", "Unclassified", "Resting", "Disabled by ada"):
+        assert word in text, word
+    assert "&lt;b&gt;0&lt;/b&gt;" in text
+    assert "<b>0" not in text
+    for id_ in range(1, 7):
+        assert client.get(f"/feeds/{id_}").status_code == 200
+    for tab, count in (("failing", 5), ("disabled", 2), ("unclassified", 1)):
+        assert client.get(f"/feeds?state={tab}").text.count('class="lead feed-name"') == count
+    assert client.get("/feeds?q=b%3E3").text.count('class="lead feed-name"') == 1
+    for missing in ("/feeds/99", "/feeds/x"):
+        assert client.get(missing).status_code == 404
+
+
+def test_every_form_of_the_pages_works_without_script(desk: Desk, client: TestClient) -> None:
+    def post(path: str, **fields: str) -> str:
+        answer = client.post(path, data=fields, headers={"origin": "http://127.0.0.1"})
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    assert "was added" in post("/feeds/add", feed_url="a.example/f")
+    assert desk.sources.get(1).feed_url == "https://a.example/f"
+    assert "Nothing was added" in post("/feeds/add", feed_url="https://a.example/f")
+    assert "Nothing was added" in post("/feeds/add", feed_url="x y")
+    assert "is polled now" in post("/feeds/1/poll", back="/feeds/1")
+    assert "is disabled until" in post("/feeds/1/disable")
+    assert desk.sources.get(1).feed_disable_reason == "manual"
+    assert "Nothing was changed" in post("/feeds/1/poll")
+    assert "is enabled" in post("/feeds/1/enable")
+    opml = b'<opml><body><outline xmlUrl="http://b.example/f"/><outline xmlUrl="x"/></body></opml>'
+    sent = client.post("/feeds/import", files={"file": ("a.opml", opml)}, headers={"origin": "http://127.0.0.1"})
+    assert "1 added, 0 were there already, 1 have no address" in sent.text
+    assert "b.example" in client.get("/feeds/export.opml").text
+    assert "was removed" in post("/feeds/1/remove")
+    assert "Nothing was changed" in post("/feeds/1/enable")
