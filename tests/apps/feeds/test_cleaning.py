@@ -29,6 +29,8 @@ CLEANER = Cleaner("https://feed.example/dir/feed.xml")
         ("<b>open", "<b>open</b>"),
         ("1 < 2 & 3", "1 &lt; 2 &amp; 3"),
         ("<!-- secret -->x", "x"),
+        ("plain words", "plain words"),
+        ("-->", "--&gt;"),
         ("<p>a\x00b\u202ec</p>", "<p>abc</p>"),
         (None, ""),
         (7, ""),

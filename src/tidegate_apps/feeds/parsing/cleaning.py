@@ -22,6 +22,8 @@ _DROPPED = {"script", "style", "iframe", "object", "embed", "noscript", "templat
 _REL = "noopener noreferrer nofollow"
 _SCHEMES = {"http", "https"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_MARKUP = re.compile(r"[<>&\xa0]")  # without them, the cleaner would change nothing
+_ABSOLUTE = re.compile(r"https?://[A-Za-z0-9.-]{1,250}(?:/[!-~]{0,1700})?")
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100
 
 _PLAIN = nh3.Cleaner(tags=set(), clean_content_tags=_DROPPED)
@@ -56,12 +58,15 @@ class Cleaner:
         if not isinstance(value, str) or not value.strip():
             return ""
         # Cut before it is cleaned: the cleaner closes what is left open.
-        return self._cleaner.clean(_CONTROLS.sub("", value[:_MOST_HTML])).strip()
+        text = _CONTROLS.sub("", value[:_MOST_HTML])
+        return (self._cleaner.clean(text) if _MARKUP.search(text) else text).strip()
 
     def link(self, value: object) -> str | None:
         """An absolute address of http or https; None when it is none."""
         if not isinstance(value, str) or not value.strip():
             return None
+        if _ABSOLUTE.fullmatch(value):  # nearly all of them
+            return value
         try:
             found = urljoin(self._base, _CONTROLS.sub("", value.strip()))
             parts = urlsplit(found)

@@ -17,12 +17,13 @@ from tidegate_apps.feeds.parsing.values import ParseError
 
 _MOST_ENTRIES = 2000  # that are kept: the first ones, which are the newest
 _MOST_READ = 10_000
+_MOST_TAGS = 500_000
 _MOST_KEY = 500
 _PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 # No character of XML at all; many who paste into feeds do not know.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
-_LONG_TAG = re.compile(r"<[^<>]{50000}")
+_LONG_TAG = re.compile(r"<(?![!?])[^<>]{50000}")
 _AMPERSAND = re.compile(r"&(?:([A-Za-z][A-Za-z0-9]{1,31});|(?!#(?:[0-9]{1,7}|x[0-9A-Fa-f]{1,6});))")
 _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -42,8 +43,7 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         raise ParseError("it is empty")
     if _PAGE.match(text[:4096]):
         raise ParseError("it is a web page, not a feed")
-    if max(text.count("<item"), text.count("<entry")) > _MOST_READ:
-        raise ParseError(f"it has more than {_MOST_READ} entries")
+    _check_cost(text)
     noted, text = (Noted(), text) if text.startswith(("{", "[")) else _strictly(text)
     found = _forgivingly(text)
     cleaner = Cleaner(url)
@@ -59,14 +59,23 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
     }
 
 
+def _check_cost(text: str) -> None:
+    """ParseError for what readers take minutes or gigabytes for, well-formed or not."""
+    if text.count("<") > _MOST_TAGS:
+        raise ParseError(f"it has more than {_MOST_TAGS} tags")
+    if max(text.count("<item"), text.count("<entry")) > _MOST_READ:
+        raise ParseError(f"it has more than {_MOST_READ} entries")
+    # In CDATA there may be a picture, written out.
+    if _LONG_TAG.search(text) and any(_LONG_TAG.search(part) for part in _CDATA.split(text)[::2]):
+        raise ParseError("a tag of it is too long")
+
+
 def _strictly(text: str) -> tuple[Noted, str]:
     """What the strict reading notes, and the text with what forgiving readers stumble over put right."""
     noted = read_strictly(text.encode("utf-8", "surrogatepass"))
     if noted.malformed is None:
         return noted, text
     parts = _CDATA.split(_NOT_XML.sub("", text))
-    if any(_LONG_TAG.search(part) for part in parts[::2]):
-        raise ParseError("a tag of it is too long")  # forgiving readers take minutes for its attributes
     parts[::2] = [_AMPERSAND.sub(_meant, part) for part in parts[::2]]
     return noted, "".join(parts)
 
@@ -147,9 +156,6 @@ def _str(value: object) -> str:
 
 
 def _hash(*parts: str) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        whole.update(b"%d:" % len(data))
-        whole.update(data)
-    return whole.hexdigest()[:32]
+    # Lengths first, so that no two lists of parts look the same.
+    whole = "\0".join((*(str(len(part)) for part in parts), *parts))
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
