@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, guard, jobs
+from bench import breaker, classify, convert, feeds, guard, jobs
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -34,6 +34,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "classify": verdicts,
     "jobs": jobs.run,
     "convert": convert.run,
+    "feeds": feeds.run,
 }
 
 

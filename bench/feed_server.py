@@ -1,7 +1,7 @@
 """Many feeds on many addresses of this machine, in a process of their own; it costs as little as it can.
 
-`python -P bench/feed_server.py 200 50`: hosts, and entries in each feed; every path is one. It prints its port, and ends
-with its standard input.
+`python -P bench/feed_server.py 200 50`: hosts, and entries in each feed; every path is one. It prints its port, and
+ends with its standard input.
 """
 
 from __future__ import annotations
