@@ -24,6 +24,22 @@ class Right(StrEnum):
     MANAGE = "manage"  # people, tokens, whatever has no right of its own
     SWITCH_FEEDS = "switch_feeds"  # list sources, enable and disable feeds
 
+    @property
+    def words(self) -> str:
+        """What it allows, after "may" or "may not"."""
+        return _WORDS.get(self, str(self))
+
+
+_WORDS: Mapping[str, str] = {
+    "see": "see this",
+    "switch": "enable or disable",
+    "read_notice": "mark notices as read",
+    "put_in": "put in work",
+    "see_settings": "see the settings",
+    "manage": "do what only admins do",
+    "switch_feeds": "list sources and switch feeds",
+}
+
 
 class Role(StrEnum):
     VIEWER = "viewer"

@@ -184,7 +184,7 @@ def require(request: Request, right: Right) -> None:
 
 
 def not_allowed(who: Who, right: Right) -> Problem:
-    return Problem("not_allowed", f"{who.name} is {who.role} and may not {str(right).replace('_', ' ')}.")
+    return Problem("not_allowed", f"The role {who.role} may not {right.words}. An admin can give another one.")
 
 
 RIGHT_OF_BULK: Mapping[str, Right] = {"retry": Right.RETRY, "cancel": Right.CANCEL, "forget": Right.FORGET}

@@ -111,7 +111,7 @@ def _barred(who: Who | None, what: str) -> Markup:
     if right == ANYONE or (who is not None and who.may(Right(right))):
         return Markup()
     role = "nobody" if who is None else who.role
-    return Markup(' disabled title="Your role, {}, may not {}."').format(role, str(right).replace("_", " "))
+    return Markup(' disabled title="Your role, {}, may not {}."').format(role, Right(right).words)
 
 
 def _here(request: Request, base: str) -> str:

@@ -1,0 +1,48 @@
+"""What pages say where something is missing, empty or not allowed: whole sentences, and buttons that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.api.building import HERE, client_of
+from tests.web.every_page import people
+from tidegate import Queue
+from tidegate.ops.rights import Right
+from tidegate.web.access import COOKIE
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+
+
+@pytest.fixture
+def pages(q: Queue) -> Iterator[TestClient]:
+    with client_of(build(Site(queue=q)), HERE) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/targets/nobody", "/jobs/4711", "/people/nobody"])
+def test_a_page_that_is_not_there_leads_to_the_overview(pages: TestClient, path: str) -> None:
+    found = pages.get(path)
+    assert found.status_code == 404
+    assert re.search(r'<a class="button primary" href="/">Overview</a>', found.text)
+    assert "openapi" not in found.text.split("<main", 1)[1].split("</main", 1)[0]
+
+
+def test_what_a_role_may_not_do_is_said_in_words(pages: TestClient, q: Queue) -> None:
+    pages.cookies.set(COOKIE, q.store.write(people)["vera"])
+    assert "The role viewer may not see the settings. An admin can give another one." in pages.get("/settings").text
+    assert "_" not in "".join(right.words for right in Right)
+
+
+def test_no_button_of_the_overview_is_about_nothing(pages: TestClient) -> None:
+    text = pages.get("/").text
+    assert "Look at them" in text
+    assert "()" not in text
+
+
+def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
+    text = pages.get("/queue?kind=history&state=failed").text
+    assert "None is there that is failed and of the kind history." in text
