@@ -186,6 +186,12 @@ def test_what_cannot_be_tested_says_why_and_nothing_changes(q: Queue, clock: Vir
         try_now(q)
 
 
+def test_a_target_that_a_program_guards_by_itself_is_tested_by_that_program(q: Queue) -> None:
+    q.store.write(lambda tx: tx.all("target_report", {"name": "weather", "summary": "{}"}))
+    with pytest.raises(Refused, match="a program guards weather by itself"):
+        q.store.write(lambda tx: trials.begin(tx, "weather", "ada"))
+
+
 def test_what_still_stands_before_the_job_is_told(q: Queue, clock: VirtualClock) -> None:
     call = calling(q, Service(clock), target_with_breaker())
     call.enqueue("a1")

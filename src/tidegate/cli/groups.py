@@ -6,8 +6,15 @@ import click
 
 from tidegate.cli.root import suggestion
 
+_LONGEST = 200  # characters of a first sentence; each has the room it needs
+
 
 class Group(click.Group):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self.commands[name].get_short_help_str(_LONGEST)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl(rows)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

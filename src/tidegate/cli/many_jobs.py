@@ -22,14 +22,15 @@ from tidegate.store.tx import Store, Tx
 _MOST_NAMED = 20  # ids that are written out for people
 
 FILTERS = (
-    click.option("--state", default="", type=click.Choice(["", *STATES]), help="In this state."),
+    click.option("--state", type=click.Choice(STATES), metavar="STATE", callback=lambda ctx, param, value: value or "",
+                 help=f"In this state: {', '.join(STATES)}."),
     click.option("--queue", default="", help="Of this queue."),
     click.option("--kind", default="", help="Of this kind."),
     click.option("--target", default="", help="Of this target."),
     click.option("--code", default="", help="Whose last failure has this code."),
     click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
     click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,6 @@ class Trial:
             return f"Job {self.job} tries {who} now."
         return f"Job {self.job} tries {who} next, but it has to wait: {self.waits[0].message}"
 
-
     def as_json(self) -> dict[str, Any]:
         waits = [why.as_json() for why in self.waits]
         return {"target": self.target, "key": self.key, "job": self.job, "breaker": self.breaker, "waits": waits}
@@ -130,4 +129,6 @@ def _nothing_to_test(row: TargetRow, held: Mapping[str, HoldRow], key: str | Non
         return f"no job of {who} waits that could test it"
     if row.breaker.state == HALF_OPEN:
         return f"{who} is being tested already"
+    if row.summary is not None:
+        return f"a program guards {who} by itself, and tries it by itself; there is no job to test it with"
     return f"nothing holds {who}; its jobs go when they are due"

@@ -39,6 +39,8 @@ _LAST = 2.0  # seconds that the end of the program waits for the last report
 _MOST_LATE = 100  # notices that wait to be written
 _UNTOLD = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
 
+_LEFT_BEHIND: list[Store] = []  # of the process before a fork: to close them here would end what it has open
+
 Summary = Callable[[], dict[str, Any]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
 
@@ -115,6 +117,8 @@ class Reporter:
             if self._process == os.getpid():
                 return
             # The first time, or the first time after a fork, which leaves threads and connections behind.
+            if self._process and self._store is not None:
+                _LEFT_BEHIND.append(self._store)
             self._process, self._store = os.getpid(), None
             self._news, self._stop = threading.Event(), threading.Event()
             self._thread = threading.Thread(target=self._run, name="tidegate-report", daemon=True)

@@ -271,6 +271,12 @@ def test_jobs_of_another_state_are_retried_when_it_is_asked_for(command: Command
     assert command("jobs", "retry", "--state", "done", "--url", url).code == Exit.USAGE
 
 
+@pytest.mark.parametrize("group", ["jobs", "targets", "db", "explain"])
+def test_the_list_of_verbs_leaves_no_sentence_unfinished(command: Command, group: str) -> None:
+    text = command(group, "--help").out
+    assert "..." not in text.split("Verbs:")[1]
+
+
 def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
     assert command("jobs", "forget", "1", "--url", url).out == "job 1: forgotten\n"
     with pytest.raises(NotThere):

@@ -76,6 +76,14 @@ def test_routes_and_pages_of_an_application_are_served(weather: TestClient) -> N
     assert 'href="/weather"' in weather.get("/").text
 
 
+def test_what_goes_wrong_in_an_application_is_described_as_a_problem(weather: TestClient) -> None:
+    described = weather.get("/api/openapi.json").json()
+    for operation in described["paths"]["/api/weather/{city}"].values():
+        for status in ("422", "default"):
+            assert list(operation["responses"][status]["content"]) == ["application/problem+json"]
+    assert "HTTPValidationError" not in str(described)
+
+
 def test_codes_of_an_application_are_problems_with_their_own_words(weather: TestClient) -> None:
     about = weather.get("/api/weather/atlantis").json()
     assert (about["status"], about["code"], about["class"]) == (404, "NO_CITY", "fatal")
