@@ -20,7 +20,9 @@ Answer = Callable[[bytes], bytes]
 
 def client(**given: object) -> net.Client:
     """One that takes 127.0.0.2 for public, and every other address of this machine for private."""
-    settings: dict[str, object] = {"user_agent": "Test/1", "allow": [f"{PUBLIC}/32"], "ports": None, "total": "60s"}
+    settings: dict[str, object] = {
+        "user_agent": "Test/1", "allow": [f"{PUBLIC}/32"], "ports": None, "total": "60s", "keep_for": "10m",
+    }  # fmt: skip
     return net.Client(**(settings | given))  # type: ignore[arg-type]
 
 

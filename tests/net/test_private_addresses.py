@@ -6,6 +6,7 @@ import pytest
 
 from tests.net.serving import OK, PRIVATE, PUBLIC, Canary, client, names, redirect, serving
 from tidegate import classify, net
+from tidegate.net.connecting import in_turns
 
 pytestmark = pytest.mark.req("FEED-13")
 
@@ -102,6 +103,21 @@ async def test_the_next_address_is_tried_when_nobody_listens_at_the_first() -> N
         resolver = names(feed=["127.0.0.3", PUBLIC])
         async with client(resolver=resolver, allow=["127.0.0.2/31"]) as fetching:
             assert (await fetching.get(f"http://feed.example:{server.port}/")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("addresses", "order"),
+    [
+        ("6a 6b 6c 4a 4b", "6a 4a 6b 4b 6c"),
+        ("4a 4b 6a", "4a 6a 4b"),
+        ("4a 4b", "4a 4b"),
+        ("", ""),
+    ],
+)
+def test_both_families_are_tried_in_turns(addresses: str, order: str) -> None:
+    as_addresses = {"6a": "2606::a", "6b": "2606::b", "6c": "2606::c", "4a": "1.1.1.1", "4b": "1.1.1.2"}
+    tried = in_turns([as_addresses[each] for each in addresses.split()])
+    assert tried == [as_addresses[each] for each in order.split()]
 
 
 async def test_a_name_without_addresses_is_unreachable() -> None:

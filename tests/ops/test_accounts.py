@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, Database
+from tests.databases import Database
 from tidegate.errors import NotThere, Refused, StoreError
 from tidegate.face.queue import Queue
 from tidegate.ops import account_events, accounts
@@ -16,14 +16,7 @@ from tidegate.ops.rights import RIGHTS, Right, Role, Via, Who
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.tx import Store, Tx
 
-pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
-
 DIGEST = accounts.digest_of("correct horse battery")
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, database
-from tests.runtime_jobs.gating import play, queue_on, states, working
+from tests.runtime_jobs.gating import play, states, working
 from tidegate import Target
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere, Refused
@@ -19,17 +16,6 @@ from tidegate.machine.lifecycle import Fail
 from tidegate.ops import actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture(params=BOTH)
-def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
-    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
-        yield found
 
 
 def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[int]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, database
-from tests.runtime_jobs.gating import play, queue_on, states
+from tests.runtime_jobs.gating import play, states
 from tidegate.errors import Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -18,17 +15,6 @@ from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Count, Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture(params=BOTH)
-def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
-    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
-        yield found
 
 
 def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,17 +25,6 @@ from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture(params=BOTH)
-def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
-    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
-        yield found
 
 
 def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, Database, database
+from tests.databases import Database
 from tests.runtime_jobs.gating import Service, play, queue_on, working
-from tests.store.jobs import Clock, Jobs
+from tests.store.jobs import Jobs
 from tidegate import Backoff, Target
 from tidegate.core.job import Claimed, Outcome
 from tidegate.machine import lifecycle
@@ -22,22 +20,6 @@ from tidegate.runtime.clock import VirtualClock
 from tidegate.store import tallies
 
 AT_ONCE = Backoff(0.001, cap=0.001, jitter=0)
-
-
-@pytest.fixture(params=BOTH)
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def jobs(db: Database) -> Iterator[Jobs]:
-    clock = Clock()
-    found = Jobs(db.open(clock), clock)
-    found.migrate()
-    yield found
-    found.check()
-    found.store.close()
 
 
 def read(jobs: Jobs) -> Figures:

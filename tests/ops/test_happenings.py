@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.databases import BOTH, POSTGRES, Database, database
+from tests.databases import POSTGRES, Database
 from tests.store.jobs import Clock, Jobs
 from tidegate.ops import happenings
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
 
 on_postgres = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=BOTH)
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def jobs(db: Database, clock: Clock) -> Iterator[Jobs]:
-    found = Jobs(db.open(clock), clock)
-    found.migrate()
-    yield found
-    found.store.close()
 
 
 def happen(jobs: Jobs, name: str = "api", subject: str = "target", **fields: Any) -> None:
@@ -96,10 +75,10 @@ def write(connection: psycopg.Connection[Any], clock: Clock) -> None:
 
 
 @on_postgres
-def test_what_was_written_first_and_committed_last_is_not_missed(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_what_was_written_first_and_committed_last_is_not_missed(db: Database, jobs: Jobs) -> None:
     with psycopg.connect(db.url) as slow, psycopg.connect(db.url) as quick:
-        write(slow, clock)  # 1
-        write(quick, clock)  # 2
+        write(slow, jobs.clock)  # 1
+        write(quick, jobs.clock)  # 2
         quick.commit()
         assert ids(jobs) == []
         assert ids(jobs, subject="target", name="api") == []
@@ -109,13 +88,13 @@ def test_what_was_written_first_and_committed_last_is_not_missed(db: Database, j
 
 
 @on_postgres
-def test_a_transaction_that_is_older_and_commits_first_hides_nothing(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_a_transaction_that_is_older_and_commits_first_hides_nothing(db: Database, jobs: Jobs) -> None:
     """The age of a transaction does not tell the order of its ids: it may have written something else first."""
     with psycopg.connect(db.url) as older, psycopg.connect(db.url) as younger:
         older.execute("insert into tg_queue (name) values ('q')")
         younger.execute("insert into tg_queue (name) values ('r')")
-        write(younger, clock)  # 1
-        write(older, clock)  # 2
+        write(younger, jobs.clock)  # 1
+        write(older, jobs.clock)  # 2
         older.commit()
         assert ids(jobs) == []
         younger.commit()
@@ -124,10 +103,10 @@ def test_a_transaction_that_is_older_and_commits_first_hides_nothing(db: Databas
 
 
 @on_postgres
-def test_what_comes_before_the_gap_is_told_at_once(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_what_comes_before_the_gap_is_told_at_once(db: Database, jobs: Jobs) -> None:
     happen(jobs)  # 1
     with psycopg.connect(db.url) as slow:
-        write(slow, clock)  # 2
+        write(slow, jobs.clock)  # 2
         happen(jobs)  # 3
         assert ids(jobs) == [1]
         assert jobs.store.read(happenings.newest) == 1
@@ -137,27 +116,27 @@ def test_what_comes_before_the_gap_is_told_at_once(db: Database, jobs: Jobs, clo
 
 
 @on_postgres
-def test_an_open_transaction_after_the_last_event_holds_nothing_up(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_an_open_transaction_after_the_last_event_holds_nothing_up(db: Database, jobs: Jobs) -> None:
     happen(jobs)
     happen(jobs)
     with psycopg.connect(db.url) as slow:
-        write(slow, clock)
+        write(slow, jobs.clock)
         assert ids(jobs) == [1, 2]
 
 
 @on_postgres
-def test_one_that_never_ends_holds_the_others_up_for_a_minute_only(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_one_that_never_ends_holds_the_others_up_for_a_minute_only(db: Database, jobs: Jobs) -> None:
     with psycopg.connect(db.url) as stuck:
-        write(stuck, clock)
+        write(stuck, jobs.clock)
         happen(jobs)
-        clock.advance(60)
+        jobs.clock.advance(60)
         assert ids(jobs) == []
-        clock.advance(1)
+        jobs.clock.advance(1)
         assert ids(jobs) == [2]
 
 
-def test_a_follower_misses_nothing_while_many_write(db: Database, jobs: Jobs, clock: Clock) -> None:
-    stores = [Jobs(db.open(clock), clock) for _ in range(4)]
+def test_a_follower_misses_nothing_while_many_write(db: Database, jobs: Jobs) -> None:
+    stores = [Jobs(db.open(jobs.clock), jobs.clock) for _ in range(4)]
 
     def busy(mine: Jobs) -> None:
         for n in range(60):

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from tests.databases import BOTH, Database, database
-from tests.store.jobs import Clock, Jobs
+from tests.databases import Database
+from tests.store.jobs import Jobs
 from tidegate.ops import idempotency
 from tidegate.ops.idempotency import AnswerNotKept, Begun, InFlight, OtherBody, Seen
 from tidegate.store import requests
 
 SCOPE = "ada POST /api/v1/jobs"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=BOTH)
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def jobs(db: Database, clock: Clock) -> Iterator[Jobs]:
-    found = Jobs(db.open(clock), clock)
-    found.migrate()
-    yield found
-    found.store.close()
 
 
 def begin(jobs: Jobs, key: str = "k1", digest: str = "d", scope: str = SCOPE) -> Seen | Begun:
@@ -72,10 +51,10 @@ def test_a_key_belongs_to_who_asks_for_what(jobs: Jobs) -> None:
     begun(jobs, key="k2")
 
 
-def test_a_key_that_was_used_for_another_body_is_refused(jobs: Jobs, clock: Clock) -> None:
+def test_a_key_that_was_used_for_another_body_is_refused(jobs: Jobs) -> None:
     ticket = begun(jobs)
     for wait in (0, 61):  # also after a crash: nobody knows what became of the first one
-        clock.advance(wait)
+        jobs.clock.advance(wait)
         with pytest.raises(OtherBody, match="used for another request"):
             begin(jobs, digest="other")
     finish(jobs, ticket)
@@ -83,18 +62,18 @@ def test_a_key_that_was_used_for_another_body_is_refused(jobs: Jobs, clock: Cloc
         begin(jobs, digest="other")
 
 
-def test_while_one_is_under_way_its_twin_is_told_so_and_for_how_long(jobs: Jobs, clock: Clock) -> None:
+def test_while_one_is_under_way_its_twin_is_told_so_and_for_how_long(jobs: Jobs) -> None:
     begun(jobs)
-    clock.advance(20)
+    jobs.clock.advance(20)
 
     with pytest.raises(InFlight, match="is under way") as refused:
         begin(jobs)
     assert refused.value.retry_after == 40
 
 
-def test_of_many_at_the_same_moment_one_is_carried_out(db: Database, jobs: Jobs, clock: Clock) -> None:
+def test_of_many_at_the_same_moment_one_is_carried_out(db: Database, jobs: Jobs) -> None:
     n = 8
-    stores = [Jobs(db.open(clock), clock) for _ in range(n)]
+    stores = [Jobs(db.open(jobs.clock), jobs.clock) for _ in range(n)]
     together = threading.Barrier(n)
 
     def ask(mine: Jobs) -> str:
@@ -112,12 +91,12 @@ def test_of_many_at_the_same_moment_one_is_carried_out(db: Database, jobs: Jobs,
     assert sorted(answers) == ["Begun", *["InFlight"] * (n - 1)]
 
 
-def test_a_crash_in_the_middle_blocks_the_key_for_a_minute_only(jobs: Jobs, clock: Clock) -> None:
+def test_a_crash_in_the_middle_blocks_the_key_for_a_minute_only(jobs: Jobs) -> None:
     lost = begun(jobs)
-    clock.advance(59.9)
+    jobs.clock.advance(59.9)
     with pytest.raises(InFlight):
         begin(jobs)
-    clock.advance(0.1)
+    jobs.clock.advance(0.1)
 
     ticket = begun(jobs)
 
@@ -145,23 +124,23 @@ def test_an_answer_that_is_too_long_is_not_kept_and_the_request_not_repeated(job
         begin(jobs)
 
 
-def test_after_a_day_the_key_is_free(jobs: Jobs, clock: Clock) -> None:
+def test_after_a_day_the_key_is_free(jobs: Jobs) -> None:
     finish(jobs, begun(jobs))
-    clock.advance(86_399)
+    jobs.clock.advance(86_399)
     assert isinstance(begin(jobs), Seen)
-    clock.advance(1)
+    jobs.clock.advance(1)
 
     finish(jobs, begun(jobs, digest="other"), b"new")
     assert begin(jobs, digest="other") == Seen(201, {"location": "/api/v1/jobs/7"}, b"new")
 
 
-def test_old_requests_go_in_slices(jobs: Jobs, clock: Clock) -> None:
+def test_old_requests_go_in_slices(jobs: Jobs) -> None:
     for n in range(5):
         begun(jobs, key=f"k{n}")
-    clock.advance(10)
+    jobs.clock.advance(10)
     begun(jobs, key="young")
 
-    assert [jobs.store.write(lambda tx: requests.prune(tx, clock.now - 5, 3)) for _ in range(3)] == [3, 2, 0]
+    assert [jobs.store.write(lambda tx: requests.prune(tx, jobs.clock.now - 5, 3)) for _ in range(3)] == [3, 2, 0]
     assert jobs.sql("select name from tg_request") == [("young",)]
 
 

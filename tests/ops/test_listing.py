@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench.filling import NOW, RARE, THREE, Size
-from tests.databases import BOTH, Database, database
+from tests.databases import BOTH, database
 from tests.filled import filled
-from tests.store.jobs import Clock, Jobs, rows
+from tests.store.jobs import Jobs, rows
 from tidegate.ops import listing
 from tidegate.ops.finding import USUAL, Effort
 from tidegate.ops.listing import Count, Filter
@@ -181,7 +181,6 @@ def test_a_filter_that_makes_no_sense_names_its_field(given: dict[str, Any], say
         Filter(**given)
 
 
-@pytest.mark.parametrize("db", BOTH, indirect=True)
 def test_jobs_that_come_while_pages_are_turned_do_not_move_the_others(jobs: Jobs) -> None:
     first = [jobs.one() for _ in range(4)]
     wanted = Filter(queue="q")
@@ -194,37 +193,14 @@ def test_jobs_that_come_while_pages_are_turned_do_not_move_the_others(jobs: Jobs
     assert rest.next is None
 
 
-@pytest.mark.parametrize("db", BOTH, indirect=True)
-def test_a_job_that_was_made_a_little_before_one_with_a_smaller_id_is_found_by_its_age(
-    jobs: Jobs, clock: Clock
-) -> None:
+def test_a_job_that_was_made_a_little_before_one_with_a_smaller_id_is_found_by_its_age(jobs: Jobs) -> None:
     early = jobs.one()
-    clock.advance(-3)  # another process took its time
+    jobs.clock.advance(-3)  # another process took its time
     late = jobs.one()
-    clock.advance(3 + 60)
+    jobs.clock.advance(3 + 60)
 
     def of(**age: Any) -> list[int]:
         return [job.id for job in jobs.store.read(lambda tx: listing.jobs(tx, Filter(**age))).items]
 
     assert of(older=62) == [late]
     assert of(younger=61) == [early]
-
-
-@pytest.fixture
-def db(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def jobs(db: Database, clock: Clock) -> Iterator[Jobs]:
-    opened = db.open(clock)
-    found = Jobs(opened, clock)
-    found.migrate()
-    yield found
-    opened.close()

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.databases import BOTH, database
-from tests.store.jobs import Clock, Jobs
+from tests.store.jobs import Jobs
 from tidegate.errors import NotThere
 from tidegate.ops import notices
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=BOTH)
-def jobs(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Jobs]:
-    with database(request.param, tmp_path) as db:
-        found = Jobs(db.open(clock), clock)
-        found.migrate()
-        yield found
-        found.store.close()
 
 
 def tell(jobs: Jobs, n: int) -> None:
@@ -61,16 +43,16 @@ def test_a_cursor_that_no_page_gave_is_refused(jobs: Jobs, cursor: str) -> None:
         jobs.store.read(lambda tx: notices.listed(tx, cursor=cursor))
 
 
-def test_what_was_read_is_unread_no_more_and_says_by_whom(jobs: Jobs, clock: Clock) -> None:
+def test_what_was_read_is_unread_no_more_and_says_by_whom(jobs: Jobs) -> None:
     for n in range(3):
         tell(jobs, n)
-    clock.advance(5)
+    jobs.clock.advance(5)
 
     assert jobs.store.write(lambda tx: notices.acknowledge(tx, 2, "ada")) is True
     assert jobs.store.write(lambda tx: notices.acknowledge(tx, 2, "bob")) is False
 
     line = jobs.store.read(lambda tx: notices.get(tx, 2))
-    assert (line.acked_at, line.acked_by, line.unread, line.open) == (clock.now, "ada", False, True)
+    assert (line.acked_at, line.acked_by, line.unread, line.open) == (jobs.clock.now, "ada", False, True)
     assert jobs.store.read(notices.unread) == 2
     page = jobs.store.read(lambda tx: notices.listed(tx, unread_only=True))
     assert [line.id for line in page.items] == [3, 1]
@@ -92,12 +74,12 @@ def test_a_notice_that_is_not_there_cannot_be_read(jobs: Jobs) -> None:
             jobs.store.write(look)
 
 
-def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs, clock: Clock) -> None:
+def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs) -> None:
     tell(jobs, 0)
 
     assert jobs.store.read(notices.listed).items[0].as_json() == {
         "id": 1, "kind": "fatal", "level": "error", "subject": "target", "name": "t0", "key": "7", "operation": "",
         "episode": 0.0, "code": "unauthorized", "title": "t0 needs you", "message": "It refused.",
-        "advice": "Connect it again.", "user": "7", "created_at": clock.now, "ended_at": None, "acked_at": None,
+        "advice": "Connect it again.", "user": "7", "created_at": jobs.clock.now, "ended_at": None, "acked_at": None,
         "acked_by": None, "open": True, "unread": True,
     }  # fmt: skip

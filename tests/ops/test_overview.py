@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, database
-from tests.runtime_jobs.gating import Refusal, play, queue_on
+from tests.runtime_jobs.gating import Refusal, play
 from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -22,17 +19,6 @@ from tidegate.store.gate_rows import HoldRow
 from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture(params=BOTH)
-def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
-    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
-        yield found
 
 
 def seen(q: Queue) -> Overview:

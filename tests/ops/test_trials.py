@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, database
-from tests.runtime_jobs.gating import Refusal, Service, breaker_of, play, queue_on, working
+from tests.runtime_jobs.gating import Refusal, Service, breaker_of, play, working
 from tidegate import Backoff, Breaker, Cooldown, Target
 from tidegate.errors import NotThere, Refused
 from tidegate.face.queue import Queue
@@ -21,17 +18,6 @@ from tidegate.runtime.clock import VirtualClock
 EVEN = Backoff(600, cap=7200, jitter=0)
 AT_ONCE = Backoff(0.001, cap=0.001, jitter=0)  # of a job itself: only the gates of its target are looked at here
 BROKEN = ConnectionError("x")
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture(params=BOTH)
-def q(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
-    with database(request.param, tmp_path) as db, queue_on(db, clock) as found:
-        yield found
 
 
 def calling(q: Queue, service: Service, target: Target, **options: Any) -> Any:

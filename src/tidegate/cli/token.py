@@ -74,12 +74,12 @@ def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> i
 def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> int:
     """Makes a JSON Web Token with the key of this server. Nothing is kept of it: it ends by itself, and not before."""
     from tidegate.assembly import secrets_of
+    from tidegate.cli.configured import load_settings
     from tidegate.ops import jwts
     from tidegate.runtime.clock import SYSTEM
-    from tidegate.settings import load
 
     with plain_mistakes():
-        secrets = secrets_of(load(file=file))
+        secrets = secrets_of(load_settings(file))
         made = jwts.made(jwts.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
     say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
     return Exit.OK

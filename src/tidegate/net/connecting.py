@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
+from itertools import zip_longest
 from typing import Any
 
 import httpcore2
@@ -34,7 +35,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
-        for address in (await self._addresses(host, port))[:_MOST_ADDRESSES]:
+        for address in in_turns(await self._addresses(host, port))[:_MOST_ADDRESSES]:
             try:
                 stream = await self._plain.connect_tcp(
                     address, port, timeout=_PER_ADDRESS, socket_options=socket_options
@@ -57,6 +58,14 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
             return await self._resolver(host, port)
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"the name {host} could not be resolved: {error}") from error
+
+
+def in_turns(addresses: Sequence[str]) -> list[str]:
+    """One of each family after the other, the best first: where IPv6 leads nowhere, IPv4 is not tried last."""
+    first = [each for each in addresses if (":" in each) == (":" in addresses[0])]
+    other = [each for each in addresses if each not in first]
+    pairs = zip_longest(first, other)
+    return [each for pair in pairs for each in pair if each is not None]
 
 
 class CountedStream(httpcore2.AsyncNetworkStream):

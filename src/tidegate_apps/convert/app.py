@@ -12,6 +12,7 @@ from tidegate_apps.convert.handlers import jobs
 from tidegate_apps.convert.pages import forms, show, show_help, show_one
 from tidegate_apps.convert.routes import api
 from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.simulator import simulated
 from tidegate_apps.convert.uploading import Uploads
 
 
@@ -43,4 +44,6 @@ app = App[Settings](
         Page(path="/convert/jobs/{job}", show=show_one),
     ],
     help="/convert/help",
+    commands="tidegate_apps.convert.commands:convert",
+    simulator=simulated,
 )

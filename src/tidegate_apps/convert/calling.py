@@ -83,6 +83,8 @@ class Gateway:
                 _begun(answer)
                 answer.raise_for_status()
                 raise BadAnswer(f"status {answer.status_code}")
+            if _is_other(answer):
+                raise BadAnswer(f"it is {answer.headers['content-type']:.60}")
             check = _Wellformed()
             for piece in answer.iter_bytes(_PIECE):
                 if stop():
@@ -94,6 +96,12 @@ class Gateway:
                 draft.add(piece)
             check.end()
             return answer.status_code
+
+
+def _is_other(answer: httpx2.Response) -> bool:
+    """Whether the answer says itself that it is no XML; a page to sign in may look like some."""
+    kind = answer.headers.get("content-type", "").lower()
+    return kind.startswith(("text/html", "application/json"))
 
 
 def _begun(answer: httpx2.Response) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,13 +26,21 @@ _TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
 _BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Something happened to a feed, at one of its polls, that another source manager must hear of."""
+
+    source_id: int
+    fence: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Jobs:
     """What the application has at work."""
 
     sources: Sources
     poll: JobFunction[str, int] | None = None
-    tell: JobFunction[int, None] | None = None
+    tell: JobFunction[Word, None] | None = None
     manager: SourceManager | None = None
 
 
@@ -113,13 +122,14 @@ async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:
 # -- another server ----------------------------------------------------------------------------------------------------
 
 
-def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[int, None]]:
+def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word, None]]:
     clock = there.queue.clock
     target = Target(
-        "source-manager", backoff=Backoff("5s", cap="5m"), breaker={"consecutive": 5, "timeout": 30}, concurrency=1,
+        "source-manager", backoff=Backoff("2s", cap="5m"), breaker={"consecutive": 5, "timeout": 30}, concurrency=1,
         deadline="30s", clock=clock,
     )  # fmt: skip
     clients: dict[int, httpx2.AsyncClient] = {}
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
 
     def client() -> httpx2.AsyncClient:
         """One for each loop: the workers may have one of their own."""
@@ -132,10 +142,11 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[int,
         return clients[loop]
 
     @there.queue.job(
-        queue=QUEUE, name="feeds.tell", target=target, unique=lambda id_: id_, while_={"queued"}, attempts=1000,
-        backoff=Backoff("5s", cap="5m"),
+        queue=QUEUE, name="feeds.tell", target=target, unique=lambda word: (word.source_id, word.fence), attempts=1000,
+        backoff=Backoff("2s", cap="5m"),
     )  # fmt: skip
-    async def tell(source_id: int, job: Context) -> Done[None]:  # noqa: ARG001
+    async def tell(word: Word) -> Done[None]:
+        source_id = word.source_id
         rows = await there.db.aall("states", source_id=source_id)
         if not rows:
             return Done(None)
@@ -146,8 +157,8 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[int,
                 answer.raise_for_status()
         return Done(None, writes=[there.db.bind("told", source_id=source_id, **_said(state))])
 
-    def put_in(tx: DbTx, source_id: int) -> object:
-        return tell.enqueue(source_id, connection=tx)
+    def put_in(tx: DbTx, state: FeedState) -> object:
+        return tell.enqueue(Word(state.source_id, state.fence), connection=tx)
 
     return There(there.db, target, client, clock.now, put_in), tell
 

@@ -54,18 +54,18 @@ class There:
         target: Target,
         client: Callable[[], httpx2.AsyncClient],
         now: Callable[[], float],
-        tell: Callable[[DbTx, int], object],
+        tell: Callable[[DbTx, FeedState], object],
     ) -> None:
         self._db, self._target, self._client, self._now, self._tell = db, target, client, now, tell
 
     def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None:
-        self._tell(tx, state.source_id)
+        self._tell(tx, state)
 
     def enabled(self, tx: DbTx, state: FeedState) -> None:
-        self._tell(tx, state.source_id)
+        self._tell(tx, state)
 
     def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
-        self._tell(tx, state.source_id)
+        self._tell(tx, state)
         return True
 
     async def refresh(self) -> None:

@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.databases import Database
 from tests.web.api.building import HERE
-from tidegate import Installed, Queue
-from tidegate.face.app import install
+from tidegate import Installed, Queue, install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate.testing import Simulator

@@ -140,6 +140,21 @@ def test_a_client_that_goes_away_leaves_nothing_behind(url: str, home: Path) -> 
     until(lambda: not list(home.rglob("upload-*")))
 
 
+def test_only_so_many_bodies_arrive_at_a_time(tmp_path: Path) -> None:
+    with Embedded(GatewayLimits(uploads=1, folder=tmp_path)) as url:
+        with connected(url) as client:
+            client.sendall(
+                b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n"
+                b"Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
+            )
+            until(lambda: list(tmp_path.rglob("upload-*")))
+            answer = process(url, pdfs.text())
+            assert refusal(answer) == (503, "busy")
+            assert answer.headers["retry-after"] == "5"
+        until(lambda: not list(tmp_path.rglob("upload-*")))
+        until(lambda: process(url, pdfs.text()).status_code == 200)
+
+
 def test_a_body_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     with Embedded(GatewayLimits(body_time=0.05, folder=tmp_path)) as url, connected(url) as client:
         client.sendall(

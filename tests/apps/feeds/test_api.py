@@ -134,8 +134,9 @@ def test_an_unknown_source_is_404_and_an_unknown_reason_422(desk: Desk, client: 
 
     for what, body in (("/feed-disable", {"reason": "gone"}), ("/feed-enable", None)):
         assert client.patch(path(what, 99), json=body, headers=poller).status_code == 404
-    for body in ({"reason": "rate_limited"}, {"reason": ""}, {}, {"reason": 7}, {"reason": "gone", "why": "x"}):
-        assert client.patch(path("/feed-disable"), json=body, headers=poller).status_code == 422
+    wrong: list[Any] = [{"reason": "rate_limited"}, {"reason": ""}, {}, {"reason": 7}, {"reason": "gone", "why": "x"}]
+    for given in wrong:
+        assert client.patch(path("/feed-disable"), json=given, headers=poller).status_code == 422
 
 
 @pytest.mark.req("FEED-09")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import random
 from datetime import UTC, datetime
 from typing import Any
 
@@ -225,6 +227,46 @@ def test_more_entries_than_anybody_reads_are_refused_and_many_are_cut() -> None:
     assert "more than 10000 entries" in read(with_all.format("".join(items)))["error"]
     kept = read(with_all.format("".join(items[:3000])))["entries"]
     assert [kept[0][KEY], kept[-1][KEY], len(kept)] == ["0", "1999", 2000]
+
+
+PIECES = [
+    b"<", b">", b"&", b"]]>", b"<![CDATA[", b"<!--", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"</item>", b"<item>",
+    b"<entry>", b"null", b"[", b"{", b'"', b"1e999", b"<!DOCTYPE x [", b"<?xml ?>", b"<pubDate>9999-99-99</pubDate>",
+    b"&#x110000;", b"&#xD800;", b"\\ud800", b"\\u0000", b"<a:b/>", b"<content type='xhtml'>", b"\xf0\x9f",
+    b"<link href='http://[::1'/>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_becomes_of_a_feed_it_is_read_or_refused_and_can_be_stored(seed: int) -> None:
+    dice = random.Random(seed)
+    whole = [value.encode() for name, value in vars(samples).items() if name.isupper()]
+    for _ in range(150):
+        body = bytearray(dice.choice(whole))
+        for _ in range(dice.randint(1, 8)):
+            at = dice.randrange(len(body) + 1)
+            match dice.randrange(4):
+                case 0:
+                    body[at:at] = dice.choice(PIECES)
+                case 1:
+                    del body[at : at + dice.randint(1, 40)]
+                case 2:
+                    body[at : at + 1] = dice.randbytes(1)
+                case _:
+                    other = dice.choice(whole)
+                    body[at:at] = other[dice.randrange(len(other)) :][: dice.randint(1, 300)]
+        feed = read(bytes(body))
+        json.dumps(feed, ensure_ascii=False, allow_nan=False).encode("utf-8")  # raises where a half character is left
+        texts = [value for entry in feed.get("entries", []) for value in entry if isinstance(value, str)]
+        assert not any("\0" in text for text in texts)
+
+
+def test_halves_of_characters_and_zeros_are_left_out() -> None:
+    ids = '"id": "a\\ud800b\\u0000", "url": "https://a.example/\\ud800"'
+    item = "{" + ids + ', "title": "c\\udfffd", "content_text": "e\\ud800"}'
+    feed = read('{"version": "https://jsonfeed.org/version/1.1", "title": "T", "items": [' + item + "]}")
+    [entry] = feed["entries"]
+    assert (entry[KEY], entry[TITLE], entry[LINK], entry[HTML]) == ("ab", "cd", "https://a.example/", "e")
 
 
 def test_a_parse_error_is_no_error_of_ours() -> None:

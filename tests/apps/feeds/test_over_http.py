@@ -85,7 +85,7 @@ class Round:
 
     def poll(self, total: float = 2.0) -> None:
         handler = logging.Handler()
-        handler.emit = self.lines.append  # type: ignore[method-assign]
+        handler.emit = self.lines.append  # type: ignore[method-assign,assignment]
         logger = logging.getLogger("tidegate.feeds")
         logger.addHandler(handler)
 

@@ -25,6 +25,7 @@ def gateway(host: str, port: int, at_a_time: int | None, as_json: bool) -> int:
     from tidegate_apps.convert.gateway.serving import CannotListen, serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
     def ready(address: str) -> None:
         about = {"address": address, "mappings": NAMES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
 import re
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ _DATES = frozenset({"created", "modified"})
 _LONGEST_FIELD = 10_000
 _MOST_ENTRIES = 20_000
 _MOST_IMAGES = 2_000  # of a page
+
+
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of what strangers wrote, and nobody can mend that
 
 
 class Unreadable(Exception):

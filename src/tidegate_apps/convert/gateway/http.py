@@ -36,6 +36,7 @@ def app(limits: GatewayLimits | None = None) -> Starlette:
         with own_folder(bounds.folder) as folder:
             conversions = Conversions(folder, bounds)
             there.state.folder, there.state.limits, there.state.conversions = folder, bounds, conversions
+            there.state.uploads = 0
             sweeping = asyncio.create_task(_sweep(conversions))
             try:
                 yield
@@ -59,10 +60,15 @@ async def _process(request: Request) -> Response:
     state = request.app.state
     if not accepts_xml(request.headers.get("accept", "")):
         raise Refused("not_acceptable")
+    if state.uploads >= state.limits.uploads:
+        raise Refused("busy")
+    state.uploads += 1
     try:
         asked = await received(request, state.folder, state.limits)
     except ClientDisconnect:
         return Response(status_code=400)  # which nobody reads
+    finally:
+        state.uploads -= 1
     result, own = await state.conversions.result(asked)
     return XmlAnswer(result, delete=own)
 

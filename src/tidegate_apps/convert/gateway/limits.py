@@ -24,6 +24,7 @@ class GatewayLimits:
     pdf_bytes: int = 50 * MIB
     xml_bytes: int = 512 * MIB
     body_time: float = 120.0  # for all of a request's body
+    uploads: int = 64  # requests at a time whose body is arriving
     conversions: int = field(default_factory=_cores)  # at a time, each in a child process of its own
     waiting: int = 64  # requests that wait for one of those
     memory_mb: int = 1024
@@ -35,7 +36,7 @@ class GatewayLimits:
     folder: Path | None = None  # where its own folder is made; None: where the system puts temporary files
 
     def __post_init__(self) -> None:
-        for name in ("pdf_bytes", "xml_bytes", "conversions", "memory_mb"):
+        for name in ("pdf_bytes", "xml_bytes", "uploads", "conversions", "memory_mb"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is not allowed; give 1 or more")
         for name in ("body_time", "cpu", "time"):

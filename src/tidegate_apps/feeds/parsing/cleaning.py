@@ -21,7 +21,11 @@ _TAGS = {
 _DROPPED = {"script", "style", "iframe", "object", "embed", "noscript", "template", "svg", "math", "form", "textarea"}
 _REL = "noopener noreferrer nofollow"
 _SCHEMES = {"http", "https"}
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+# Nobody sees them, and databases and terminals stumble over them: controls, marks that turn the direction of writing,
+# and halves of characters.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _MARKUP = re.compile(r"[<>&\xa0]")  # without them, the cleaner would change nothing
 _ABSOLUTE = re.compile(r"https?://[A-Za-z0-9.-]{1,250}(?:/[!-~]{0,1700})?")
 _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100
@@ -29,12 +33,17 @@ _EARLIEST, _LATEST = 0.0, 4_102_444_800.0  # 1970 to 2100
 _PLAIN = nh3.Cleaner(tags=set(), clean_content_tags=_DROPPED)
 
 
+def visible(text: str) -> str:
+    """*text* without what nobody sees."""
+    return _CONTROLS.sub("", text)
+
+
 def plain(value: object, most: int = _MOST_TITLE) -> str:
     """*value* as one line of text, its markup taken out."""
-    text = _CONTROLS.sub("", value[: 4 * most]) if isinstance(value, str) else ""
+    text = visible(value[: 4 * most]) if isinstance(value, str) else ""
     if "<" in text or "&" in text:
         text = html.unescape(_PLAIN.clean(text))
-        text = _CONTROLS.sub("", text)
+        text = visible(text)
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -58,7 +67,7 @@ class Cleaner:
         if not isinstance(value, str) or not value.strip():
             return ""
         # Cut before it is cleaned: the cleaner closes what is left open.
-        text = _CONTROLS.sub("", value[:_MOST_HTML])
+        text = visible(value[:_MOST_HTML])
         return (self._cleaner.clean(text) if _MARKUP.search(text) else text).strip()
 
     def link(self, value: object) -> str | None:
@@ -68,7 +77,7 @@ class Cleaner:
         if _ABSOLUTE.fullmatch(value):  # nearly all of them
             return value
         try:
-            found = urljoin(self._base, _CONTROLS.sub("", value.strip()))
+            found = urljoin(self._base, visible(value.strip()))
             parts = urlsplit(found)
         except ValueError:
             return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastfeedparser  # type: ignore[import-untyped]
 
-from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain
+from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain, visible
 from tidegate_apps.feeds.parsing.encodings import text_of
 from tidegate_apps.feeds.parsing.strict import Noted, read_strictly
 from tidegate_apps.feeds.parsing.values import ParseError
@@ -134,7 +134,7 @@ def _link(found: Any) -> object:
 
 
 def _guid(value: object) -> str | None:
-    text = str(value).strip() if isinstance(value, (str, int, float)) else ""
+    text = visible(str(value)).strip() if isinstance(value, (str, int, float)) else ""
     return text[: 4 * _MOST_KEY] or None
 
 

@@ -1,0 +1,246 @@
+"""`tidegate convert run`: the same work by a server, or all by itself with a queue and a gateway for the moment."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+import httpx2
+
+from tidegate_apps.convert.commands import NotAuthorised, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from tidegate import Installed
+    from tidegate_apps.convert.settings import Settings
+
+_OWNER = "local"
+_LOOK = 0.1  # seconds between two looks
+_ENDED = ("complete", "failed")
+
+
+class Office(Protocol):
+    """Takes files, and knows what became of them."""
+
+    def put(self, file: Path, mapping: str) -> dict[str, Any]:
+        """The job; or a `message` why there is none."""
+
+    def state(self, job: int) -> dict[str, Any]: ...
+
+    def fetch(self, job: int, place: Path) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one file."""
+
+    file: Path
+    xml: Path | None
+    message: str = ""
+    code: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.xml is not None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": str(self.file), "xml": None if self.xml is None else str(self.xml), "code": self.code,
+            "message": self.message,
+        }  # fmt: skip
+
+
+def report(office: Office, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[Outcome]:
+    """Converts all, and shows how far it is: a bar on a terminal, else one line for each file."""
+    done: dict[Path, Outcome] = {}
+    with _telling(len(places), quiet) as tell:
+        waiting: dict[Path, int] = {}
+        for file in places:
+            told = office.put(file, mapping)
+            if "id" in told:
+                waiting[file] = int(told["id"])
+            else:
+                done[file] = tell(Outcome(file, None, told["message"], told.get("code")))
+        while waiting:
+            for file, job in list(waiting.items()):
+                found = office.state(job)
+                if found["status"] in _ENDED:
+                    del waiting[file]
+                    done[file] = tell(_ended(office, file, places[file], found))
+            if waiting:
+                time.sleep(_LOOK)
+    return [done[file] for file in places]
+
+
+def _ended(office: Office, file: Path, place: Path, found: dict[str, Any]) -> Outcome:
+    if found["status"] == "failed":
+        return Outcome(file, None, found["error_message"], found["error_code"])
+    draft = place.with_name(f".{place.name}.part")
+    office.fetch(int(found["id"]), draft)
+    draft.replace(place)
+    return Outcome(file, place)
+
+
+@contextmanager
+def _telling(total: int, quiet: bool) -> Iterator[Any]:
+    def line(outcome: Outcome) -> str:
+        return f"{outcome.file}: {outcome.xml if outcome.ok else outcome.message}"
+
+    def tell(outcome: Outcome) -> Outcome:
+        if not quiet:
+            click.echo(line(outcome), err=not outcome.ok)
+        return outcome
+
+    if quiet or not sys.stderr.isatty():
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("converting"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def shown(outcome: Outcome) -> Outcome:
+            bar.console.print(line(outcome), markup=False, highlight=False)
+            bar.advance(task)
+            return outcome
+
+        yield shown
+
+
+# -- by a server -----------------------------------------------------------------------------------------------------
+
+
+def asked(url: str, token: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
+    """The answer of a server; one line for people when there is none, or when it refuses."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        answer = httpx2.request(method, url.rstrip("/") + path, headers=headers, timeout=600, trust_env=False, **more)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise Unreachable(f"{url} cannot be reached ({type(error).__name__}); is the server running?") from error
+    if answer.status_code in (401, 403):
+        raise NotAuthorised(str(_said(answer).get("detail", "The server refuses it.")))
+    if answer.status_code == 404 and path.startswith("/api/convert"):
+        raise Refused(f"{url} does not run convert")
+    return answer
+
+
+def _said(answer: httpx2.Response) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class _There:
+    def __init__(self, url: str, token: str | None) -> None:
+        self._url, self._token = url, token
+
+    def put(self, file: Path, mapping: str) -> dict[str, Any]:
+        with file.open("rb") as opened:
+            form = {"file": (file.name, opened, "application/pdf")}
+            answer = asked(self._url, self._token, "POST", "/api/upload", data={"mapping": mapping}, files=form)
+        told = _said(answer)
+        if answer.status_code in (200, 202):
+            return told
+        return {"message": str(told.get("detail", f"The server said {answer.status_code}.")), "code": told.get("code")}
+
+    def state(self, job: int) -> dict[str, Any]:
+        return _said(asked(self._url, self._token, "GET", f"/api/jobs/{job}"))
+
+    def fetch(self, job: int, place: Path) -> None:
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        path = f"{self._url.rstrip('/')}/api/jobs/{job}/download"
+        with (
+            httpx2.stream("GET", path, headers=headers, timeout=600, trust_env=False) as answer,
+            place.open("wb") as file,
+        ):
+            answer.raise_for_status()
+            for piece in answer.iter_bytes():
+                file.write(piece)
+
+
+@contextmanager
+def there(url: str, token: str | None) -> Iterator[Office]:
+    yield _There(url, token)
+
+
+# -- all by itself ---------------------------------------------------------------------------------------------------
+
+
+class _Here:
+    def __init__(self, there: Installed[Settings]) -> None:
+        self._there = there
+
+    def put(self, file: Path, mapping: str) -> dict[str, Any]:
+        from tidegate.web import Problem
+        from tidegate_apps.convert.intake import take
+        from tidegate_apps.convert.receiving import Received
+        from tidegate_apps.convert.storage import pieces
+
+        with self._there.jobs.storage.draft() as draft, file.open("rb") as opened:
+            got = Received(draft, self._there.settings.most_bytes)
+            got.begun(file.name)
+            got.fields["mapping"] = mapping
+            try:
+                for piece in pieces(opened):
+                    got.add(piece)
+                return take(self._there, _OWNER, got, draft).file.as_json()
+            except Problem as error:
+                return {"message": str(error.detail), "code": error.code}
+
+    def state(self, job: int) -> dict[str, Any]:
+        from tidegate_apps.convert.owned import mine
+
+        return mine(self._there, job, _OWNER).as_json()
+
+    def fetch(self, job: int, place: Path) -> None:
+        from tidegate_apps.convert.owned import mine
+        from tidegate_apps.convert.storage import pieces
+
+        key = mine(self._there, job, _OWNER).made["path"]
+        with self._there.jobs.storage.open(key) as source, place.open("wb") as file:
+            for piece in pieces(source):
+                file.write(piece)
+
+
+@contextmanager
+def here() -> Iterator[Office]:
+    """A queue, a folder and a gateway that are gone afterwards."""
+    from tidegate import Queue, install
+    from tidegate_apps.convert.app import app
+    from tidegate_apps.convert.settings import Settings
+
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
+        queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
+        there = install(app, queue, Settings(storage=f"{folder}/files", least_free=0))
+        stack.push(there.closing)
+        stack.enter_context(_working(queue))
+        yield _Here(there)
+
+
+@contextmanager
+def _working(queue: Any) -> Iterator[None]:
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(queue.arun_worker(queues={"convert"}, stop=stop)), daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        loop.close()

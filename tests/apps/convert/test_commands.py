@@ -1,0 +1,88 @@
+"""`tidegate convert`: from a terminal, all by itself and against a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.apps.convert import pdfs
+from tests.apps.convert.building import Place
+from tests.web.serving import running
+from tidegate.cli.root import run
+from tidegate.runtime.engine import Engine
+
+
+@pytest.fixture
+def url(place: Place) -> Iterator[str]:
+    with running(place.site) as base:
+        yield base
+
+
+def test_files_are_converted_here_and_each_failure_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "good.pdf").write_bytes(pdfs.text())
+    (tmp_path / "a/good.pdf").write_bytes(pdfs.text(seed=2))
+    (tmp_path / "bad.pdf").write_bytes(pdfs.zip_renamed())
+    (tmp_path / "locked.pdf").write_bytes(pdfs.encrypted())
+    names = [str(tmp_path / name) for name in ("good.pdf", "a/good.pdf", "bad.pdf", "locked.pdf")]
+
+    code = run(["convert", "run", *names, "-o", str(tmp_path / "xml"), "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert code == 1
+    assert [Path(each["xml"]).name if each["xml"] else None for each in found] == ["good.xml", "good-2.xml", None, None]
+    assert [each["code"] for each in found] == [None, None, "NOT_PDF", "GW_4XX"]
+    assert found[3]["message"].endswith("The document is locked with a password.")
+    assert sorted(path.name for path in (tmp_path / "xml").iterdir()) == ["good-2.xml", "good.xml"]
+    assert (tmp_path / "xml/good.xml").read_bytes().startswith(b"<?xml")
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    (tmp_path / "a.xml").write_text("mine")
+    assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "a.xml").read_text() == "mine"
+
+
+def test_a_server_does_it(place: Place, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 a")
+    (tmp_path / "b.pdf").write_bytes(b"no")
+    engine = Engine(lambda stop: place.queue.arun_worker(2, stop=stop, queues={"convert"}))
+    engine.start()
+    try:
+        code = run(
+            ["convert", "run", str(tmp_path / "a.pdf"), str(tmp_path / "b.pdf"), "-o", str(tmp_path), "--url", url]
+        )
+    finally:
+        engine.ask()
+        engine.join(30)
+    told = capsys.readouterr()
+    assert code == 1
+    assert told.out == f"{tmp_path / 'a.pdf'}: {tmp_path / 'a.xml'}\n"
+    assert told.err == f"{tmp_path / 'b.pdf'}: Only PDF files are supported.\n"
+
+
+@pytest.mark.req("CNV-18")
+def test_uploads_are_paused_and_taken_again(place: Place, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["convert", "uploads", "pause", "30m", "--url", url]) == 0
+    assert place.upload().status_code == 503
+    assert run(["convert", "uploads", "resume", "--url", url]) == 0
+    assert place.upload().status_code == 202
+    assert "files are taken again" in capsys.readouterr().out
+    assert run(["convert", "uploads", "pause", "soon", "--url", url]) == 2
+
+
+def test_a_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["convert", "uploads", "resume", "--url", "http://127.0.0.1:9"]) == 4
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_the_gateway_is_among_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["convert", "--help"]) == 0
+    assert "gateway" in capsys.readouterr().out

@@ -1,0 +1,219 @@
+"""What may follow what, what the database itself refuses, what is told of it, and no second XML."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.apps.convert.building import XML, Place
+from tidegate import Context, LeaseLost
+from tidegate.core.codes import CORE
+from tidegate.core.job import Claimed
+from tidegate.errors import Refused, StoreError
+from tidegate.store import claims
+from tidegate.store.dialect import compiled
+from tidegate.store.tx import Tx
+from tidegate.testing import Status
+from tidegate_apps.convert.handlers import Converting, Order
+
+
+def told(place: Place, job: int) -> list[str]:
+    return [event["event"] for event in place.get(job)["events"]]
+
+
+@pytest.mark.req("CNV-11")
+def test_a_job_goes_its_way_and_no_other(each: Place) -> None:
+    each.gateway.on("POST /process", Status(500), XML)
+    job = each.new()
+    assert (each.get(job)["status"], told(each, job)) == ("queued", ["queued"])
+    each.work(2)
+    assert (each.get(job)["status"], told(each, job)) == ("queued", ["queued", "processing", "retry"])
+    assert each.queue.get(job).lease_by is None, "between attempts nobody holds it"
+    each.work(10)
+    assert told(each, job) == ["queued", "processing", "retry", "processing", "complete"]
+    assert each.get(job)["started_at"] is not None
+
+    # Nothing leads out of complete, and nothing but a retry out of failed.
+    assert each.queue.retry(job) is False
+    assert each.client.post(f"/api/jobs/{job}/retry").status_code == 409
+    with pytest.raises(Refused, match="cancelled"):
+        each.queue.cancel(each.new())
+
+
+@pytest.mark.req("CNV-12")
+def test_the_database_refuses_rows_that_cannot_be(each: Place) -> None:
+    job = each.new()
+    each.work(2)
+    waiting = each.new()
+    store = each.queue.store
+    wrong = {
+        "a result of what is not complete": f"update tg_job set result = '{{}}' where id = {waiting}",
+        "a code of what has not failed": f"update tg_job set error_code = 'GW_5XX' where id = {waiting}",
+        "a message of what has not failed": f"update tg_job set error_message = 'x' where id = {job}",
+        "a lease of what is not processing": f"update tg_job set lease_by = 'w', lease_until = 1 where id = {job}",
+        "failed without a code": f"update tg_job set state = 'failed', finished_at = 1 where id = {waiting}",
+        "processing without a lease": f"update tg_job set state = 'running' where id = {waiting}",
+        "a file of nobody": f"update convert_file set owner = '' where job = {job}",
+        "a hash that is none": f"update convert_file set sha256 = 'abc' where job = {job}",
+        "a download without a time": f"update convert_file set downloads = 1 where job = {job}",
+        "a pause of something else": "insert into convert_pause values ('jobs', 2, 1, 'x')",
+        "a pause without an end ahead": "insert into convert_pause values ('uploads', 1, 1, 'x')",
+    }
+    for n, (what, sql) in enumerate(wrong.items()):
+        name = f"convert.wrong{n}"
+        store.add([compiled(name, sql, store.dialect)])
+        with pytest.raises(StoreError):
+            store.write(partial(_run, name))
+        assert each.get(job)["status"] == "complete", what
+    assert each.get(waiting)["status"] == "queued"
+
+
+@pytest.mark.req("CNV-14")
+def test_each_transition_is_told_with_attempt_status_duration_and_code(each: Place) -> None:
+    each.gateway.on("POST /process", Status(503), XML)
+    job = each.new()
+    each.work(20)
+    events = each.get(job)["events"]
+    metas = {
+        (event["event"], event["meta"]["attempt"]): (event["meta"]["gateway_http_status"], event["meta"]["error_code"])
+        for event in events
+    }
+    assert metas == {
+        ("queued", 0): (None, None), ("processing", 1): (None, None), ("retry", 1): (503, "GW_5XX"),
+        ("processing", 2): (None, None), ("complete", 2): (200, None),
+    }  # fmt: skip
+    assert all(
+        isinstance(event["meta"]["duration_ms"], int) for event in events if event["event"] in ("retry", "complete")
+    )
+    assert [event["at"] for event in events] == sorted(event["at"] for event in events)
+
+
+@pytest.mark.req("CNV-15")
+def test_the_metrics_have_the_promised_names(each: Place) -> None:
+    each.gateway.on("POST /process", Status(400), XML)
+    first = each.new()
+    each.work(2)
+    each.client.post(f"/api/jobs/{first}/retry")
+    each.work(2)
+    each.new()
+    text = each.client.get("/metrics").text
+    for line in (
+        'jobs_failed_total{error_code="GW_4XX",queue="convert"} 1.0', 'queue_depth{queue="convert"} 1.0',
+        'jobs_active{queue="convert"} 0.0', 'manual_retry_total{queue="convert"} 1.0',
+        'job_processing_duration_seconds_count{queue="convert"} 2.0',
+    ):  # fmt: skip
+        assert _same(line, text), line
+
+
+def _same(line: str, text: str) -> bool:
+    """Whether the metric is there, in whatever order its labels are."""
+    name, _, rest = line.partition("{")
+    labels, _, value = rest.partition("} ")
+    wanted = (name, frozenset(labels.split(",")), value)
+    found = [
+        (each.partition("{")[0], frozenset(each.partition("{")[2].partition("} ")[0].split(",")), each.split()[-1])
+        for each in text.splitlines()
+        if "{" in each
+    ]
+    return wanted in found
+
+
+@pytest.mark.req("CNV-13")
+def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_asked(each: Place) -> None:
+    """The worker died between the rename and the settling."""
+    job = each.new()
+    convert = each.there.jobs.convert.kind
+    order: Order = convert.decode(each.queue.row(job).args)
+    _begin(each, job, {"pending": {"sha256": _sha(XML), "bytes": len(XML)}})
+    _put(each, order, XML)
+    each.clock.advance(60)
+    each.work(60)  # its sweeps are half a minute apart
+
+    done = each.get(job)
+    assert (done["status"], done["attempt_count"], each.calls()) == ("complete", 2, 0)
+    assert done["events"][-1]["meta"]["gateway_http_status"] is None
+    assert len(each.files("xml")) == 1
+    assert each.client.get(f"/api/jobs/{job}/download").content == XML
+
+
+@pytest.mark.req("CNV-13")
+@pytest.mark.parametrize("pending", [None, {"sha256": "0" * 64, "bytes": 3}])
+def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> None:
+    job = place.new()
+    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(job).args)
+    _begin(place, job, {} if pending is None else {"pending": pending})
+    _put(place, order, b"<half")
+    place.clock.advance(60)
+    place.work(60)
+
+    assert (place.get(job)["status"], place.calls()) == ("complete", 1)
+    assert place.client.get(f"/api/jobs/{job}/download").content == XML
+    assert len(place.files("xml")) == 1
+
+
+@pytest.mark.req("CNV-07", "CNV-13")
+def test_a_worker_that_lost_its_lease_publishes_nothing(place: Place) -> None:
+    job = place.new()
+    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(job).args)
+    _put(place, order, XML)  # whoever has the lease now was quicker
+    work = Converting(place.there, place.there.jobs.storage, place.there.jobs.gateway)
+    with pytest.raises(LeaseLost):
+        work.convert(order, Context(_begin(place, job, {}), "test", {}, Late()))
+    assert place.files("xml")[0].read_bytes() == XML
+    assert (len(place.files("xml")), place.files("drafts")) == (1, [])
+
+
+@pytest.mark.req("CNV-04")
+def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
+    job = place.new()
+    lost = CORE["worker_lost"]
+    for _ in range(3):
+        _begin(place, job, {})
+        place.clock.advance(60)
+        place.queue.store.write(lambda tx: claims.take_back(tx, lost.name, lost.message))
+    found = place.get(job)
+    assert (found["status"], found["error_code"]) == ("failed", "UNKNOWN")
+    assert found["error_message"] == "Something went wrong on our side."
+
+
+def _run(name: str, tx: Tx) -> object:
+    return tx.all(name, {})
+
+
+def _begin(place: Place, job: int, saved: dict[str, Any]) -> Claimed:
+    """A worker takes the job, keeps something for the next one, and is never heard of again."""
+
+    def work(tx: Tx) -> Claimed:
+        (front,) = claims.fronts(tx, ["convert"])
+        (lane,) = claims.lanes(tx, front, None, 10)
+        (found,) = claims.claim(tx, lane, 1, "dead", 30.0)
+        assert found.id == job
+        assert claims.save(tx, found.id, found.fence, json.dumps(saved))
+        return found
+
+    return place.queue.store.write(work)
+
+
+class Late:
+    """Its lease is gone: nothing that it saves is kept."""
+
+    async def save(self, job: Claimed, saved: str) -> bool:
+        return False
+
+    def save_now(self, job: Claimed, saved: str) -> bool:
+        return False
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _put(place: Place, order: Order, content: bytes) -> None:
+    with place.there.jobs.storage.draft() as draft:
+        draft.add(content)
+        draft.seal()
+        place.there.jobs.storage.put(draft, order.result)

@@ -1,0 +1,101 @@
+"""Files by key, in a folder and in an object store: whole or not at all, and never over another one by mistake."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate_apps.convert.folder import Folder, told
+from tidegate_apps.convert.objects import Objects
+from tidegate_apps.convert.storage import Storage, StorageError, StorageFull, Taken, digest, pieces, storage_at
+
+
+@pytest.fixture(params=["folder", "objects"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return Folder(tmp_path / "files") if request.param == "folder" else Objects.at("memory:///")
+
+
+def put(storage: Storage, key: str, content: bytes, **more: Any) -> None:
+    with storage.draft() as draft:
+        draft.add(content)
+        draft.seal()
+        storage.put(draft, key, **more)
+
+
+def test_a_file_is_put_read_measured_and_removed(storage: Storage) -> None:
+    content = b"x" * 700_000
+    assert storage.size("pdf/a.pdf") is None
+    assert digest(storage, "pdf/a.pdf") is None
+    put(storage, "pdf/a.pdf", content)
+    assert storage.size("pdf/a.pdf") == len(content)
+    with storage.open("pdf/a.pdf") as file:
+        assert b"".join(pieces(file)) == content
+    found = digest(storage, "pdf/a.pdf")
+    assert found is not None
+    assert found[1] == len(content)
+    assert [each.key for each in storage.kept()] == ["pdf/a.pdf"]
+    assert storage.remove("pdf/a.pdf")
+    assert not storage.remove("pdf/a.pdf")
+
+
+def test_a_second_file_under_one_key_is_refused_unless_it_is_meant(storage: Storage) -> None:
+    put(storage, "xml/a.xml", b"first")
+    with pytest.raises(Taken):
+        put(storage, "xml/a.xml", b"second")
+    with storage.open("xml/a.xml") as file:
+        assert file.read() == b"first"
+    put(storage, "xml/a.xml", b"third", replace=True)
+    with storage.open("xml/a.xml") as file:
+        assert file.read() == b"third"
+
+
+def test_a_draft_that_gets_no_key_leaves_nothing(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    with folder.draft() as draft:
+        draft.add(b"half")
+        assert [each.draft for each in folder.kept()] == [True]
+    assert list(folder.kept()) == []
+    with pytest.raises(ZeroDivisionError), folder.draft() as draft:
+        raise ZeroDivisionError
+    assert list(folder.kept()) == []
+
+
+def test_a_file_that_is_not_there_cannot_be_opened(storage: Storage) -> None:
+    with pytest.raises(StorageError), storage.open("xml/none.xml") as file:
+        file.read()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "files/xml").mkdir(parents=True)
+    (tmp_path / "files/xml/a.xml").symlink_to(tmp_path / "secret")
+    with pytest.raises(StorageError), Folder(tmp_path / "files").open("xml/a.xml"):
+        pass
+
+
+@pytest.mark.req("CNV-04")
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, StorageFull), (errno.EDQUOT, StorageFull)])
+def test_a_full_disk_is_told_apart_from_a_broken_one(number: int, kind: type[StorageError]) -> None:
+    with pytest.raises(kind), told():
+        raise OSError(number, "full")
+    with pytest.raises(StorageError) as other, told():
+        raise OSError(errno.EIO, "broken")
+    assert not isinstance(other.value, StorageFull)
+
+
+def test_the_setting_says_which(tmp_path: Path) -> None:
+    assert isinstance(storage_at(str(tmp_path)), Folder)
+    assert isinstance(storage_at(f"file://{tmp_path}"), Folder)
+    assert isinstance(storage_at("memory:///"), Objects)
+    with pytest.raises(ValueError, match=r"convert\.storage"):
+        storage_at("gopher://nowhere/")
+
+
+def test_how_much_is_free_is_known_of_a_folder_alone(tmp_path: Path) -> None:
+    free = Folder(tmp_path / "not/there/yet").free()
+    assert free is not None
+    assert 0 <= free <= 1
+    assert Objects.at("memory:///").free() is None

@@ -1,0 +1,202 @@
+"""Poller and source manager as two processes, each killed while the other goes on; and the commands of a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tidegate import Queue
+from tidegate.face.app import install
+from tidegate.face.db import Db
+from tidegate_apps.feeds.app import app
+from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.simulator import FeedSimulator
+
+COMMAND = str(Path(sys.executable).with_name("tidegate"))
+PATIENCE = 120.0
+
+
+def wait(what: Callable[[], Any], why: str) -> Any:
+    """What *what* finds, once it finds something."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            found = what()
+        except (httpx2.TransportError, OSError):
+            found = None
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"in vain: {why}")
+
+
+class Place:
+    """A folder with settings, and the processes that run there."""
+
+    def __init__(self, folder: Path, **feeds: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        said = "\n".join(f"{name} = {json.dumps(value)}" for name, value in feeds.items())
+        settings = (
+            f'url = "sqlite:///{folder / "t.db"}"\napps = ["feeds"]\n[server]\nport = {self.port}\n[feeds]\n{said}\n'
+        )
+        (folder / "tidegate.toml").write_text(settings)
+        self._running: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def run(self, *args: str, check: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+        return subprocess.run(
+            [COMMAND, *args], cwd=self.folder, env=kept, check=check, capture_output=True, text=True, input=stdin
+        )
+
+    def start(self, verb: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+        log = (self.folder / f"{verb}.log").open("a")
+        self._running = subprocess.Popen([COMMAND, verb], cwd=self.folder, env=kept, stderr=log, stdout=log, text=True)
+        log.close()
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
+        assert self._running is not None
+        self._running.send_signal(how)
+        code = self._running.wait(60)
+        self._running = None
+        return code
+
+    def up(self) -> bool:
+        return httpx2.get(f"{self.url}/health/live").status_code == 200
+
+    def close(self) -> None:
+        if self._running is not None:
+            self.kill()
+
+    def log(self, verb: str) -> str:
+        return (self.folder / f"{verb}.log").read_text()
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    with ExitStack() as stack:
+
+        def made(name: str, **feeds: Any) -> Place:
+            found = Place(tmp_path / name, **feeds)
+            stack.callback(found.close)
+            return found
+
+        yield made
+
+
+def polled_again(db: Db, id_: int) -> None:
+    db.all("set_due", source_id=id_, due_at=0.0, due_why="asked")
+
+
+@pytest.mark.req("FEED-12", "FEED-10")
+def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhile(
+    places: Callable[..., Place],
+) -> None:
+    manager = places("manager", poll=False)
+    token = manager.run("token", "jwt", "--role", "poller").stdout.split()[-1]
+    poller = places(
+        "poller", source_manager_url=manager.url, source_manager_token=token, refresh="1s", ports=[],
+        allow_networks=["127.0.0.0/8"],
+    )  # fmt: skip
+    ada = {"Authorization": f"Bearer {manager.run('token', 'jwt', '--role', 'operator').stdout.split()[-1]}"}
+
+    def source() -> dict[str, Any]:
+        found: dict[str, Any] = httpx2.get(f"{manager.url}/api/v1/sources/1").json()
+        return found
+
+    with FeedSimulator(items=3) as sim, Queue(f"sqlite:///{poller.folder / 't.db'}") as queue:
+        here = install(app, queue, Settings(source_manager_url=manager.url))
+        manager.start("serve")
+        wait(manager.up, "the manager starts")
+        for n in (1, 2):
+            made = httpx2.post(f"{manager.url}/api/v1/sources", json={"feed_url": sim.feed(n), "name": f"feed {n}"})
+            assert made.status_code == 201
+        db = here.db
+        here.jobs.poll.enqueue("all")  # as the schedule does every minute
+        poller.start("worker")
+        wait(lambda: sim.polls(1) and sim.polls(2), "both are polled")
+        wait(lambda: len(db.all("items", source_id=1, before=2**53, n=9)) == 3, "the items are kept")
+
+        manager.kill()
+        sim.now(1, "gone")
+        polled_again(db, 1)
+        wait(lambda: (row := db.one("states", source_id=1)) is not None and row[13] == "gone", "the feed rests")
+        assert sim.polls(1) == 2
+        poller.kill()  # the word that the manager must hear is on disk
+        poller.start("worker")
+
+        manager.start("serve")
+        wait(lambda: source()["feed_disable_reason"] == "gone", "the manager hears of it")
+        assert (source()["disabled_by"], source()["feed_disabled_at"] is not None) == ("auto", True)
+        assert "feed disabled" in poller.log("worker")
+        active = httpx2.get(f"{manager.url}/api/v1/sources?feed_active=true").json()["items"]
+        assert [each["id"] for each in active] == [2]
+        assert sim.polls(1) == 2  # one that rests is left alone
+
+        sim.now(1, "well")
+        wait(lambda: db.one("details", source_id=1)[1] == 1, "the poller knows that the manager knows")  # type: ignore[index]
+        assert httpx2.patch(f"{manager.url}/api/v1/sources/1/feed-enable", headers=ada).status_code == 200
+        wait(lambda: sim.polls(1) == 3, "what a person enabled is polled")
+        wait(lambda: (row := db.one("states", source_id=1)) is not None and row[8] == 0, "it is well")
+        assert source()["feed_disabled_at"] is None
+        httpx2.delete(f"{manager.url}/api/v1/sources/2").raise_for_status()
+        wait(lambda: db.one("states", source_id=2)[6] is None, "what was removed is not polled")  # type: ignore[index]
+        assert poller.kill(signal.SIGTERM) == 0
+
+
+@pytest.mark.req("FEED-12")
+def test_the_commands_add_poll_list_switch_import_and_export(places: Callable[..., Place]) -> None:
+    here = places("here", ports=[], allow_networks=["127.0.0.0/8"])
+    with FeedSimulator(items=3) as sim:
+        first = sim.feed(1)
+        sim.now(2, "not_found")
+        made = json.loads(here.run("feeds", "add", sim.feed(1), "--name", "One", "--json").stdout)
+        assert (made["id"], made["name"], made["state"]) == (1, "One", "new")
+        assert "added: 2" in here.run("feeds", "add", sim.feed(2)).stdout
+
+        polled = here.run("feeds", "poll", "--all", "--json", check=False)
+        assert polled.returncode == 1  # one of them failed
+        assert [each["last_error_type"] for each in json.loads(polled.stdout)] == [None, "not_found"]
+        assert (sim.polls(1), sim.polls(2)) == (1, 1)
+        shown = here.run("feeds", "list").stdout
+        assert "One" in shown
+        assert "There is nothing at this address any more" in shown
+
+        assert "disabled: 1" in here.run("feeds", "disable", "1").stdout
+        listed = json.loads(here.run("feeds", "list", "--json", "--active").stdout)
+        assert [each["id"] for each in listed] == [2]
+        assert "enabled: 1" in here.run("feeds", "enable", "1").stdout
+        out = here.run("feeds", "export").stdout
+        assert json.loads(here.run("feeds", "import", "-", "--json", stdin=out).stdout) == {
+            "added": 0, "already_there": 2, "refused": 0,
+        }  # fmt: skip
+
+    for args, code, words in (
+        (("enable", "99"), 7, "there is no source 99"),
+        (("add", "nonsense"), 2, "feed_url: it is no address"),
+        (("add", first), 6, "already: 1"),
+        (("import", "tidegate.toml"), 2, "it is no OPML"),
+    ):
+        failed = here.run("feeds", *args, check=False)
+        assert (failed.returncode, words in failed.stderr) == (code, True), failed.stderr
+        assert "Traceback" not in failed.stderr
