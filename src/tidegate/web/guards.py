@@ -41,6 +41,8 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _OURS = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
+_NO_NUL = "A text with the character NUL is not allowed."
+
 HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
 NEWEST = "tidegate.newest"  # in the scope: the last that open pages were told of when the request came
 COOKIES = "tidegate.cookies"  # in the scope: a list of what the answer sets, whatever the answer is
@@ -77,6 +79,7 @@ class Guards:
         answer = _Answer(send, scope)
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
+        refusal = refusal or refused_text(scope)
         if refusal is None:
             refusal, bounded = self._bounded(scope, headers, receive)
             receive = bounded
@@ -105,14 +108,18 @@ class Guards:
         if int(stated or 0) > most:
             return too_large(most), receive
         read = 0
+        is_form = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
 
         async def bounded() -> Message:
             nonlocal read
             message = await receive()
             if message["type"] == "http.request":
-                read += len(message.get("body", b""))
+                body = message.get("body", b"")
+                read += len(body)
                 if read > most:
                     raise too_large(most)
+                if is_form and _has_nul(body):
+                    raise Problem("malformed", _NO_NUL)
             return message
 
         return None, bounded
@@ -165,6 +172,19 @@ def refused_host(headers: Headers, names: Iterable[str]) -> Problem | None:
         return Problem("malformed", "host: there must be one Host header with a name.")
     name = found["name"].lower().strip("[]").rstrip(".")
     return None if name in names else Problem("misdirected")
+
+
+def refused_text(scope: Scope) -> Problem | None:
+    """A problem when the address of a page has a NUL in it: no name has one, and not every database can look for it.
+
+    The API says of it in which field it is.
+    """
+    address = scope.get("raw_path", scope["path"].encode()) + b"?" + scope.get("query_string", b"")
+    return Problem("malformed", _NO_NUL) if _has_nul(address) and not path_of(scope).startswith("/api/") else None
+
+
+def _has_nul(text: bytes) -> bool:
+    return b"%00" in text or b"\0" in text
 
 
 def refused_origin(method: str, path: str, headers: Headers) -> Problem | None:

@@ -165,7 +165,7 @@ def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: 
 
 @pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
 def test_the_reference_shows_every_verb_below_a_verb_and_no_other(verb: str, verb_command: click.Command) -> None:
-    shown = set(re.findall(rf"^tidegate {verb} ([a-z]+)", section_of(verb), re.MULTILINE))
+    shown = set(re.findall(rf"^tidegate {verb} ([a-z-]+)", section_of(verb), re.MULTILINE))
 
     if isinstance(verb_command, click.Group):
         assert shown == set(verb_command.commands)

@@ -11,12 +11,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.databases import POSTGRES, Database
-from tests.web.api.building import Shop, client_of, served, shop
+from tests.web.api.building import HERE, Shop, client_of, served, shop
 
 pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 
 READS = [
-    "/api/v1/targets", "/api/v1/targets/mailer", "/api/v1/queues", "/api/v1/jobs",
+    "/api/v1/overview", "/api/v1/targets", "/api/v1/targets/mailer", "/api/v1/queues", "/api/v1/queues/mail",
+    "/api/v1/jobs",
     "/api/v1/jobs?state=failed&code=bad_request", "/api/v1/jobs/1", "/api/v1/workers", "/api/v1/notices",
     "/api/v1/events", "/api/v1/explain/jobs/7",
     "/api/v1/explain/targets/mailer", "/health/ready", "/metrics", "/",
@@ -49,6 +50,21 @@ def test_everything_is_read_and_done_there_too(on_postgres: tuple[Shop, TestClie
 @pytest.mark.parametrize("path", ["/api/v1/jobs?queue=%00", "/api/v1/events?name=%00", "/api/v1/targets?name=%00"])
 def test_what_a_text_there_cannot_hold_is_refused(on_postgres: tuple[Shop, TestClient], path: str) -> None:
     assert on_postgres[1].get(path).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/queue?target=%00", "/queue/%00", "/targets/%00", "/bulk?action=retry&kind=%00"])
+def test_a_page_that_is_asked_for_it_says_that_it_is_not_allowed(
+    on_postgres: tuple[Shop, TestClient], path: str
+) -> None:
+    answer = on_postgres[1].get(path)
+    assert (answer.status_code, "the character NUL is not allowed" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/targets/mailer/clear", "/targets/mailer/test", "/sign-in", "/bulk"])
+def test_a_form_that_holds_it_is_refused(on_postgres: tuple[Shop, TestClient], path: str) -> None:
+    fields = {"key": "a\0b", "name": "\0", "kind": "\0", "action": "retry", "expected": "1"}
+    answer = on_postgres[1].post(path, data=fields, headers={"origin": HERE}, follow_redirects=False)
+    assert answer.status_code == 400
 
 
 def test_twins_at_the_same_moment_happen_once(on_postgres: tuple[Shop, TestClient]) -> None:
