@@ -29,7 +29,7 @@ def test_it_starts_once_and_may_be_stopped_twice() -> None:
     url = embedded.start()
 
     assert embedded.url == url
-    with pytest.raises(RuntimeError, match="runs already, at http://127.0.0.1:"):
+    with pytest.raises(RuntimeError, match="runs already, at http"):
         embedded.start()
     embedded.stop()
     embedded.stop()
