@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, convert_flow, feeds, guard, jobs
+from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
