@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, feeds, guard, jobs
+from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -34,7 +34,9 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "classify": verdicts,
     "jobs": jobs.run,
     "convert": convert.run,
+    "convert_flow": convert_flow.run,
     "feeds": feeds.run,
+    "polling": feed_polling.run,
 }
 
 

@@ -64,11 +64,13 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A server that answers each request with bytes, and ends the connection when they say so or are none."""
     served = Served(port)
-    open_now: set[asyncio.StreamWriter] = set()
+    open_now: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.connections += 1
-        open_now.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        open_now[writer] = task
         try:
             while True:
                 request = await reader.readuntil(b"\r\n\r\n")
@@ -81,7 +83,7 @@ async def serving(
         except (OSError, asyncio.IncompleteReadError):
             pass  # the client has gone, which is what some tests are about
         finally:
-            open_now.discard(writer)
+            del open_now[writer]
             writer.close()
 
     server = await asyncio.start_server(talk, host, port, ssl=tls)
@@ -90,8 +92,10 @@ async def serving(
         yield served
     finally:
         server.close()
-        for writer in list(open_now):
+        left = dict(open_now)
+        for writer in left:
             writer.transport.abort()
+        await asyncio.gather(*left.values())
         await server.wait_closed()
 
 

@@ -142,6 +142,14 @@ def test_user_and_password_become_a_header_and_leave_the_address() -> None:
 
 
 @pytest.mark.parametrize(
+    "url", ["http://a.example/x#", "http://a.example/x#y", "http://@a.example/x", "http://:@a.example/x"]
+)
+def test_an_address_is_written_in_one_way_alone(url: str) -> None:
+    place = place_of(url, None)
+    assert (place.url, place.authorization) == ("http://a.example/x", None)
+
+
+@pytest.mark.parametrize(
     ("location", "leads_to"),
     [
         ("b", "https://example.com/a/b"),

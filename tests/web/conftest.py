@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.web.api.building import Shop, filled, shop
 from tests.web.seeding import END, seeded
 from tests.web.serving import running
 from tidegate import Queue
@@ -19,6 +20,8 @@ from tidegate.web.site import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from tests.web.browsing import Visit
 
 NO_BROWSER = "NO BROWSER, so no page was tested: run `make browser`, or say in CHROMIUM where one is"
 
@@ -62,4 +65,32 @@ def opened(seed: Path) -> Iterator[Browser]:
     if chromium() is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(NO_BROWSER)
     with browser() as found:
+        yield found
+
+
+# -- for pages that follow what happens --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Shop]:
+    """A small server on the time of the machine."""
+    from tests.web.living import elsewhere
+
+    (tmp_path / "jobs.db").write_bytes(elsewhere(filled))
+    with shop(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def address(there: Shop) -> Iterator[str]:
+    with running(Site(queue=there.queue)) as found:
+        yield found
+
+
+@pytest.fixture
+def tab(opened: Browser, address: str) -> Iterator[Visit]:
+    """A page of it."""
+    from tests.web.browsing import visit
+
+    with visit(opened, address) as found:
         yield found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -46,3 +47,9 @@ def test_no_button_of_the_overview_is_about_nothing(pages: TestClient) -> None:
 def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
     text = pages.get("/queue?kind=history&state=failed").text
     assert "None is there that is failed and of the kind history." in text
+
+
+@pytest.mark.parametrize("path", ["/", "/targets", "/queue", "/workers"])
+def test_an_empty_page_shows_no_folder(tmp_path: Path, path: str) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'new.db'}") as fresh, client_of(build(Site(queue=fresh))) as client:
+        assert str(tmp_path) not in client.get(path).text

@@ -46,7 +46,7 @@ class DbTx:
     def many(self, name: str, rows: Sequence[Mapping[str, Any]], /, **params: Any) -> list[Row]:
         """One statement over a table of parameters (`{rows ...}`)."""
         for row in rows:
-            self._db.check(name, {**params, **row})
+            self._db.check(name, {**params, **row} if params else row)
         return self.tx.many(self._db.full_name(name), list(rows), params)
 
     def tell(self, notice: Notice) -> bool:

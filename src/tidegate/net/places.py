@@ -80,13 +80,18 @@ def _read(url: httpx2.URL, ports: AbstractSet[int] | None) -> Place:
         allowed = "" if ports is None else f"; allowed are {', '.join(map(str, sorted(ports)))}"
         raise BadUrl(f"port {port} of {host} is not allowed{allowed}")
     return Place(
-        url=str(url.copy_with(userinfo=b"", fragment=None)),
+        url=_bare(url),
         scheme=scheme,
         host=host,
         port=port,
         target=url.raw_path,
         authorization=_basic(url.userinfo),
     )
+
+
+def _bare(url: httpx2.URL) -> str:
+    text = str(url)
+    return str(url.copy_with(userinfo=b"", fragment=None)) if "@" in text or "#" in text else text
 
 
 def _valid_host(host: str) -> str:
@@ -107,7 +112,7 @@ def _valid_host(host: str) -> str:
 
 
 def _basic(userinfo: bytes) -> bytes | None:
-    if not userinfo:
+    if not userinfo.strip(b":"):
         return None
     user, _, password = userinfo.partition(b":")
     return b"Basic " + base64.b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))

@@ -56,9 +56,9 @@ class Gateway:
     def url(self) -> str:
         with self._lock:
             if not self._url:
-                from tidegate_apps.convert.gateway import Embedded
+                from tidegate_apps.convert.gateway import Embedded, GatewayLimits
 
-                embedded = Embedded()
+                embedded = Embedded(GatewayLimits(pdf_bytes=self._settings.most_bytes))
                 self._url = embedded.start()
                 self._closing.callback(embedded.stop)
             return self._url

@@ -6,11 +6,15 @@ import contextlib
 import io
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tidegate_apps.convert.folder import FileDraft
-from tidegate_apps.convert.storage import Draft, Kept, StorageError, Taken
+from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, Taken
+
+# Jobs are tried again by the queue; a second layer of retries would only hide that.
+_SOON = timedelta(seconds=10)
 
 
 class Objects:
@@ -29,7 +33,7 @@ class Objects:
                 "convert.storage: an object store needs one more package; install it with: pip install 'tidegate[s3]'"
             ) from error
         try:
-            return cls(from_url(url))
+            return cls(from_url(url, retry_config={"max_retries": 1, "retry_timeout": _SOON}))
         except Exception as error:  # each kind of store has errors of its own
             raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
 
@@ -61,8 +65,8 @@ class Objects:
         import obstore
 
         with _told():
-            file = obstore.open_reader(self._store, key)
-        yield cast("BinaryIO", io.BufferedReader(_Raw(file)))
+            pieces = iter(obstore.get(self._store, key).stream(min_chunk_size=PIECE))
+        yield cast("BinaryIO", io.BufferedReader(_Raw(pieces), PIECE))
 
     def remove(self, key: str) -> bool:
         import obstore
@@ -86,19 +90,21 @@ class Objects:
 
 
 class _Raw(io.RawIOBase):
-    """A reader of the store as a file of Python."""
+    """The answer to one request, as a file of Python."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, room: Any) -> int:
-        with _told():
-            data = bytes(self._file.read(len(room)))
-        room[: len(data)] = data
-        return len(data)
+        if not self._rest:
+            with _told():
+                self._rest = memoryview(bytes(next(self._pieces, b"")))
+        n = min(len(room), len(self._rest))
+        room[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
 
 
 @contextlib.contextmanager

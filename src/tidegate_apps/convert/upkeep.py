@@ -30,13 +30,17 @@ def retention(there: Installed[Settings], storage: Storage) -> dict[str, int]:
     """Removes PDFs and XML files that are older than the settings say; never those of a job that has not ended."""
     now = there.queue.clock.now()
     gone = {"pdf": 0, "xml": 0, "jobs": 0}
-    for (job,) in there.db.all("old_sources", before=now - there.settings.keep_pdf, n=_SLICE):
-        for (source,) in there.db.all("source_gone", job=job):
-            gone["pdf"] += _removed(storage, source)
-    for job, result in there.db.all("old_results", before=now - there.settings.keep_xml, n=_SLICE):
-        expire(there, job)
-        gone["xml"] += _removed(storage, json.loads(result)["path"])
-    gone["jobs"] = len(there.db.all("forgotten", n=_SLICE))
+    while old := there.db.all("old_sources", before=now - there.settings.keep_pdf, n=_SLICE):
+        sources = [row[0] for (job,) in old for row in there.db.all("source_gone", job=job)]
+        gone["pdf"] += sum(_removed(storage, source) for source in sources)
+        if not sources:
+            break  # somebody retried them just now
+    while made := there.db.all("old_results", before=now - there.settings.keep_xml, n=_SLICE):
+        for job, result in made:
+            expire(there, job)
+            gone["xml"] += _removed(storage, json.loads(result)["path"])
+    while forgotten := there.db.all("forgotten", n=_SLICE):
+        gone["jobs"] += len(forgotten)
     return gone
 
 

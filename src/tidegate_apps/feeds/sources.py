@@ -70,11 +70,19 @@ class Sources:
         return [Source(*row) for row in self._db.all("sources", after=after, n=n)]
 
     def active(self, after: tuple[float, int] = (-1.0, 0), n: int = 100) -> list[Source]:
-        """Those that may be polled now: active, or past their rest."""
+        """Those that may be polled now: active, then those past their rest; *after* is where the last page ended."""
         at, (after_from, after_id) = self._now(), after
-        return [
-            Source(*row) for row in self._db.all("sources_active", at=at, after_from=after_from, after=after_id, n=n)
-        ]
+
+        def read(tx: DbTx) -> list[Source]:
+            # Two ranges of one index, because SQLite cannot begin in the middle of those that have 0.
+            found = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
+            if len(found) < n:
+                place = (after_from, after_id) if after_from > 0 else (0.0, 0)
+                left = n - len(found)
+                found += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
+            return [Source(*row) for row in found]
+
+        return self._db.read(read)
 
     def at(self, url: str) -> int | None:
         row = self._db.one("source_at", feed_url=url)

@@ -23,10 +23,18 @@ select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_r
 from feeds_source where id > :after order by id limit :n;
 
 -- name: sources_active
--- Those that may be polled now: a range of one index. Those past a rest come last.
+-- Those that never rested, from one place of the index on.
 select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
 from feeds_source
-where active_from is not null and active_from <= :at and (active_from, id) > (:after_from, :after)
+where active_from is not null and active_from = 0 and id > :after
+order by id limit :n;
+
+-- name: sources_rested
+-- Those past their rest, from one place of the index on.
+select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+from feeds_source
+where active_from is not null and active_from >= :after_from and active_from > 0 and active_from <= :at
+    and (active_from > :after_from or id > :after)
 order by active_from, id limit :n;
 
 -- name: sources_found

@@ -34,7 +34,7 @@ def sim() -> Iterator[GatewaySimulator]:
 
 @pytest.fixture(scope="module")
 def running(folder: Path, sim: GatewaySimulator) -> Iterator[Server]:
-    numbers = {"retry_after": "0.1", "gateway_timeout": "2s", "probe_every": "0.5s", "breaker": "hold-queue"}
+    numbers = {"retry_after": "0.1", "gateway_timeout": "5s", "probe_every": "0.5s", "breaker": "hold-queue"}
     with Server(folder, gateway_url=sim.url, most_bytes=2_000_000, **numbers) as found:
         yield found
 

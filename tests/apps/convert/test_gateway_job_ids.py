@@ -51,22 +51,34 @@ def test_a_job_id_cannot_be_used_for_another_file_or_mapping() -> None:
         assert process(url, pdfs.text(), "text", job_id="8").status_code == 200
 
 
-def test_a_refusal_that_lasts_is_kept_too() -> None:
-    with Embedded() as url:
-        assert refusal(process(url, pdfs.encrypted(), job_id="7")) == (422, "encrypted")
-        assert refusal(process(url, pdfs.encrypted(), job_id="7")) == (422, "encrypted")
+def refused_and_kept(folder: Path, limits: GatewayLimits, pdf: bytes) -> tuple[str, int]:
+    """Why a document is refused, and how many answers are kept after that."""
 
-
-def test_a_refusal_that_does_not_last_is_tried_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        conversions = Conversions(tmp_path, GatewayLimits(time=0.001))
-        for _ in range(2):
-            with pytest.raises(Refused, match="took_too_long"):
-                await conversions.result(asked(tmp_path, "7"))
-            assert conversions.kept == 0
+    async def main() -> tuple[str, int]:
+        conversions = Conversions(folder, limits)
+        with pytest.raises(Refused) as refused:
+            await conversions.result(asked(folder, "7", pdf))
+        found = refused.value.code, conversions.kept
         await conversions.close()
+        return found
 
-    asyncio.run(main())
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("limits", "pdf", "found"),
+    [
+        (GatewayLimits(), pdfs.encrypted(), ("encrypted", 1)),
+        (GatewayLimits(), pdfs.BROKEN, ("broken", 1)),
+        (GatewayLimits(time=0.001), pdfs.text(), ("took_too_long", 0)),
+        (GatewayLimits(cpu=0.001), pdfs.endless_pages(), ("too_hard", 0)),
+    ],
+    ids=["locked", "broken", "not in time", "too hard"],
+)
+def test_a_refusal_is_kept_only_if_the_document_alone_decides_it(
+    tmp_path: Path, limits: GatewayLimits, pdf: bytes, found: tuple[str, int]
+) -> None:
+    assert refused_and_kept(tmp_path, limits, pdf) == found
 
 
 def test_a_conversion_goes_on_when_the_client_with_a_job_id_does_not_wait(tmp_path: Path) -> None:

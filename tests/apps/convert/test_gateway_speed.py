@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench import convert
 from tests.apps.convert import pdfs
 
 
+@pytest.mark.alone
 def test_both_mappings_are_well_ahead_of_pdfminer_in_one_run(tmp_path: Path) -> None:
     """The aim is five times, which `python -m bench convert` measures; half of it must hold on the busiest machine."""
     source = tmp_path / "document.pdf"

@@ -65,7 +65,7 @@ def test_it_can_hang(sim: GatewaySimulator) -> None:
     sim.fails("hangs")
 
     with pytest.raises(httpx2.ReadTimeout):
-        httpx2.post(f"{sim.url}/process", content=b"", timeout=0.5)
+        httpx2.post(f"{sim.url}/process", content=b"", timeout=httpx2.Timeout(60, read=0.5))
 
 
 def test_a_throttled_request_is_told_when_to_come_back(sim: GatewaySimulator) -> None:

@@ -40,7 +40,7 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
         "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
-        "need_look": looks.of_need, "store_url": _shown(site.queue.url),
+        "need_look": looks.of_need, "store_url": shown_store(site.queue.url),
     }  # fmt: skip
 
 
@@ -58,6 +58,6 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
     return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]
 
 
-def _shown(url: str) -> str:
+def shown_store(url: str) -> str:
     """The URL of the store for a program to copy, without what is not for everybody: a folder, or a password."""
     return f"sqlite:///{url.rsplit('/', 1)[-1]}" if url.startswith("sqlite:") else "postgresql://…"

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate.ops import listing, overview
 from tidegate.ops.words import TARGETS
 from tidegate.store.tx import Tx
+from tidegate.web.pages.overview import shown_store
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
@@ -36,7 +37,7 @@ def router(site: Site) -> APIRouter:
         shown = [token for token in TARGETS if states.get(token) or token == chosen]
         return page(
             request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
-            total=sum(states.values()), paged=bool(cursor),
+            total=sum(states.values()), paged=bool(cursor), store_url=shown_store(site.queue.url),
         )  # fmt: skip
 
     return found

@@ -19,6 +19,8 @@ from tidegate_apps.convert.gateway.refusals import Refused
 
 _CONVERT = "tidegate_apps.convert.gateway.converting:convert"
 _ENDED = {"child_time": "too_hard", "child_memory": "too_much_memory", "child_died": "crashed", "cancelled": "stopping"}
+# What the document alone decides. A crash may be the machine's, so whoever asks again gets another try.
+_KEPT = frozenset({"encrypted", "broken", "no_pages", "result_too_large"})
 _log = logging.getLogger("tidegate.convert.gateway")
 
 
@@ -103,13 +105,13 @@ class Conversions:
         if kept is None:
             return
         if kept.task.cancelled() or kept.task.exception() is not None:
-            del self._kept[job_id]  # what may do well later is tried again
+            del self._kept[job_id]  # it is tried again
         else:
             kept.ended = self._now()
             self.sweep()
 
     async def _converted(self, asked: Received) -> Result | Refused:
-        """A result, or a refusal that lasts; one that does not is raised."""
+        """A result, or a refusal that is kept; another one is raised."""
         try:
             if self._turns.locked() and self.waiting >= self._limits.waiting:
                 raise Refused("busy")
@@ -136,7 +138,7 @@ class Conversions:
                     raise
             return await self._once(asked)  # somebody else may have ended the child: one crash condemns no document
         except Refused as error:
-            if error.lasting:
+            if error.code in _KEPT:
                 return error
             raise
 

@@ -1,0 +1,39 @@
+"""The gateway that is built in: begun at the first call, with the limits of the application, and ended with it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import httpx2
+import pytest
+
+from tests.apps.convert import pdfs
+from tests.apps.convert.asking import process, refusal, valid
+from tidegate_apps.convert.calling import Gateway
+from tidegate_apps.convert.gateway import Embedded
+from tidegate_apps.convert.settings import Settings
+
+
+def test_it_takes_what_the_application_takes_and_no_more() -> None:
+    with ExitStack() as closing:
+        url = Gateway(Settings(most_bytes=len(pdfs.text())), closing).url
+
+        valid(process(url, pdfs.text()))
+        assert refusal(process(url, pdfs.text() + b" ")) == (413, "too_large")
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{url}/health")
+
+
+def test_it_starts_once_and_may_be_stopped_twice() -> None:
+    embedded = Embedded()
+    url = embedded.start()
+
+    assert embedded.url == url
+    with pytest.raises(RuntimeError, match="runs already, at http"):
+        embedded.start()
+    embedded.stop()
+    embedded.stop()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = embedded.url
+    assert embedded.start() != ""
+    embedded.stop()
