@@ -15,7 +15,8 @@ from pathlib import Path
 # The patterns are written so that none of them matches its own source.
 PATTERNS = {
     "names a package index": re.compile(
-        r"""https?://[^\s"'<>]+/(?:simple|packages)/|index[-_]url|find[-_]links|"resolved":\s*"http""", re.IGNORECASE
+        r"""https?://[^\s"'<>]+/(?:simple|packages)/|index[-_]url|find[-_]links|"resolved":\s*"http|\b(?:pypi\.org|pythonhosted\.org|npmjs\.org)\b""",
+        re.IGNORECASE,
     ),
     "names a path of one machine": re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:work|root|farm)/[A-Za-z0-9_.]"),
 }

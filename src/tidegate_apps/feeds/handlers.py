@@ -95,8 +95,9 @@ def policy_of(settings: Settings) -> PollPolicy:
 
 def user_agent(settings: Settings) -> str:
     """Who we are, and where somebody can complain."""
-    contact = settings.contact or "https://pypi.org/project/tidegate/"
-    return f"Tidegate/{__version__} (feed poller; {'+' if '://' in contact else ''}{contact})"
+    contact = settings.contact
+    said = f"; {'+' if '://' in contact else ''}{contact}" if contact else ""
+    return f"Tidegate/{__version__} (feed poller{said})"
 
 
 @contextlib.asynccontextmanager

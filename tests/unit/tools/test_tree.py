@@ -37,6 +37,7 @@ def whats(repository: Path) -> list[tuple[str, int, str]]:
         "--extra-index" + "-url wherever",
         "INDEX" + "_URL=wherever",
         "--find" + "-links wheels",
+        "see https://pypi" + ".org/project/tidegate",
         '      "resolved"' + ': "https://registry.example.org/x.tgz",',
     ],
 )
