@@ -6,6 +6,7 @@ import getpass
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ from tidegate.store.tx import Store, Tx
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound="Shown | Sequence[Shown]")
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 # Each mistake ends with one line and its own code; the first that fits.
 _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
@@ -154,7 +157,7 @@ def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
         click.echo(json.dumps(document, indent=2, default=str))
         return
     for line in lines():
-        click.echo(line)
+        click.echo(printable(line))
 
 
 @runtime_checkable
@@ -179,10 +182,16 @@ def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
     """Columns as wide as they must be; nothing at all without rows."""
     if not rows:
         return []
+    rows = [tuple(printable(cell).replace("\n", " ") for cell in row) for row in rows]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
     ]
+
+
+def printable(text: str) -> str:
+    """*text* without what a terminal would obey: names, keys and messages come from elsewhere."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def many(n: int, what: str) -> str:

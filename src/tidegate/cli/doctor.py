@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.at_store import many, plain_mistakes, say
+from tidegate.cli.at_store import many, plain_mistakes, printable, say
 from tidegate.cli.configured import config_option, installed
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import is_terminal
@@ -68,7 +68,10 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
         "warnings": warnings,
         "findings": [each.as_json() for each in findings],
     }
-    say(document, as_json, lambda: _lines(findings, errors, warnings))
+    if as_json:
+        say(document, as_json, list)
+    else:
+        click.echo("\n".join(_lines(findings, errors, warnings)))
     return Exit.NEGATIVE if bad else Exit.OK
 
 
@@ -142,8 +145,8 @@ def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:
     for group, members in groupby(findings, key=lambda each: each.group):
         lines.append(group.capitalize())
         for each in members:
-            lines.append(f"  {_mark(each.status)} {each.fact}")
-            lines += [f"{'':8} fix: {each.fix}"] if each.fix else []
+            lines.append(f"  {_mark(each.status)} {printable(each.fact)}")
+            lines += [f"{'':8} fix: {printable(each.fix)}"] if each.fix else []
     if errors or warnings:
         parts = [many(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
         return [*lines, "", f"{', '.join(parts)}."]

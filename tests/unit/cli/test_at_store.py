@@ -56,6 +56,24 @@ def shown(run: Any) -> Any:
     return json.loads(run.out)
 
 
+@pytest.mark.parametrize(
+    "verb", [("jobs", "list"), ("jobs", "show", "1"), ("targets", "show", "api"), ("explain", "target", "api")]
+)
+def test_what_others_wrote_does_not_steer_the_terminal(command: Command, url: str, verb: tuple[str, ...]) -> None:
+    with Queue(url) as queue:
+
+        @queue.job(queue="mail", target=Target("api"), key=lambda name: name, name="send")
+        async def send(name: str) -> None: ...
+
+        send.enqueue("\x1b]0;mine\x07\x9b31m")
+        queue.target("api").key("\x1b]0;mine\x07").disable("1h", by="eve\x1b[31m")
+
+    run = command(*verb, "--url", url)
+
+    assert run.code == 0, run
+    assert not set(run.out) & set("\x1b\x07\x9b")
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
