@@ -8,147 +8,39 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, Flag, IntEnum, StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, TypeVar
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.core.serial_types import (
+    Box,
+    Colour,
+    Corner,
+    FakeModel,
+    Isbn,
+    Item,
+    Level,
+    Model,
+    Node,
+    Options,
+    Order,
+    Place,
+    Rights,
+    Special,
+    Square,
+    StrictModel,
+    SubItem,
+    UserId,
+    Word,
+)
 from tidegate.core.serial import Serial, encode
-
-T = TypeVar("T")
-UserId = NewType("UserId", int)
-
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-class Level(IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Word(StrEnum):
-    YES = "yes"
-
-
-class Rights(Flag):
-    READ = 1
-    WRITE = 2
-
-
-class Corner(Enum):
-    """Its values are nothing that JSON knows."""
-
-    TOP = (0, 0)
-    BOTTOM = (1, 1)
-
-
-class Isbn(str):
-    __slots__ = ()
-
-
-class Place(NamedTuple):
-    name: str
-    at: tuple[float, float]
-
-
-class Options(TypedDict):
-    name: str
-    size: NotRequired[int]
-
-
-@dataclass(frozen=True)
-class Item:
-    id: int
-    name: str = "x"
-
-
-@dataclass
-class Order:
-    items: list[Item]
-    when: datetime
-    note: str | None = None
-    total: Decimal = Decimal(0)
-    extra: dict[str, Item] = field(default_factory=dict)
-
-
-@dataclass
-class Box(Generic[T]):
-    content: T
-    more: list[T] = field(default_factory=list)
-
-
-@dataclass
-class Node:
-    value: int
-    children: list[Node] = field(default_factory=list)
-    parent: Optional[Node] = None  # noqa: UP045 - the older way of writing it
-
-
-@dataclass
-class Square:
-    side: int
-    area: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.side < 0:
-            raise ValueError("a side is not negative")
-        self.area = self.side**2
-
-
-@dataclass
-class Special:
-    """Another dataclass with the same fields as Item."""
-
-    id: int
-    name: str = "x"
-
-
-@dataclass(frozen=True)
-class SubItem(Item):
-    more: int = 0
-
-
-class Model(pydantic.BaseModel):
-    id: int
-    when: datetime
-    inner: list[Model] = []
-
-
-class StrictModel(pydantic.BaseModel, strict=True):
-    day: date
-    data: bytes
-
-
-class FakeModel:
-    """What behaves like a pydantic model."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FakeModel) and other.n == self.n
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def model_dump(self, *, mode: str) -> dict[str, int]:
-        assert mode == "json"
-        return {"n": self.n}
-
-    @classmethod
-    def model_validate_json(cls, text: str) -> FakeModel:
-        return cls(json.loads(text)["n"])
-
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 5)  # noqa: DTZ001 - a naive one is a value, too
 SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")

@@ -1,0 +1,13 @@
+"""Workers as the store knows them."""
+
+from __future__ import annotations
+
+import json
+
+from tidegate.store.tx import Tx
+
+
+def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:
+    """A worker that was just heard of."""
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": stopping}
+    tx.all("worker_seen", about)

@@ -1,0 +1,145 @@
+"""Kinds of jobs are declared: everything wrong is said at once, in words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.face.queueing import TARGET, Submission, handler
+from tidegate import Context, Queue, Target
+
+if TYPE_CHECKING:
+    from somewhere import Unknown  # type: ignore[import-not-found]
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"queue": ""}, ValueError, "queue: '' is not allowed; give 1 to 200 printable characters"),
+    ({"queue": 7}, TypeError, "queue: 7 is no text"),
+    ({"name": "a\nb"}, ValueError, "name: .* is not allowed"),
+    ({"target": "lidarr"}, TypeError, "target: 'lidarr' is no Target"),
+    ({"key": "user"}, TypeError, "key: 'user' is no function"),
+    ({"unique": "id"}, TypeError, "unique: 'id' is no function"),
+    ({"verify": 1}, TypeError, "verify: 1 is no function"),
+    ({"while_": {"queued"}}, ValueError, "while_: it says how long a unique is held; give unique, too"),
+    (
+        {"unique": str, "while_": {"waiting"}},
+        ValueError,
+        "'waiting'.* is not allowed; give some of: queued, running, done",
+    ),
+    ({"unique": str, "while_": set()}, ValueError, "'queued' and 'running' must be among them"),
+    ({"unique": str, "while_": "queued"}, TypeError, "while_: 'queued' is a text; give a set of states"),
+    ({"attempts": 0}, ValueError, "attempts: 0 is not allowed; give a whole number from 1 to 1000"),
+    ({"attempts": 1.5}, ValueError, "attempts: 1.5 is not allowed"),
+    ({"attempts": True}, ValueError, "attempts: True is not allowed"),
+    ({"per_code": {"timeout": 0}}, ValueError, r"per_code\['timeout'\]: 0 is not allowed"),
+    ({"per_code": {"": 1}}, ValueError, "per_code: '' is no code; give 2 to 64 letters"),
+    ({"per_code": {404: 1}}, ValueError, "per_code: 404 is no code"),
+    ({"backoff": 30}, TypeError, "backoff: 30 is no Backoff"),
+    ({"process": "yes"}, TypeError, r"process: 'yes' is not allowed; give True, False or Limits"),
+    ({"cancellable": None}, TypeError, "cancellable: None is not allowed; give True or False"),
+    ({"expires": "soon"}, ValueError, "expires: 'soon' is no duration"),
+    ({"expires": 0}, ValueError, "expires: 0 is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("said", "error", "message"), WRONG)
+def test_what_is_wrong_about_a_kind_is_said_when_it_is_declared(
+    said: dict[str, Any], error: type[Exception], message: str, q: Queue
+) -> None:
+    with pytest.raises(error, match=message):
+        q.job(**said)(handler)
+    q.job()(handler)  # and nothing of it stays
+
+
+def test_an_unknown_setting_of_a_kind_is_a_type_error(q: Queue) -> None:
+    with pytest.raises(TypeError, match="retries"):
+        q.job(retries=3)  # type: ignore[call-arg]
+
+
+def no_arguments() -> None: ...
+def three(a: int, b: int, c: int) -> None: ...
+def by_name(a: int, *, job: Context) -> None: ...
+def any_number(*args: int) -> None: ...
+def of_an_unknown_type(a: Unknown) -> None: ...
+def of_a_stranger(a: Exception) -> None: ...
+def yields(a: int) -> Iterator[int]:
+    yield a
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (no_arguments, "no_arguments.* a handler takes its arguments, and a Context if it wants one"),
+        (three, "a handler takes its arguments"),
+        (by_name, "a handler takes its arguments"),
+        (any_number, "a handler takes its arguments"),
+        (of_an_unknown_type, "'Unknown' is not defined; the type of 'a' must be known when the program runs"),
+        (of_a_stranger, "of_a_stranger: Exception cannot be stored; give plain values"),
+        (yields, "yields yields, so nothing would run it to its end"),
+        (7, "7 is no function"),
+        (Submission, "is no function; declare a `def` or an `async def`"),
+    ],
+)
+def test_what_cannot_be_a_handler_is_refused(fn: Any, message: str, q: Queue) -> None:
+    with pytest.raises(TypeError, match=message):
+        q.job()(fn)
+
+
+def test_a_handler_may_have_more_parameters_with_defaults(q: Queue) -> None:
+    @q.job()
+    def plain(a: int, job: Context, factor: int = 2, **more: Any) -> int:
+        return a * factor
+
+    job = plain.enqueue(21)
+    q.drain()
+    assert job.result() == 42
+
+
+def test_a_name_stands_for_one_kind(q: Queue) -> None:
+    q.job(queue="a")(handler)
+    q.job(queue="b")(handler)
+    q.job(queue="a", name="other")(handler)
+    with pytest.raises(ValueError, match=r"there is a kind 'a.handler' already; give this one another name"):
+        q.job(queue="a")(handler)
+
+
+def test_a_target_is_one_object(q: Queue) -> None:
+    q.job(target=TARGET)(handler)
+    q.job(target=TARGET, name="same")(handler)
+    with pytest.raises(ValueError, match="there is another Target 'lidarr' on this queue; share one"):
+        q.job(target=Target("lidarr"), name="twin")(handler)
+
+
+def test_a_declared_job_is_still_the_function(q: Queue) -> None:
+    @q.job()
+    async def plain(a: int) -> int:
+        """Doubles."""
+        return 2 * a
+
+    assert asyncio.run(plain(21)) == 42
+    assert (vars(plain)["__name__"], plain.__doc__) == ("plain", "Doubles.")
+    assert repr(plain) == "<job default.plain>"
+
+
+def test_types_that_are_declared_inside_a_function_are_found(q: Queue) -> None:
+    @dataclass
+    class Inner:
+        n: int
+
+    @dataclass
+    class Outer:
+        inner: Inner
+
+    seen = []
+
+    @q.job()
+    async def keep(a: Outer) -> None:
+        seen.append(a)
+
+    keep.enqueue(Outer(Inner(1)))
+    q.drain()
+    assert seen == [Outer(Inner(1))]
