@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
 from tidegate.face.job_function import JobFunction
+from tidegate.store import gate_rows
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -170,6 +171,15 @@ def test_a_name_that_ends_like_an_action_can_be_acted_on_and_is_in_the_list(ther
     assert api.post("/api/v1/targets/pay/test/pause", json={"for": 60}).json()["target"] == "pay/test"
     assert [each["name"] for each in api.get("/api/v1/targets?name=pay").json()["items"]] == ["pay/test"]
     assert api.get("/targets/pay/test").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["overview", "targets/mailer", "events"])
+def test_what_looks_like_a_secret_in_an_event_is_not_shown(there: Shop, api: TestClient, path: str) -> None:
+    fields = {"password": "hunter2", "until": 5}
+    there.queue.store.write(lambda tx: gate_rows.happened(tx, "target", "mailer", "odd", "ada", fields=fields))
+    answer = api.get(f"/api/v1/{path}")
+    found = answer.json().get("events") or answer.json()["items"]
+    assert [each["fields"] for each in found if each["kind"] == "odd"] == [{"password": "***", "until": 5}]
 
 
 def test_the_overview_says_how_everything_is(there: Shop, api: TestClient) -> None:

@@ -19,7 +19,6 @@ from tidegate.web.api.answers import read, says
 from tidegate.web.api.shapes import GateEventShown, Key, Shown
 from tidegate.web.api.strict import wants_stream
 from tidegate.web.guards import HEAD
-from tidegate.web.masking import shown_value
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
@@ -71,13 +70,8 @@ list_events.streams = True  # type: ignore[attr-defined]
 
 def _listed(request: Request, site: Site, after: int, limit: int, subject: str, name: str) -> Response:
     found = site.read(lambda tx: happenings.since(tx, after, most=limit, subject=subject, name=name))
-    items = [_shown(event) for event in found]
+    items = [GateEventShown.of(event) for event in found]
     return read(request, Events(items=items, last_id=items[-1].id if items else after))
-
-
-def _shown(event: GateEvent) -> GateEventShown:
-    about = event.as_json()
-    return GateEventShown(**{**about, "id": event.id, "fields": shown_value(about["fields"])})
 
 
 # -- streams ---------------------------------------------------------------------------------------------------------
@@ -118,7 +112,7 @@ async def _told(request: Request, last: int, look: Callable[..., list[GateEvent]
                 found, pause = [], min(site.outage.seen(), numbers.heartbeat)
             for event in found:
                 last = event.id
-                shown = _shown(event).model_dump(mode="json")
+                shown = GateEventShown.of(event).model_dump(mode="json")
                 yield ServerSentEvent(json.dumps(shown), event=event.kind, id=str(event.id), sep="\n")
             if len(found) < _SLICE:
                 await clock.asleep(pause)

@@ -54,5 +54,5 @@ def show_overview(request: Request) -> Response:
         targets=seen.targets, attention=[targets.shown(each) for each in seen.attention],
         queues=[QueueShown(**each.as_json()) for each in seen.queues],
         workers=sum(each.there for each in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
-        events=[GateEventShown(**event.as_json()) for event in seen.events],
+        events=[GateEventShown.of(event) for event in seen.events],
     ))  # fmt: skip

@@ -80,7 +80,7 @@ def one_queue(request: Request, name: Named) -> Response:
     if found is None:
         raise NotThere(f"there is no queue {name!r}")
     events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MOST_EVENTS))
-    told = [GateEventShown(**event.as_json()) for event in events]
+    told = [GateEventShown.of(event) for event in events]
     return read(request, QueueWithEvents(**dict(found), events=told))
 
 

@@ -19,6 +19,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tidegate.core.duration import MOST as LONGEST
+from tidegate.store.gate_rows import GateEvent
+from tidegate.web.masking import shown_value
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -109,6 +111,12 @@ class GateEventShown(Shown):
     kind: str
     actor: str
     fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: GateEvent) -> GateEventShown:
+        """As it may be shown: without what looks like a secret."""
+        about = event.as_json()
+        return cls(**{**about, "fields": shown_value(about["fields"])})
 
 
 class FieldError(Shown):

@@ -175,7 +175,7 @@ def one_target(request: Request, name: Named) -> Response:
                      code=row.code, message=row.message)
             for row in found.keys
         ],
-        events=[GateEventShown(**{**event.as_json(), "id": event.id}) for event in found.events],
+        events=[GateEventShown.of(event) for event in found.events],
     ))  # fmt: skip
 
 
