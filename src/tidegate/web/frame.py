@@ -40,6 +40,7 @@ _log = logging.getLogger("tidegate.web")
 
 STATIC = Path(__file__).parent / "static"
 _FOR_PROGRAMS = ("/api", "/health", "/metrics")
+_STREAM = "/live"  # only our own script asks for it, and can read no page
 
 
 def build(site: Site) -> FastAPI:
@@ -146,7 +147,8 @@ def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
 
 def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
-    if path_of(scope).startswith(_FOR_PROGRAMS):
+    path = path_of(scope)
+    if path.startswith(_FOR_PROGRAMS) or path == _STREAM:
         return problems.answer(problem, scope, site.codes)
     if problem.code == "not_signed_in" and scope["method"] == "GET":
         return to_sign_in(scope)

@@ -43,7 +43,7 @@ def _server(required: bool) -> click.Option:
 
 
 def _token() -> click.Option:
-    return click.Option(["--token"], envvar="TIDEGATE_TOKEN", help="What to show to that server: `tidegate token add`.")
+    return click.Option(["--token"], envvar="TIDEGATE_TOKEN", help="What to show to that server: `tidegate token create`.")
 
 
 @convert.command()

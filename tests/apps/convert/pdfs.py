@@ -160,6 +160,41 @@ def unusual_fonts() -> bytes:
 
 
 @cache
+def odd_letters() -> bytes:
+    """Two pages, i and ii.
+
+    On the first, letters that stand for a smile beyond 16 bits, for two letters, and for nothing; then the word
+    "place", 300 from the left. On the second, a word in size 10 on a scale of two, after a smaller one.
+    """
+    return raw(
+        {
+            3: page_object(contents=6, resources=b"/Font << /F 5 0 R /G 9 0 R >>"),
+            4: page_object(contents=7, resources=b"/Font << /G 9 0 R >>"),
+            5: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 8 0 R >>",
+            6: stream(b"BT /F 12 Tf 72 700 Td (AxBxC) Tj ET BT /G 12 Tf 300 700 Td (place) Tj ET"),
+            7: stream(b"2 0 0 2 0 0 cm BT /G 7 Tf 36 300 Td (a ) Tj /G 10 Tf (scaled) Tj ET"),
+            8: meanings(b"<41> <D83DDE00>", b"<42> <00660069>", b"<43> <0000>"),
+            9: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        },
+        pages=(3, 4), catalog=b"/PageLabels << /Nums [0 << /S /r >>] >>",
+    )  # fmt: skip
+
+
+@cache
+def meaningless() -> bytes:
+    """Two words of letters that stand for nothing."""
+    return raw(
+        {
+            3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"),
+            4: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>",
+            5: stream(b"BT /F 12 Tf 72 700 Td (AB BA) Tj ET"),
+            6: meanings(b"<41> <0000>", b"<42> <0000>"),
+        },
+        pages=(3,),
+    )
+
+
+@cache
 def described() -> bytes:
     """A title with signs that XML must escape or cannot hold, an author, and an outline of three entries."""
     out = io.BytesIO()
@@ -265,12 +300,12 @@ def endless(depth: int = 12, width: int = 12) -> bytes:
 
 
 @cache
-def bomb(mebibytes: int = 2000) -> bytes:
-    """A page whose content is small here, and huge when it is unpacked twice."""
+def bomb(mebibytes: int = 400) -> bytes:
+    """A page whose content is small here, and huge when it is unpacked twice; all of it but one word is spaces."""
     packing = zlib.compressobj(9)
-    chunk = b"BT /F 12 Tf 72 700 Td (boom) Tj ET\n" * 30_000
-    first, again = (packing.compress(chunk) + packing.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
-    body = zlib.compress(first + again * (mebibytes - 1) + packing.flush(), 9)
+    start = packing.compress(b"BT /F 12 Tf 72 700 Td (boom) Tj ET\n")
+    first, again = (packing.compress(bytes([32]) * (1 << 20)) + packing.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    body = zlib.compress(start + first + again * (mebibytes - 1) + packing.flush(), 9)
     return raw(
         {
             3: page_object(contents=5, resources=b"/Font << /F 4 0 R >>"),
@@ -324,6 +359,14 @@ def stream(body: bytes, head: bytes = b"<< >>") -> bytes:
 def page_object(*, contents: int | None = None, resources: bytes = b"") -> bytes:
     body = b"" if contents is None else b"/Contents %d 0 R " % contents
     return b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] %s/Resources << %s >> >>" % (body, resources)
+
+
+def meanings(*pairs: bytes) -> bytes:
+    """What letters of a font stand for."""
+    return stream(
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <FF> endcodespacerange\n"
+        b"%d beginbfchar\n%s\nendbfchar endcmap end" % (len(pairs), b"\n".join(pairs))
+    )
 
 
 def raw(

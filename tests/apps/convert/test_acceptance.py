@@ -9,9 +9,10 @@ import pytest
 from lxml import etree  # type: ignore[import-untyped]
 
 from tests.apps.convert import pdfs
-from tests.apps.convert.building import code_of, pdf
+from tests.apps.convert.building import XML, code_of, pdf
 from tests.apps.convert.processes import Running, Server, gateway, until, worker
 from tidegate import Queue, Seconds, install
+from tidegate.testing import Step
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.gateway.mappings import schema
@@ -170,6 +171,7 @@ def test_a_worker_that_dies_in_the_middle_is_followed_by_another_and_there_is_on
         assert (before["status"], before["attempt_count"]) == ("processing", 1)
         first.kill()  # -9: it says nothing to anybody
         sim.reset()
+        sim.then(PROCESS, Step(200, XML, delay="10s"))  # longer than its lease, which it keeps meanwhile
         with worker(tmp_path, sim.url):
             done = server.ended(job)
         assert (done["status"], done["attempt_count"]) == ("complete", 2), "attempts go on counting"

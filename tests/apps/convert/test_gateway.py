@@ -129,6 +129,35 @@ def test_unusual_fonts_give_their_letters(url: str) -> None:
         assert word in said
 
 
+def test_letters_beyond_16_bits_and_those_without_a_meaning_are_told(url: str) -> None:
+    root = valid(process(url, pdfs.odd_letters()))
+
+    words = {word.text: float(word.get("x")) for word in root.iter("word")}
+    assert words["😀xfix\ufffd"] == pytest.approx(72, abs=2)
+    assert words["place"] == pytest.approx(300, abs=2)
+    assert len(root.find("page")) == 1, "a letter without a meaning ends no line"
+
+
+def test_a_page_whose_letters_nobody_can_tell_is_a_scan(url: str) -> None:
+    root = valid(process(url, pdfs.meaningless()))
+
+    assert [page.get("content") for page in root.iter("page")] == ["scan"]
+    assert root.find("page/line") is None
+
+
+def test_the_size_of_a_line_is_the_one_that_is_seen(url: str) -> None:
+    root = valid(process(url, pdfs.odd_letters()))
+
+    assert [line.get("size") for line in root.iter("line")] == ["12.00", "20.00"]
+
+
+def test_pages_have_the_labels_that_the_document_gives_them(url: str) -> None:
+    numbered, plain = valid(process(url, pdfs.odd_letters())), valid(process(url, pdfs.text(2)))
+
+    assert [page.get("label") for page in numbered.iter("page")] == ["i", "ii"]
+    assert [page.get("label") for page in plain.iter("page")] == [None, None]
+
+
 def test_five_hundred_pages_are_all_there(url: str) -> None:
     root = valid(process(url, pdfs.many_pages(), "text"), "text")
 

@@ -149,6 +149,36 @@ def test_lines_with_gaps_are_the_rows_of_a_table_and_one_alone_is_none() -> None
     assert found[2].text == "after x y"
 
 
+def test_items_begin_with_a_bullet_or_a_number_that_counts() -> None:
+    page = [line("Bring:", 100), line("1. boots", 114), line("2. a lamp", 128), line("• a map", 142)]
+
+    assert told(*page) == [
+        ("paragraph", 0, "Bring:"),
+        ("item", 0, "1. boots"),
+        ("item", 0, "2. a lamp"),
+        ("item", 0, "• a map"),
+    ]
+
+
+def test_a_number_at_the_begin_of_a_line_may_be_one_of_the_sentence() -> None:
+    assert told(line("The length is not", 100), line("0. It is one.", 114)) == [
+        ("paragraph", 0, "The length is not 0. It is one."),
+    ]
+    assert told(line("• The most is", 100), line("100. No more.", 114, x=90)) == [
+        ("item", 0, "• The most is 100. No more."),
+    ]
+
+
+def test_lines_that_are_close_for_their_size_belong_together_on_a_page_of_closer_ones() -> None:
+    page = [
+        *(line(f"code{number}", 100 + 8 * number, x=72 + 20 * number) for number in range(9)),
+        line("a", 300),
+        line("b", 312),
+    ]
+
+    assert told(*page)[-1] == ("paragraph", 0, "a b")
+
+
 def test_an_indented_line_begins_a_paragraph() -> None:
     page = [line("a", 100, x=92), line("b", 114), line("c", 128, x=92), line("d", 142)]
 

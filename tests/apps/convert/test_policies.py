@@ -13,6 +13,7 @@ from tests.apps.convert.building import place as made
 from tests.databases import database
 from tests.runtime_jobs.gating import breaker_of
 from tidegate import classify
+from tidegate.store import gate_rows
 from tidegate.testing import Hang, Status, Step
 from tidegate_apps.convert.codes import PACK, BadAnswer, Unforeseen
 from tidegate_apps.convert.folder import FileDraft
@@ -221,6 +222,8 @@ def test_what_nobody_expected_is_unknown_and_tried_once_more(place: Place, monke
     found = place.get(job)
     assert (found["status"], found["error_code"], found["attempt_count"]) == ("failed", "UNKNOWN", 2)
     assert found["error_message"] == "Something went wrong on our side."
+    row = place.queue.store.read(lambda tx: gate_rows.target(tx, TARGET))
+    assert row is None or row.breaker.totals == (0, 0, 0), "it says nothing about the gateway"
 
 
 @pytest.mark.req("CNV-08")

@@ -258,3 +258,11 @@ def test_every_form_of_the_pages_works_without_script(desk: Desk, client: TestCl
     assert "b.example" in client.get("/feeds/export.opml").text
     assert "was removed" in post("/feeds/1/remove")
     assert "Nothing was changed" in post("/feeds/1/enable")
+
+
+def test_a_notice_leads_to_the_page_of_its_feed(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    desk.answers[URL] = fetched(410)
+    desk.poll()
+
+    assert 'href="/feeds/1"' in client.get("/notices").text

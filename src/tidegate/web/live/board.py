@@ -77,7 +77,7 @@ class Board:
 
     def here(self) -> dict[str, Any]:
         """How things are now, and the notices that nobody has read."""
-        waiting = [] if self._seen is None else [told(line) for line in self._seen.waiting]
+        waiting = [] if self._seen is None else [told(line, self._site) for line in self._seen.waiting]
         whole = {} if self._seen is None else self._seen.whole()
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
@@ -120,7 +120,7 @@ class Board:
         if seen is None:
             return
         before, self._seen, self._looked = self._seen, seen, time.monotonic()
-        self.publish(news(before, seen))
+        self.publish(news(before, seen, self._site))
         if before is not None and before.engine != seen.engine:
             self._push(chunk("beat", self._beat()))
 

@@ -14,6 +14,7 @@ from tidegate.store.tx import Tx
 from tidegate.web.masking import shown_value
 from tidegate.web.pages import times
 from tidegate.web.pages.notices import LEVELS, place_of
+from tidegate.web.site import Site
 
 # A worker is heard of every 10 s; whoever reads is told before 15 s are over.
 SILENT = 13.0
@@ -97,24 +98,24 @@ def look(tx: Tx, after: int | None) -> Seen:
     )  # fmt: skip
 
 
-def news(before: Seen | None, seen: Seen) -> Iterator[Message]:
+def news(before: Seen | None, seen: Seen, site: Site | None = None) -> Iterator[Message]:
     """What is to be told after a look; after the first one everything may be new."""
     for event in seen.events:
         about = event.as_json()
         yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}
     for id_, line in sorted(seen.notices.items()):
         if before is not None and before.notices.get(id_) != line:
-            yield "notice", {**told(line), "unread_count": seen.unread, "as_of": seen.as_of}
+            yield "notice", {**told(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
     if before is None or before.differs() != seen.differs():
         yield "now", seen.whole()
 
 
-def told(line: NoticeLine) -> dict[str, Any]:
+def told(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
     """A notice as it is shown beside a page."""
     tone, icon = LEVELS[line.level]
     return {
         "id": line.id, "kind": line.kind, "level": line.level, "tone": tone, "icon": icon, "title": line.title,
-        "message": f"{line.message} {line.advice}".strip(), "href": place_of(line) or "/notices",
+        "message": f"{line.message} {line.advice}".strip(), "href": place_of(line, site) or "/notices",
         "subject": line.subject, "name": line.name, "created_at": line.created_at, "open": line.open,
         "unread": line.unread,
     }  # fmt: skip

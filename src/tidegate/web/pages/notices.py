@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
@@ -42,8 +43,9 @@ def router(site: Site) -> APIRouter:
             )
         )
         return page(
-            request, "notices.html", listed=listed, only_unread=bool(unread), levels=LEVELS, place=place_of,
+            request, "notices.html", listed=listed, only_unread=bool(unread), levels=LEVELS,
             paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
+            place=partial(place_of, site=site),
         )  # fmt: skip
 
     @found.post("/notices/{id_}/read")
@@ -65,6 +67,15 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def place_of(line: NoticeLine) -> str:
-    """Where what a notice is about has its page; empty when it has none."""
+def place_of(line: NoticeLine, site: Site | None = None) -> str:
+    """Where what a notice is about has its page; empty when it has none.
+
+    What an application tells under its own name is on its page, and on a page of its own if it has one for each key.
+    """
+    paths = [
+        page.path for there in (site.apps if site else ()) if there.app.name == line.name for page in there.app.pages
+    ]
+    if line.subject == "target" and paths:
+        each = next((path for path in paths if path.endswith("/{id}")), None)
+        return each.replace("{id}", quote(line.key, safe="")) if each and line.key else paths[0]
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""

@@ -38,7 +38,7 @@ class Line:
 
     words: tuple[Word, ...]
     box: Box
-    size: float  # of its first letter
+    size: float  # of the word in its middle, as is the font
     font: str
     broken: bool = False
 

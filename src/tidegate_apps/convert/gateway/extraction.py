@@ -19,8 +19,12 @@ from tidegate_apps.convert.gateway.document import Box, Content, Entry, Head, Li
 from tidegate_apps.convert.gateway.places import Frame, around
 from tidegate_apps.convert.gateway.xml import clean
 
-# What PDFium puts where a word is broken at the end of a line, in place of the hyphen.
-_HYPHEN = "\ufffe"
+# What PDFium gives where a word is broken at the end of a line, and what stands for it here.
+_BROKEN = 2
+_HYPHEN = "\x02"
+_NO_SIGN = "\ufffe"  # what PDFium writes for a broken word, and for signs without a meaning
+_UNKNOWN = "\ufffd"
+_NO_CODE = 0x110000
 _TOKEN = re.compile(f"[^\\s{_HYPHEN}]+{_HYPHEN}?|{_HYPHEN}|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
@@ -129,6 +133,8 @@ def _page(page: Any, number: int, label: str) -> Page:
     left, bottom, right, top = page.get_bbox()
     frame = Frame(left, bottom, right, top, page.get_rotation())
     lines = _Text(page, frame).lines()
+    if all(word.text.strip(_UNKNOWN) == "" for line in lines for word in line.words):
+        lines = ()  # letters that nobody can tell are pictures
     drawn, images = _drawn(page, frame)
     content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
     width, height = page.get_size()
@@ -179,27 +185,25 @@ class _Text:
 
     def _lines(self, handle: Any) -> Iterator[Line]:
         words: list[Word] = []
-        first = 0
+        starts: list[int] = []
         for token in _TOKEN.finditer(_text(handle)):
             found = token[0]
-            if found == "\n":
-                if words:
-                    yield self._line(handle, words, first)
-                words = []
-                continue
-            start = token.start()
             broken = found[-1] == _HYPHEN
-            text = clean(found)  # which takes the hyphen out
-            if broken:
-                text += "-"
-            if text:
-                first = first if words else start
-                words.append(Word(text, self._box(handle, start, len(found))))
-            if broken:
-                yield self._line(handle, words, first, broken=True)
-                words = []
+            if found != "\n":
+                text = _whole(found)  # which takes the hyphen out
+                if broken:
+                    text += "-"
+                if text:
+                    start = token.start()
+                    starts.append(start)
+                    words.append(Word(text, self._box(handle, start, len(found))))
+                if not broken:
+                    continue
+            if words:
+                yield self._line(handle, words, starts, broken=broken)
+            words, starts = [], []
         if words:
-            yield self._line(handle, words, first)
+            yield self._line(handle, words, starts)
 
     def _box(self, handle: Any, start: int, count: int) -> Box:
         found = raw.FPDFText_CountRects(handle, start, count)
@@ -211,12 +215,13 @@ class _Text:
         raw.FPDFText_GetRect(handle, index, *self._into)
         return self._place(*self._rect[:])
 
-    def _line(self, handle: Any, words: list[Word], first: int, *, broken: bool = False) -> Line:
-        size = raw.FPDFText_GetFontSize(handle, first)
-        if raw.FPDFText_GetMatrix(handle, first, self._matrix):
+    def _line(self, handle: Any, words: list[Word], starts: list[int], *, broken: bool = False) -> Line:
+        middle = starts[len(starts) // 2]  # what stands at the begin is more often in other letters
+        size = raw.FPDFText_GetFontSize(handle, middle)
+        if raw.FPDFText_GetMatrix(handle, middle, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)
         return Line(
-            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(handle, first),
+            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(handle, middle),
             broken=broken,
         )  # fmt: skip
 
@@ -230,15 +235,34 @@ class _Text:
 
 
 def _text(handle: Any) -> str:
-    """The text of a page with one character for each sign that PDFium counts."""
+    """The text of a page with one character for each sign that PDFium counts; the halves of a pair are two."""
     count = raw.FPDFText_CountChars(handle)
     if count <= 0:
         return ""
     units = (ctypes.c_ushort * (count + 1))()
     got = raw.FPDFText_GetText(handle, 0, count, units)
-    text = bytes(units)[: 2 * max(0, got - 1)].decode("utf-16-le", "surrogatepass")
-    if len(text) == count and not _SURROGATE.search(text):
+    if got != count + 1:  # signs were left out there, or took two units: ask for each
+        return "".join(_sign(raw.FPDFText_GetUnicode(handle, index)) for index in range(count))
+    text = bytes(units)[:-2].decode("utf-16-le", "surrogatepass")
+    if len(text) != count:  # it has pairs, which are one character now
+        text = "".join(map(chr, units[:count]))
+    if _NO_SIGN not in text:
         return text
-    # Signs without a meaning are left out there, and rare ones take two units: ask for each.
-    codes = (raw.FPDFText_GetUnicode(handle, index) for index in range(count))
-    return "".join(_HYPHEN if code == 2 else chr(code) if code < 0x110000 else "\0" for code in codes)
+    codes = (
+        raw.FPDFText_GetUnicode(handle, index) if sign == _NO_SIGN else ord(sign) for index, sign in enumerate(text)
+    )
+    return "".join(map(_sign, codes))
+
+
+def _sign(code: int) -> str:
+    """The character of a code; those without a meaning are shown as such, because something stands there."""
+    if code == _BROKEN:
+        return _HYPHEN
+    return chr(code) if 0 < code < _NO_CODE and code != ord(_NO_SIGN) else _UNKNOWN
+
+
+def _whole(text: str) -> str:
+    """*text* with each pair of halves as the one character that it is, and without what XML cannot hold."""
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return clean(text)

@@ -28,6 +28,11 @@ _AMPERSAND = re.compile(r"&(?:([A-Za-z][A-Za-z0-9]{1,31});|(?!#(?:[0-9]{1,7}|x[0
 _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 
+def read_all(asked: list[list[str]]) -> list[dict[str, Any]]:
+    """Several feeds at once: to wake a process up takes longer than to read a feed."""
+    return [read(each) for each in asked]
+
+
 def read(asked: list[str]) -> dict[str, Any]:
     """The feed as lists and texts, or what is wrong with it as `error`."""
     body, content_type, url = asked

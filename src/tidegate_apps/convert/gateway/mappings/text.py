@@ -17,10 +17,12 @@ from tidegate_apps.convert.gateway.xml import NONE, Xml, attributes
 # How much larger than the running text a line is, to be a heading of that level.
 _LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))
 _LONGEST_HEADING = 200  # characters
-_ITEM = re.compile(r"(?:[•‣◦▪·*\u2013\u2014-]|\(?(?:\d{1,3}|[a-z])[.)])$")
+_BULLET = re.compile(r"[•‣◦▪·*\u2013\u2014-]$")
+_NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-z])[.)]$")
 _SAME = 0.1  # sizes that differ by less are the same
 _INDENT = 0.8  # of the size: the first line of a paragraph may stand that far to the right
 _LOOSE = 1.35  # of the usual distance of two lines: what is farther apart is another paragraph
+_CLOSE = 1.3  # of the size: what is closer together is one paragraph, however close lines usually are
 _FAR = 2.6  # of the size: the same, however far apart lines usually are
 
 _GAP = 1.5  # of the size: words that are farther apart stand in two cells
@@ -88,7 +90,7 @@ def blocks(lines: Sequence[Line], body: float) -> Iterator[Block]:
         found = _begins(lines, at, body)
         line = lines[at]
         at += len(found.lines)
-        if block is not None and found.kind not in {"item", "table"} and _goes_on(block, line, found.level, usual):
+        if block is not None and _goes_on(block, found, line, usual):
             block.lines.append(line)
             continue
         if block is not None:
@@ -105,7 +107,8 @@ def _begins(lines: Sequence[Line], at: int, body: float) -> Block:
         return Block("table", lines=rows)
     line = lines[at]
     level = _level(line, body)
-    return Block("heading" if level else "item" if _ITEM.match(line.words[0].text) else "paragraph", level, [line])
+    marked = _BULLET.match(line.words[0].text) or _NUMBER.match(line.words[0].text)
+    return Block("heading" if level else "item" if marked else "paragraph", level, [line])
 
 
 def _table(lines: Sequence[Line], at: int) -> list[Line]:
@@ -134,19 +137,33 @@ def _level(line: Line, body: float) -> int:
     return next((level for ratio, level in _LEVELS if body > 0 and line.size >= ratio * body), 0)
 
 
-def _goes_on(block: Block, line: Line, level: int, usual: float) -> bool:
-    """Whether *line* belongs to the block that the line before it is in."""
+def _goes_on(block: Block, found: Block, line: Line, usual: float) -> bool:
+    """Whether *line*, which could begin *found*, belongs to the block that the line before it is in."""
     before = block.lines[-1]
-    if block.kind == "table" or level != block.level or abs(line.size - before.size) > _SAME * before.size:
+    if "table" in {block.kind, found.kind} or found.level != block.level:
+        return False
+    if abs(line.size - before.size) > _SAME * before.size:
         return False
     if before.broken:
         return True
+    if found.kind == "item" and _is_item(block, line):
+        return False
     distance = _distance(before, line)
-    if distance <= 0 or distance > min(_LOOSE * usual, _FAR * before.size):
+    if distance <= 0 or distance > min(max(_LOOSE * usual, _CLOSE * line.size), _FAR * line.size):
         return False
     # The first line may be indented; another that is begins a new paragraph. Items hang, and headings may be centred.
     left = min(each.box.x for each in block.lines)
     return block.kind != "paragraph" or line.box.x <= left + _INDENT * line.size
+
+
+def _is_item(block: Block, line: Line) -> bool:
+    """Whether a line with a mark begins an item; a number may as well be one of the sentence that goes on."""
+    mark = line.words[0].text
+    if _BULLET.match(mark):
+        return True
+    if block.kind == "item":  # the lines of an item hang: what stands below its first letter is the next one
+        return line.box.x <= block.lines[0].box.x + _INDENT * line.size
+    return mark.strip("(.)") in {"1", "a"}
 
 
 def _distance(above: Line, below: Line) -> float:

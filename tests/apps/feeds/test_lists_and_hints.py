@@ -1,0 +1,144 @@
+"""Lists of feeds, what feeds ask for, and how they look: on values alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from email.utils import formatdate
+
+import pytest
+
+from tests.apps.feeds.building import DAY, HOUR, fetched
+from tidegate import Rest
+from tidegate_apps.feeds import looks, opml
+from tidegate_apps.feeds.dues import Hints
+from tidegate_apps.feeds.fetching import hints_of, retry_after
+from tidegate_apps.feeds.own_link import Link
+from tidegate_apps.feeds.parsing import Feed
+from tidegate_apps.feeds.sources import Source
+from tidegate_apps.feeds.verdicts import FeedState
+
+NOW = 1_700_000_000.0
+FEED = Feed(title=None, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, entries=())
+SOURCE = Source(7, "A & <b>", "http://a.example/f?x=1&y=2", HOUR, 1, None, None, None, 0.0, NOW)
+STATE = FeedState(source_id=7, name="a", feed_url="http://a.example/f", host="a.example:80", interval=HOUR)
+
+
+@pytest.mark.parametrize(
+    ("headers", "ttl", "wait"),
+    [
+        ({}, 0.0, 0.0),
+        ({}, 7200.0, 7200.0),
+        ({"Cache_Control": "public, max-age=5400"}, 0.0, 5400.0),
+        ({"Cache_Control": 'max-age="60"'}, 7200.0, 7200.0),
+        ({"Cache_Control": "max-age=99999999999999"}, 0.0, DAY),
+        ({"Cache_Control": "no-cache, max-age=5400"}, 0.0, 0.0),
+        ({"Cache_Control": "max-age=soon"}, 0.0, 0.0),
+        ({"Expires": formatdate(NOW + 900, usegmt=True), "Date": formatdate(NOW, usegmt=True)}, 0.0, 900.0),
+        ({"Expires": formatdate(NOW + 900, usegmt=True)}, 0.0, 900.0),
+        ({"Expires": "0"}, 0.0, 0.0),
+        ({"Cache_Control": "max-age=60", "Expires": formatdate(NOW + 9000, usegmt=True)}, 0.0, 60.0),
+    ],
+)
+def test_the_longest_of_what_feed_and_server_ask_for_counts_up_to_a_day(
+    headers: dict[str, str], ttl: float, wait: float
+) -> None:
+    assert hints_of(replace(FEED, ttl=ttl), fetched(200, "", "http://a.example/f", **headers), NOW) == Hints(
+        not_before=wait
+    )
+
+
+@pytest.mark.req("FEED-13")
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [("120", 120.0), ("soon", None), ("-5", None), (formatdate(NOW + 3600, usegmt=True), 3600.0)],
+)
+def test_a_retry_after_is_a_number_or_a_date(given: str, seconds: float | None) -> None:
+    assert retry_after(fetched(429, Retry_After=given), NOW) == seconds
+    assert retry_after(fetched(503, Retry_After=given), NOW) == seconds
+
+
+def test_a_list_survives_the_way_out_and_in() -> None:
+    text = "\n".join(opml.written([SOURCE, replace(SOURCE, feed_url=None)], NOW)).encode()
+    [found], refused = opml.read(text)
+
+    assert (found.feed_url, found.name, refused) == (SOURCE.feed_url, "A & <b>", 0)
+
+
+def test_folders_capitals_and_doubles_of_a_list_are_understood() -> None:
+    text = b"""<?xml version="1.0"?><OPML><body><outline text="f"><OUTLINE TITLE="T" XMLURL="http://a.example/1"/>
+        <outline text="x" xmlUrl=" http://a.example/1 "/><outline text="no"/><outline xmlUrl="gopher://x/"/>
+        </outline></body></OPML>"""
+    found, refused = opml.read(text)
+
+    assert [(each.feed_url, each.name) for each in found] == [("http://a.example/1", "T")]
+    assert refused == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"nonsense",
+        b"<html/>",
+        b"<opml><body>",
+        b'<?xml version="1.0" encoding="nonsense"?><opml/>',
+        b'<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><opml>&c;</opml>',
+        b"x" * 5_000_001,
+    ],
+)
+def test_what_is_no_list_is_refused_with_a_reason(text: bytes) -> None:
+    with pytest.raises(opml.NoOpml, match=r"^file: "):
+        opml.read(text)
+
+
+def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
+    polled = replace(STATE, last_polled_at=NOW)
+    rests = replace(
+        SOURCE, feed_disabled_at=NOW, feed_disable_reason="not_found", disabled_by="auto", active_from=NOW + DAY
+    )
+    ran = replace(polled, rest=Rest(run_code="not_found", run_length=3))
+    rows = [
+        (SOURCE, None, "new", "not polled yet"),
+        (replace(SOURCE, enabled_n=0), polled, "paused", "switched off"),
+        (replace(SOURCE, feed_url=None), None, "paused", "no address"),
+        (SOURCE, polled, "ok", ""),
+        (SOURCE, replace(polled, last_error_type="rate_limited"), "limited", "more rarely"),
+        (SOURCE, replace(polled, last_error_type="network", consecutive_errors=3), "degraded", "3 failures"),
+        (SOURCE, replace(polled, last_error_type="unexpected", last_error="HTTP 418"), "action", "HTTP 418"),
+        (rests, ran, "disabled", "3 times in a row"),
+        (replace(rests, active_from=NOW), ran, "probing", "one poll"),
+        (replace(rests, feed_disable_reason="manual", disabled_by="ada", active_from=None), ran, "paused", "by ada"),
+    ]
+    for source, state, token, words in rows:
+        found = looks.look_of(source, state, NOW)
+        assert (found.token, words in found.reason) == (token, True), (token, found)
+
+
+def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
+    beats = [
+        (NOW - 60, "ok", 200),
+        (NOW - 90, "network", 0),
+        (NOW - 2 * HOUR, "unmodified", 304),
+        (NOW - 2 * DAY, "ok", 200),
+    ]
+    found = looks.day_bar(beats, NOW)
+
+    assert [(tone, words) for _, _, tone, words in found] == [("good", "not modified"), ("warn", "network, 2 polls")]
+    assert all(NOW - DAY <= start < end <= NOW for start, end, _, _ in found)
+    assert looks.bar_words([]) == "no poll in the last day"
+
+
+def test_where_few_feeds_are_polled_more_time_is_looked_at() -> None:
+    from tests.apps.feeds.building import GUARD, poll_error
+    from tidegate_apps.feeds.matrix import fault_of
+
+    link = Link(GUARD)
+    link.usual(40 / HOUR)
+    fault = fault_of(poll_error("network"))
+    own = [link.failed(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40)]
+
+    assert own.index(True) == 9  # the tenth host is enough, although the first was seen a quarter of an hour ago
+    assert all(own[9:])
+    link.answered(replace(STATE, source_id=3, host="h3"), 90.0 * 41)
+    narrow = Link(GUARD)
+    assert not any(narrow.failed(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40))

@@ -1,0 +1,24 @@
+"""A page whose reader was signed out says so, also when nothing happens on the server."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, expect
+
+from tests.web.api.building import Shop
+from tests.web.browsing import visit
+from tests.web.living import SIXTY, chip, sign_in
+from tests.web.serving import running
+from tidegate.ops import accounts
+from tidegate.web.live.policy import LivePolicy
+from tidegate.web.site import Site
+
+
+def test_without_any_news_the_next_check_tells_a_page_that_its_reader_is_signed_out(
+    opened: Browser, there: Shop
+) -> None:
+    with running(Site(queue=there.queue, live=LivePolicy(longest=0.5))) as address, visit(opened, address) as tab:
+        sign_in(tab, there, "operator")
+        page = chip(tab.go("/help"))
+        there.queue.store.write(lambda tx: accounts.sign_out(tx, "operator", "ada"))
+        expect(page.locator("#live")).to_have_text("Signed out", timeout=SIXTY)
+        expect(page.locator("#stale")).to_contain_text("You are signed out. Reload the page to sign in again.")
