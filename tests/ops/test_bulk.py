@@ -82,14 +82,11 @@ def test_a_filter_that_matches_nothing_finds_nothing(q: Queue, clock: VirtualClo
     assert q.retry_many(0, **which).matched == 0
 
 
-def test_more_than_can_be_retried_at_once_are_refused(
-    q: Queue, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_can_be_retried_at_once_are_refused(q: Queue, clock: VirtualClock) -> None:
     failing(q, clock, 3)
-    monkeypatch.setattr(bulk, "MOST_AT_ONCE", 2)
 
     with pytest.raises(Refused, match="more than 2 jobs match"):
-        q.retry_many(3, queue="mail")
+        bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=3, most=2)
 
 
 def test_one_whose_place_a_twin_has_taken_is_left_and_the_others_go(q: Queue, clock: VirtualClock) -> None:

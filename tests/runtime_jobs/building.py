@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tidegate.errors import StoreBusy
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
+from tidegate.face.target import Target
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.threads import Inline, Threads
@@ -28,11 +29,17 @@ def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
 
 
 def worker(
-    q: Queue, *jobs: JobFunction[Any, Any], store: Any = None, threads: Threads | None = None, **numbers: Any
+    q: Queue,
+    *jobs: JobFunction[Any, Any],
+    store: Any = None,
+    threads: Threads | None = None,
+    targets: Iterable[Target] = (),
+    **numbers: Any,
 ) -> Worker:
     """A worker of its own, as another process would have."""
+    gates = JobGates({target.name: target.for_jobs() for target in targets}, lambda: 0.5)
     return Worker(
-        store or q.store, {job.kind.name: job.kind for job in jobs}, JobGates({}, lambda: 0.5), clock=q.clock,
+        store or q.store, {job.kind.name: job.kind for job in jobs}, gates, clock=q.clock,
         threads=threads or Inline(), wake=Wake(), policy=WorkerPolicy(**numbers), store_id="test", dice=lambda: 0.5,
         queues=frozenset(job.kind.queue for job in jobs),
     )  # fmt: skip
@@ -66,20 +73,27 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 class Flaky:
-    """A store that is away when it is told to be, or whose answer is lost after the commit."""
+    """A store that is away when it is told to be, before the commit or after it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.away = False
+        self.undone: Callable[[Tx], bool] = lambda tx: False  # which writes break before their commit
         self.unheard: Callable[[int], bool] = lambda n: False  # which writes are done, and not heard of
         self.writes = itertools.count(1)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         if self.away:
             raise StoreBusy("the database is away")
-        result = self._store.write(work)
+        result = self._store.write(lambda tx: self._inside(work, tx))
         if self.unheard(next(self.writes)):
             raise StoreBusy("the connection broke after the commit")
+        return result
+
+    def _inside(self, work: Callable[[Tx], T], tx: Tx) -> T:
+        result = work(tx)
+        if self.undone(tx):
+            raise StoreBusy("the power is gone before the commit")
         return result
 
     def __getattr__(self, name: str) -> Any:

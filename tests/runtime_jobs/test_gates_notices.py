@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.databases import BOTH, Database
+from tests.runtime_jobs.building import Flaky, at_work, worker
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
 from tidegate import Backoff, Cooldown, Target, subscribe
 from tidegate.core.events import EventKind, Notice
-from tidegate.errors import StoreBusy
 from tidegate.face.queue import Queue
 from tidegate.ops import notices
 from tidegate.ops.notices import NoticeLine
@@ -170,26 +170,23 @@ def test_who_enables_a_key_ends_the_notice_of_its_rest(db: Database) -> None:
         assert kinds(q) == [("disabled", "a", False)]
 
 
-def test_a_notice_is_written_with_its_change_or_not_at_all(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notice_is_written_with_its_change_or_not_at_all(db: Database) -> None:
     """When the transaction of the change fails there is neither, and nothing was heard."""
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(401))
     with queue_on(db, clock) as q:
-        calling(q, service, Target("svc", backoff=EVEN)).enqueue("a")
-        write, away = q.store.write, [True]
+        target = Target("svc", backoff=EVEN)
+        call = calling(q, service, target)
+        call.enqueue("a")
+        flaky = Flaky(q.store)
 
-        def failing(work: Any) -> Any:
-            def half(tx: Any) -> Any:
-                found = work(tx)
-                if away[0] and notices.unread(tx):
-                    raise StoreBusy("the power is gone before the commit")
-                return found
+        async def work(seconds: float) -> None:
+            async with at_work(worker(q, call, store=flaky, targets=[target])):
+                await asyncio.sleep(seconds)
 
-            return write(half)
-
-        monkeypatch.setattr(q.store, "write", failing)
-        assert heard(lambda: play(clock, for_a_while(q, 5))) == []
+        flaky.undone = lambda tx: notices.unread(tx) > 0
+        assert heard(lambda: play(clock, lambda: work(5))) == []
         assert (kinds(q), q.target("svc").events()) == ([], [])
-        away[0] = False
-        assert len(heard(lambda: play(clock, for_a_while(q, 120)))) == 1
+        flaky.undone = lambda tx: False
+        assert len(heard(lambda: play(clock, lambda: work(120)))) == 1
         assert kinds(q) == [("fatal", "a", True)]

@@ -84,12 +84,12 @@ def preview(tx: Tx, action: str, wanted: Filter) -> Count:
     return Count(min(len(found), MOST_AT_ONCE), capped=len(found) > MOST_AT_ONCE)
 
 
-def matching(tx: Tx, action: str, wanted: Filter) -> list[int]:
-    """The ids of the jobs that are meant, the oldest first; not many more than can be done at once."""
+def matching(tx: Tx, action: str, wanted: Filter, most: int = MOST_AT_ONCE) -> list[int]:
+    """The ids of the jobs that are meant, the oldest first; not many more than *most*."""
     found: list[int] = []
     for state in _states(action, wanted):
         cursor: str | None = None
-        while len(found) <= MOST_AT_ONCE:
+        while len(found) <= most:
             page = listing.jobs(tx, replace(wanted, state=state), cursor=cursor, most=_PAGE)
             found += [job.id for job in page.items]
             if (cursor := page.next) is None:
@@ -105,11 +105,12 @@ def run(
     *,
     expected: int,
     progress: Progress = unheard,
+    most: int = MOST_AT_ONCE,
 ) -> Outcome:
     """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is."""
-    ids = store.read(lambda tx: matching(tx, action, wanted))
-    if len(ids) > MOST_AT_ONCE:
-        raise Refused(f"more than {MOST_AT_ONCE:,} jobs match; narrow it down")
+    ids = store.read(lambda tx: matching(tx, action, wanted, most))
+    if len(ids) > most:
+        raise Refused(f"more than {most:,} jobs match; narrow it down")
     if len(ids) != expected:
         raise Refused(f"{len(ids)} match, not {expected}; look again before you {action}")
     if ACTIONS[action].newest_first:
