@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 
 import pytest
@@ -49,13 +50,21 @@ def test_every_number_has_two_digits_after_its_point(value: float) -> None:
     assert number(value)[-3] == "."
 
 
+@given(st.tuples(*[st.floats(allow_nan=True, allow_infinity=True)] * 4))
+def test_every_box_has_four_numbers_that_a_schema_takes(box: tuple[float, float, float, float]) -> None:
+    found = etree.fromstring(f"<word{boxed(box)}/>")
+
+    assert list(found.attrib) == ["x", "y", "width", "height"]
+    assert all(re.fullmatch(r"-?\d+\.\d\d", value) for value in found.attrib.values())
+
+
 def test_no_more_is_written_than_allowed() -> None:
     out = io.BytesIO()
     xml = Xml(out, most=1000)
     xml.begin("document")
 
     with pytest.raises(TooLong):
-        any(xml.leaf("word", "water", boxed(1, 2, 3, 4)) for _ in range(10_000))  # type: ignore[func-returns-value]
+        any(xml.leaf("word", "water", boxed((1, 2, 3, 4))) for _ in range(10_000))  # type: ignore[func-returns-value]
     assert len(out.getvalue()) <= 1000
 
 

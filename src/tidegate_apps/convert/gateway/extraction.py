@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,18 +14,11 @@ from typing import Any
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
-from tidegate_apps.convert.gateway.document import Box, Content, Entry, Head, Line, Page, Word
-from tidegate_apps.convert.gateway.places import Frame, around
+from tidegate_apps.convert.gateway.document import Box, Content, Entry, Head, Page
+from tidegate_apps.convert.gateway.page_text import lines_of
+from tidegate_apps.convert.gateway.places import Frame
 from tidegate_apps.convert.gateway.xml import clean
 
-# What PDFium gives where a word is broken at the end of a line, and what stands for it here.
-_BROKEN = 2
-_HYPHEN = "\x02"
-_NO_SIGN = "\ufffe"  # what PDFium writes for a broken word, and for signs without a meaning
-_UNKNOWN = "\ufffd"
-_NO_CODE = 0x110000
-_TOKEN = re.compile(f"[^\\s{_HYPHEN}]+{_HYPHEN}?|{_HYPHEN}|\n")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
 
 # The fields of a document's own description, and what they are called here.
@@ -38,7 +30,6 @@ _DATES = frozenset({"created", "modified"})
 _LONGEST_FIELD = 10_000
 _MOST_ENTRIES = 20_000
 _MOST_IMAGES = 2_000  # of a page
-
 
 logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of what strangers wrote, and nobody can mend that
 
@@ -132,9 +123,7 @@ def _pages(pdf: Any) -> Iterator[Page]:
 def _page(page: Any, number: int, label: str) -> Page:
     left, bottom, right, top = page.get_bbox()
     frame = Frame(left, bottom, right, top, page.get_rotation())
-    lines = _Text(page, frame).lines()
-    if all(word.text.strip(_UNKNOWN) == "" for line in lines for word in line.words):
-        lines = ()  # letters that nobody can tell are pictures
+    lines = lines_of(page, frame)
     drawn, images = _drawn(page, frame)
     content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
     width, height = page.get_size()
@@ -158,111 +147,3 @@ def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:
             if len(found) == _MOST_IMAGES:
                 break
     return count, tuple(found)
-
-
-class _Text:
-    """The text of one page. The index of a sign is the same in `text` and in PDFium."""
-
-    def __init__(self, page: Any, frame: Frame) -> None:
-        self._page, self._place = page, frame.place
-        self._rect = (ctypes.c_double * 4)()  # left, bottom, right, top
-        left, bottom, right, top = (
-            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * each)) for each in range(4)
-        )
-        self._into = left, top, right, bottom  # the order in which they are asked for
-        self._name = ctypes.create_string_buffer(128)
-        self._matrix = raw.FS_MATRIX()
-        self._fonts: dict[bytes, str] = {}
-
-    def lines(self) -> tuple[Line, ...]:
-        handle = raw.FPDFText_LoadPage(self._page)
-        if not handle:
-            return ()
-        try:
-            return tuple(self._lines(handle))
-        finally:
-            raw.FPDFText_ClosePage(handle)
-
-    def _lines(self, handle: Any) -> Iterator[Line]:
-        words: list[Word] = []
-        starts: list[int] = []
-        for token in _TOKEN.finditer(_text(handle)):
-            found = token[0]
-            broken = found[-1] == _HYPHEN
-            if found != "\n":
-                text = _whole(found)  # which takes the hyphen out
-                if broken:
-                    text += "-"
-                if text:
-                    start = token.start()
-                    starts.append(start)
-                    words.append(Word(text, self._box(handle, start, len(found))))
-                if not broken:
-                    continue
-            if words:
-                yield self._line(handle, words, starts, broken=broken)
-            words, starts = [], []
-        if words:
-            yield self._line(handle, words, starts)
-
-    def _box(self, handle: Any, start: int, count: int) -> Box:
-        found = raw.FPDFText_CountRects(handle, start, count)
-        if found == 1:  # as of nearly every word
-            return self._part(handle, 0)
-        return around([self._part(handle, index) for index in range(found)])
-
-    def _part(self, handle: Any, index: int) -> Box:
-        raw.FPDFText_GetRect(handle, index, *self._into)
-        return self._place(*self._rect[:])
-
-    def _line(self, handle: Any, words: list[Word], starts: list[int], *, broken: bool = False) -> Line:
-        middle = starts[len(starts) // 2]  # what stands at the begin is more often in other letters
-        size = raw.FPDFText_GetFontSize(handle, middle)
-        if raw.FPDFText_GetMatrix(handle, middle, self._matrix):
-            size *= math.hypot(self._matrix.c, self._matrix.d)
-        return Line(
-            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(handle, middle),
-            broken=broken,
-        )  # fmt: skip
-
-    def _font(self, handle: Any, index: int) -> str:
-        size = raw.FPDFText_GetFontInfo(handle, index, self._name, len(self._name), None)
-        name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
-        if name not in self._fonts:
-            # A subset has a tag of six letters before its name, which says nothing.
-            self._fonts[name] = re.sub(r"^[A-Z]{6}\+", "", clean(name.decode("utf-8", "replace")))
-        return self._fonts[name]
-
-
-def _text(handle: Any) -> str:
-    """The text of a page with one character for each sign that PDFium counts; the halves of a pair are two."""
-    count = raw.FPDFText_CountChars(handle)
-    if count <= 0:
-        return ""
-    units = (ctypes.c_ushort * (count + 1))()
-    got = raw.FPDFText_GetText(handle, 0, count, units)
-    if got != count + 1:  # signs were left out there, or took two units: ask for each
-        return "".join(_sign(raw.FPDFText_GetUnicode(handle, index)) for index in range(count))
-    text = bytes(units)[:-2].decode("utf-16-le", "surrogatepass")
-    if len(text) != count:  # it has pairs, which are one character now
-        text = "".join(map(chr, units[:count]))
-    if _NO_SIGN not in text:
-        return text
-    codes = (
-        raw.FPDFText_GetUnicode(handle, index) if sign == _NO_SIGN else ord(sign) for index, sign in enumerate(text)
-    )
-    return "".join(map(_sign, codes))
-
-
-def _sign(code: int) -> str:
-    """The character of a code; those without a meaning are shown as such, because something stands there."""
-    if code == _BROKEN:
-        return _HYPHEN
-    return chr(code) if 0 < code < _NO_CODE and code != ord(_NO_SIGN) else _UNKNOWN
-
-
-def _whole(text: str) -> str:
-    """*text* with each pair of halves as the one character that it is, and without what XML cannot hold."""
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    return clean(text)

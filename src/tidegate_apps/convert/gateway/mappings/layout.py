@@ -18,14 +18,14 @@ def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
             for line in page.lines:
                 _line(xml, line)
             for image in page.images:
-                xml.leaf("image", given=boxed(*image))
+                xml.leaf("image", given=boxed(image))
             xml.end()
     return tally
 
 
 def _line(xml: Xml, line: Line) -> None:
     font = attributes(font=line.font) if line.font else ""
-    xml.begin("line", Attributes(f'{boxed(*line.box)} size="{number(line.size)}"{font}'))
+    xml.begin("line", Attributes(f'{boxed(line.box)} size="{number(line.size)}"{font}'))
     for word in line.words:
-        xml.leaf("word", word.text, boxed(*word.box))
+        xml.leaf("word", word.text, boxed(word.box))
     xml.end()
