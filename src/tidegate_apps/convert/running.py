@@ -120,7 +120,7 @@ def _telling(total: int, quiet: bool) -> Iterator[Any]:
 # -- by a server -----------------------------------------------------------------------------------------------------
 
 
-def asked(url: str, token: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
+def asked(url: str, token: str, method: str, path: str, **more: Any) -> httpx2.Response:
     """The answer of a server; one line for people when there is none, or when it refuses."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -129,7 +129,7 @@ def asked(url: str, token: str | None, method: str, path: str, **more: Any) -> h
         raise Unreachable(f"{url} cannot be reached ({type(error).__name__}); is the server running?") from error
     if answer.status_code in (401, 403):
         raise NotAuthorised(str(_said(answer).get("detail", "The server refuses it.")))
-    if answer.status_code == 404 and path.startswith("/api/convert"):
+    if answer.status_code == 404 and path == "/api/upload":
         raise Refused(f"{url} does not run convert")
     return answer
 
@@ -143,7 +143,7 @@ def _said(answer: httpx2.Response) -> dict[str, Any]:
 
 
 class _There:
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str) -> None:
         self._url, self._token = url, token
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class _There:
 
 
 @contextmanager
-def there(url: str, token: str | None) -> Iterator[Office]:
+def there(url: str, token: str) -> Iterator[Office]:
     yield _There(url, token)
 
 

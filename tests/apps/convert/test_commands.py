@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.apps.convert.building import Place
 from tests.web.serving import running
 from tidegate.cli.root import run
 from tidegate.runtime.engine import Engine
+from tidegate.testing import Simulator
 
 
 @pytest.fixture
@@ -69,8 +71,10 @@ def test_a_server_does_it(place: Place, url: str, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.req("CNV-18")
-def test_uploads_are_paused_and_taken_again(place: Place, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uploads_are_paused_and_taken_again(place: Place, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    url = place.queue.url
     assert run(["convert", "uploads", "pause", "30m", "--url", url]) == 0
+    place.clock.advance(time.time() - place.clock.now())  # the command reads the clock on the wall
     assert place.upload().status_code == 503
     assert run(["convert", "uploads", "resume", "--url", url]) == 0
     assert place.upload().status_code == 202
@@ -78,9 +82,15 @@ def test_uploads_are_paused_and_taken_again(place: Place, url: str, capsys: pyte
     assert run(["convert", "uploads", "pause", "soon", "--url", url]) == 2
 
 
-def test_a_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["convert", "uploads", "resume", "--url", "http://127.0.0.1:9"]) == 4
+def test_a_server_that_is_not_there_or_does_not_run_it_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 a")
+    assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--url", "http://127.0.0.1:9"]) == 4
     assert "cannot be reached" in capsys.readouterr().err
+    with Simulator() as sim:
+        sim.on("GET /", "another program")
+        assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--url", sim.url]) == 6
 
 
 def test_the_gateway_is_among_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
