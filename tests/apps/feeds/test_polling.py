@@ -264,6 +264,23 @@ def test_one_feed_of_a_host_at_a_time_and_many_hosts_at_once(quick: Desk) -> Non
     assert most == 6
 
 
+def test_a_feed_that_falls_due_while_its_host_is_asked_waits_for_its_turn(quick: Desk) -> None:
+    quick.add("http://a.example/1")
+    flying: list[str] = []
+
+    async def slow(url: str, *, headers: Any = None) -> net.Fetched:
+        assert flying == []
+        flying.append(url)
+        if url.endswith("/1"):
+            quick.add("http://a.example/2")
+        await asyncio.sleep(5)  # meanwhile the poller has seen the other one
+        flying.clear()
+        return fetched()
+
+    tally = quick.poll(quick.poller(slow))
+    assert (tally.polled, tally.failed) == (2, 0)
+
+
 def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:
     quick.sources.add_many([Wanted(feed_url=f"http://slow.example/{n}", interval=60.0) for n in range(700)], "ada")
     quick.clock.advance(120)
