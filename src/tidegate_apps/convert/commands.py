@@ -43,7 +43,9 @@ def _server(required: bool) -> click.Option:
 
 
 def _token() -> click.Option:
-    return click.Option(["--token"], envvar="TIDEGATE_TOKEN", help="What to show to that server: `tidegate token create`.")
+    return click.Option(
+        ["--token"], envvar="TIDEGATE_TOKEN", help="What to show to that server: `tidegate token create`."
+    )
 
 
 @convert.command()
@@ -66,13 +68,14 @@ def run(
     tidegate convert run *.pdf -o xml
     tidegate convert run big.pdf --mapping layout --url http://127.0.0.1:8321
     """  # noqa: D301 - the mark keeps the lines of an example apart
-    from tidegate_apps.convert.running import here, report, there
+    from tidegate_apps.convert.by_server import server
+    from tidegate_apps.convert.running import here, report
 
     if not is_mapping(mapping):
         raise click.UsageError(f"--mapping: give {MAPPING}")
     output.mkdir(parents=True, exist_ok=True)
     places = _places(files, output, force)
-    with here() if url is None else there(url, token) as office:
+    with here() if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))
@@ -106,23 +109,25 @@ def uploads() -> None:
 def pause(lasts: str, url: str, token: str | None) -> None:
     """Takes no file for a time, such as 30m or 2h."""
     from tidegate import Seconds
-    from tidegate_apps.convert.running import asked
+    from tidegate_apps.convert.by_server import server
 
     try:
         seconds = float(Seconds(lasts))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    asked(url, token, "POST", "/api/convert/uploads/pause", json={"seconds": seconds})
+    with server(url, token) as there:
+        there.asked("POST", "/api/convert/uploads/pause", json={"seconds": seconds})
     click.echo(f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")
 
 
 @uploads.command()
 def resume(url: str, token: str | None) -> None:
     """Takes files again."""
-    from tidegate_apps.convert.running import asked
+    from tidegate_apps.convert.by_server import server
 
-    told = asked(url, token, "POST", "/api/convert/uploads/resume").json()
-    click.echo("files are taken again" if told["resumed"] else "files were taken already")
+    with server(url, token) as there:
+        told = there.asked("POST", "/api/convert/uploads/resume")
+    click.echo("files are taken again" if told.get("resumed") else "files were taken already")
 
 
 for _command in (pause, resume):

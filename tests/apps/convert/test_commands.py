@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.apps.convert import pdfs
-from tests.apps.convert.building import Place
+from tests.apps.convert.building import XML, Place
 from tests.web.serving import running
 from tidegate.cli.root import run
 from tidegate.runtime.engine import Engine
+from tidegate.testing import Simulator, Step
 
 
 @pytest.fixture
@@ -76,6 +79,48 @@ def test_uploads_are_paused_and_taken_again(place: Place, url: str, capsys: pyte
     assert place.upload().status_code == 202
     assert "files are taken again" in capsys.readouterr().out
     assert run(["convert", "uploads", "pause", "soon", "--url", url]) == 2
+
+
+@pytest.mark.req("CNV-18")
+@pytest.mark.parametrize("lasts", ["60d", "0.001s"])
+def test_a_pause_that_the_server_does_not_take_is_no_success(
+    place: Place, url: str, lasts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["convert", "uploads", "pause", lasts, "--url", url]) == 6
+    told = capsys.readouterr()
+    assert (told.out, "seconds" in told.err) == ("", True)
+    assert place.upload().status_code == 202
+
+
+def test_a_name_that_is_no_text_is_converted_here_and_by_a_server(
+    place: Place, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / os.fsdecode(b"caf\xe9.pdf")
+    file.write_bytes(b"no")
+    for more in ([], ["--url", url]):
+        assert run(["convert", "run", str(file), "-o", str(tmp_path), *more]) == 1
+        assert "Only PDF files are supported." in capsys.readouterr().err
+
+
+def _told(**answers: Any) -> Simulator:
+    sim = Simulator("server")
+    given: dict[str, Any] = {"upload": Step(202, {"id": 7}), "state": Step(200, {"id": 7, "status": "complete"}), **answers}
+    sim.on("POST /api/upload", given["upload"])
+    sim.on("GET /api/jobs/7", given["state"])
+    sim.on("GET /api/jobs/7/download", given.get("download", XML))
+    return sim
+
+
+@pytest.mark.parametrize("where", ["upload", "state", "download"])
+def test_a_problem_of_the_server_ends_the_run_of_a_file_with_its_words(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    problem = Step(503, {"status": 503, "code": "store_away", "detail": "The database is away."})
+    with _told(**{where: problem}) as sim:
+        assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--url", sim.url]) == 1
+    assert capsys.readouterr().err == f"{tmp_path / 'a.pdf'}: The database is away.\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pdf"], "nothing half written stays"
 
 
 def test_a_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
