@@ -1,4 +1,4 @@
-"""A server that is asked from a terminal: to convert files, and to pause uploads."""
+"""`tidegate convert run --url`: a server does the work."""
 
 from __future__ import annotations
 
@@ -20,13 +20,6 @@ class Server:
 
     def __init__(self, url: str, client: httpx2.Client) -> None:
         self._url, self._client = url, client
-
-    def asked(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """What it says; one line for people when it says nothing, or no."""
-        answer = self._answer(method, path, **more)
-        if answer.status_code >= httpx2.codes.BAD_REQUEST:
-            raise Refused(_why(answer))
-        return _said(answer)
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         with file.open("rb") as opened:
@@ -63,7 +56,7 @@ class Server:
             raise self._unreachable(error) from error
         if answer.status_code in (401, 403):
             raise NotAuthorised(_why(answer))
-        if answer.status_code == httpx2.codes.NOT_FOUND and path.startswith("/api/convert"):
+        if answer.status_code == httpx2.codes.NOT_FOUND and path == "/api/upload":
             raise Refused(f"{self._url} does not run convert")
         return answer
 
@@ -72,7 +65,7 @@ class Server:
 
 
 @contextmanager
-def server(url: str, token: str | None) -> Iterator[Server]:
+def server(url: str, token: str) -> Iterator[Server]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=_PATIENCE, trust_env=False)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any, TypeVar
 
 import click
 
 from tidegate_apps.convert.gateway.command import gateway
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
-SERVER = "http://127.0.0.1:8321"
+F = TypeVar("F", bound=Callable[..., Any])
 _NEGATIVE = 1
 
 
@@ -34,20 +37,6 @@ def convert() -> None:
 convert.add_command(gateway)
 
 
-def _server(required: bool) -> click.Option:
-    default = SERVER if required else None
-    return click.Option(
-        ["--url"], default=default, show_default=required, envvar="TIDEGATE_SERVER",
-        help="The address of a server." if required else "A server that does it; without one, it is done here.",
-    )  # fmt: skip
-
-
-def _token() -> click.Option:
-    return click.Option(
-        ["--token"], envvar="TIDEGATE_TOKEN", help="What to show to that server: `tidegate token create`."
-    )
-
-
 @convert.command()
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -58,9 +47,17 @@ def _token() -> click.Option:
 )  # fmt: skip
 @click.option("--mapping", default="text", show_default=True, help="How the XML looks: text or layout.")
 @click.option("--force", is_flag=True, help="Write over XML files that are there.")
+@click.option("--url", help="The address of a server that does it; without one, it is done here.")
+@click.option("--token-file", type=click.File(), help="A file with the token for that server: `tidegate token create`.")
 @click.option("--json", "as_json", is_flag=True, help="Print what became of each file as one JSON document.")
 def run(
-    files: tuple[Path, ...], output: Path, mapping: str, force: bool, as_json: bool, url: str | None, token: str | None
+    files: tuple[Path, ...],
+    output: Path,
+    mapping: str,
+    force: bool,
+    url: str | None,
+    token_file: IO[str] | None,
+    as_json: bool,
 ) -> int:
     """Converts FILES, and writes the XML of each into a folder.
 
@@ -75,14 +72,12 @@ def run(
         raise click.UsageError(f"--mapping: give {MAPPING}")
     output.mkdir(parents=True, exist_ok=True)
     places = _places(files, output, force)
+    token = "" if token_file is None else token_file.read().strip()
     with here() if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))
     return 0 if all(each.ok for each in done) else _NEGATIVE
-
-
-run.params.extend((_server(required=False), _token()))
 
 
 def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Path]:
@@ -104,31 +99,37 @@ def uploads() -> None:
     """Stops taking files for a time, and takes them again."""
 
 
+def _at_database(command: F) -> F:
+    """Adds --config and --url, as the other verbs have them."""
+    for option in (
+        click.pass_obj,
+        click.option("--url", help="The database, if not that of the settings."),
+        click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="If not ./tidegate.toml."),
+    ):
+        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
+    return command
+
+
 @uploads.command()
 @click.argument("lasts", metavar="DURATION")
-def pause(lasts: str, url: str, token: str | None) -> None:
+@_at_database
+def pause(at_server: Any, lasts: str, config: Path | None, url: str | None) -> None:
     """Takes no file for a time, such as 30m or 2h."""
     from tidegate import Seconds
-    from tidegate_apps.convert.by_server import server
 
     try:
         seconds = float(Seconds(lasts))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    with server(url, token) as there:
-        there.asked("POST", "/api/convert/uploads/pause", json={"seconds": seconds})
+    with at_server(config=config, url=url) as there:
+        there.db.all("pause", until=there.queue.clock.now() + seconds, actor=getpass.getuser())
     click.echo(f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")
 
 
 @uploads.command()
-def resume(url: str, token: str | None) -> None:
+@_at_database
+def resume(at_server: Any, config: Path | None, url: str | None) -> None:
     """Takes files again."""
-    from tidegate_apps.convert.by_server import server
-
-    with server(url, token) as there:
-        told = there.asked("POST", "/api/convert/uploads/resume")
-    click.echo("files are taken again" if told.get("resumed") else "files were taken already")
-
-
-for _command in (pause, resume):
-    _command.params.extend((_server(required=True), _token()))
+    with at_server(config=config, url=url) as there:
+        ended = there.db.all("resume")
+    click.echo("files are taken again" if ended else "files were taken already")

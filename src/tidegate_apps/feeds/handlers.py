@@ -21,6 +21,8 @@ from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.sources import Sources
 from tidegate_apps.feeds.verdicts import FeedState
 
+_log = logging.getLogger("tidegate.feeds")
+
 QUEUE = "feeds"
 _TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
 _BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
@@ -116,7 +118,10 @@ def _end_of_turn(now: float) -> float:
 
 async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:
     while True:
-        await manager.refresh()
+        try:
+            await manager.refresh()
+        except Exception:  # of ours: the list stays as it was, and the next look may go better
+            _log.exception("sources_not_refreshed")
         await there.queue.clock.asleep(float(there.settings.refresh))
 
 

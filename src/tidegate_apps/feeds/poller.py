@@ -167,6 +167,8 @@ class Poller:
                 finished = await self._poll(fresh)
                 self._finished.append(finished)
                 self._ended.set()
+        except StoreError as error:  # it is due still, and looked at again
+            poll_log.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
             del self._flying[host]
             if finished is None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.apps.feeds.building import DAY, GUARD, HOUR, Desk, fetched
 from tidegate import net
+from tidegate.errors import StoreBusy
 from tidegate_apps.feeds.poller import Poller, PollPolicy
 from tidegate_apps.feeds.sources import Wanted
 
@@ -61,7 +62,7 @@ def test_a_conditional_get_sends_what_was_received_and_a_304_is_a_full_success(d
     assert desk.items() == ["one"]
 
 
-@pytest.mark.req("FEED-04", "FEED-07", "FEED-11")
+@pytest.mark.req("FEED-04", "FEED-07", "FEED-11", "FEED-12")
 def test_count_and_rest_are_one_write_and_the_log_says_it_once(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     source = desk.add(URL)
@@ -336,3 +337,29 @@ def test_after_a_pause_of_ours_the_overdue_are_polled_bit_by_bit(quick: Desk) ->
     quick.clock.run(main())
     assert max(minutes) <= 3 * 60  # times the mean: 900 in 15 minutes
     assert min(minutes) >= 100
+
+
+def test_while_the_database_is_away_what_was_found_is_kept_and_written_when_it_is_back(
+    quick: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    quick.add(URL)
+    real, away = quick.there.db, [3]
+
+    class Flaky:
+        """The database, away for a while for those who write."""
+
+        async def awrite(self, work: Any) -> Any:
+            if away[0]:
+                away[0] -= 1
+                raise StoreBusy("away")
+            return await real.awrite(work)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+    quick.there.db = Flaky()  # type: ignore[assignment]
+    tally = quick.poll()
+    quick.there.db = real
+
+    assert (tally.polled, len(quick.asked), quick.items()) == (1, 1, ["one", "two"])
+    assert [level for level, _ in lines(caplog)] == ["ERROR"] * 3
