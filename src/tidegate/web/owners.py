@@ -11,7 +11,7 @@ from secrets import token_hex
 from fastapi import Request
 from starlette.responses import Response
 
-from tidegate.ops.rights import Who
+from tidegate.ops.rights import Via, Who
 from tidegate.web.access import WHO
 from tidegate.web.guards import COOKIES
 from tidegate.web.site import Site, site_of
@@ -29,9 +29,9 @@ _DIGITS = 32  # 128 random bits
 def owner_session(request: Request) -> str:
     """The owner of what this request puts in: the same text for everything that the same visitor does.
 
-    `user:ada` for somebody who signed in, `token:7` and `jwt:…` for programs, `local` while nobody has a password, and
-    `visitor:…` for anybody else, who is remembered by a cookie. It goes with whatever answer is given, so it works
-    in a page's `show`, as `Depends(owner_session)`, and before a redirect.
+    `user:ada` for somebody who signed in, `token:7` and `jwt:…` for programs, and `visitor:…` for anybody else, who is
+    remembered by a cookie, at this machine too. It goes with whatever answer is given, so it works in a page's `show`,
+    as `Depends(owner_session)`, and before a redirect.
 
     @router.post("/api/files")
     @needs(ANYONE)
@@ -40,7 +40,9 @@ def owner_session(request: Request) -> str:
     found: str | None = request.scope.get(_OWNER)
     if found is None:
         who = request.scope.get(WHO)
-        found = request.scope[_OWNER] = who.owner if isinstance(who, Who) else f"visitor:{_visitor(request)}"
+        # Whoever is at this machine may do everything, and has no name: two browsers there are two owners.
+        named = isinstance(who, Who) and who.via is not Via.LOCAL
+        found = request.scope[_OWNER] = who.owner if named else f"visitor:{_visitor(request)}"
     return found
 
 

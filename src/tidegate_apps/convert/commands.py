@@ -65,14 +65,15 @@ def run(
     tidegate convert run *.pdf -o xml
     tidegate convert run big.pdf --mapping layout --url http://127.0.0.1:8321
     """  # noqa: D301 - the mark keeps the lines of an example apart
-    from tidegate_apps.convert.running import here, report, there
+    from tidegate_apps.convert.by_server import server
+    from tidegate_apps.convert.running import here, report
 
     if not is_mapping(mapping):
         raise click.UsageError(f"--mapping: give {MAPPING}")
     output.mkdir(parents=True, exist_ok=True)
     places = _places(files, output, force)
     token = "" if token_file is None else token_file.read().strip()
-    with here() if url is None else there(url, token) as office:
+    with here() if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))

@@ -26,7 +26,7 @@ _UNBOUNDED = 2**40  # our own limit is checked here, with our own code
 class Pause(BaseModel):
     """How long no upload is taken."""
 
-    seconds: float = Field(gt=0, le=30 * 86400)
+    seconds: float = Field(ge=1, le=30 * 86400)
 
 
 def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import threading
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
-import httpx2
 
-from tidegate_apps.convert.commands import NotAuthorised, Refused, Unreachable
+from tidegate_apps.convert.commands import Refused
+from tidegate_apps.convert.receiving import name_of
 
 if TYPE_CHECKING:
     from tidegate import Installed
@@ -84,15 +85,26 @@ def _ended(office: Office, file: Path, place: Path, found: dict[str, Any]) -> Ou
     if found["status"] == "failed":
         return Outcome(file, None, found["error_message"], found["error_code"])
     draft = place.with_name(f".{place.name}.part")
-    office.fetch(int(found["id"]), draft)
-    draft.replace(place)
+    try:
+        office.fetch(int(found["id"]), draft)
+        draft.replace(place)
+    except Refused as error:
+        return Outcome(file, None, error.message)
+    finally:
+        draft.unlink(missing_ok=True)
     return Outcome(file, place)
+
+
+def shown_name(file: Path) -> str:
+    """The name of a file as an upload may have it; on the disk it may be no text."""
+    return name_of(os.fsencode(file.name))
 
 
 @contextmanager
 def _telling(total: int, quiet: bool) -> Iterator[Any]:
     def line(outcome: Outcome) -> str:
-        return f"{outcome.file}: {outcome.xml if outcome.ok else outcome.message}"
+        became = outcome.message if outcome.xml is None else click.format_filename(outcome.xml)
+        return f"{click.format_filename(outcome.file)}: {became}"
 
     def tell(outcome: Outcome) -> Outcome:
         if not quiet:
@@ -117,67 +129,6 @@ def _telling(total: int, quiet: bool) -> Iterator[Any]:
         yield shown
 
 
-# -- by a server -----------------------------------------------------------------------------------------------------
-
-
-def asked(url: str, token: str, method: str, path: str, **more: Any) -> httpx2.Response:
-    """The answer of a server; one line for people when there is none, or when it refuses."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        answer = httpx2.request(method, url.rstrip("/") + path, headers=headers, timeout=600, trust_env=False, **more)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Unreachable(f"{url} cannot be reached ({type(error).__name__}); is the server running?") from error
-    if answer.status_code in (401, 403):
-        raise NotAuthorised(str(_said(answer).get("detail", "The server refuses it.")))
-    if answer.status_code == 404 and path == "/api/upload":
-        raise Refused(f"{url} does not run convert")
-    return answer
-
-
-def _said(answer: httpx2.Response) -> dict[str, Any]:
-    try:
-        found = answer.json()
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-class _There:
-    def __init__(self, url: str, token: str) -> None:
-        self._url, self._token = url, token
-
-    def put(self, file: Path, mapping: str) -> dict[str, Any]:
-        with file.open("rb") as opened:
-            form = {"file": (file.name, opened, "application/pdf")}
-            answer = asked(self._url, self._token, "POST", "/api/upload", data={"mapping": mapping}, files=form)
-        told = _said(answer)
-        if answer.status_code in (200, 202):
-            return told
-        return {"message": str(told.get("detail", f"The server said {answer.status_code}.")), "code": told.get("code")}
-
-    def state(self, job: int) -> dict[str, Any]:
-        return _said(asked(self._url, self._token, "GET", f"/api/jobs/{job}"))
-
-    def fetch(self, job: int, place: Path) -> None:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        path = f"{self._url.rstrip('/')}/api/jobs/{job}/download"
-        with (
-            httpx2.stream("GET", path, headers=headers, timeout=600, trust_env=False) as answer,
-            place.open("wb") as file,
-        ):
-            answer.raise_for_status()
-            for piece in answer.iter_bytes():
-                file.write(piece)
-
-
-@contextmanager
-def there(url: str, token: str) -> Iterator[Office]:
-    yield _There(url, token)
-
-
-# -- all by itself ---------------------------------------------------------------------------------------------------
-
-
 class _Here:
     def __init__(self, there: Installed[Settings]) -> None:
         self._there = there
@@ -190,7 +141,7 @@ class _Here:
 
         with self._there.jobs.storage.draft() as draft, file.open("rb") as opened:
             got = Received(draft, self._there.settings.most_bytes)
-            got.begun(file.name)
+            got.begun(shown_name(file))
             got.fields["mapping"] = mapping
             try:
                 for piece in pieces(opened):

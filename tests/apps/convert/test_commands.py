@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.apps.convert import pdfs
-from tests.apps.convert.building import Place
+from tests.apps.convert.building import XML, Place
 from tests.web.serving import running
 from tidegate.cli.root import run
 from tidegate.runtime.engine import Engine
-from tidegate.testing import Simulator
+from tidegate.testing import Simulator, Step
 
 
 @pytest.fixture
@@ -80,6 +82,43 @@ def test_uploads_are_paused_and_taken_again(place: Place, capsys: pytest.Capture
     assert place.upload().status_code == 202
     assert "files are taken again" in capsys.readouterr().out
     assert run(["convert", "uploads", "pause", "soon", "--url", url]) == 2
+
+
+@pytest.mark.req("CNV-18")
+def test_a_pause_of_no_time_or_of_months_is_not_taken(place: Place) -> None:
+    for seconds in (0, 1e-9, 60 * 86400):
+        assert place.client.post("/api/convert/uploads/pause", json={"seconds": seconds}).status_code == 422, seconds
+    assert place.upload().status_code == 202
+
+
+def test_a_name_that_is_no_text_is_converted_here_and_by_a_server(
+    place: Place, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / os.fsdecode(b"caf\xe9.pdf")
+    file.write_bytes(b"no")
+    for more in ([], ["--url", url]):
+        assert run(["convert", "run", str(file), "-o", str(tmp_path), *more]) == 1
+        assert "Only PDF files are supported." in capsys.readouterr().err
+
+
+def _told(**answers: Any) -> Simulator:
+    sim = Simulator("server")
+    sim.on("POST /api/upload", answers.get("upload", Step(202, {"id": 7})))
+    sim.on("GET /api/jobs/7", answers.get("state", Step(200, {"id": 7, "status": "complete"})))
+    sim.on("GET /api/jobs/7/download", answers.get("download", XML))
+    return sim
+
+
+@pytest.mark.parametrize("where", ["upload", "state", "download"])
+def test_a_problem_of_the_server_ends_the_run_of_a_file_with_its_words(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    problem = Step(503, {"status": 503, "code": "store_away", "detail": "The database is away."})
+    with _told(**{where: problem}) as sim:
+        assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--url", sim.url]) == 1
+    assert capsys.readouterr().err == f"{tmp_path / 'a.pdf'}: The database is away.\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pdf"], "nothing half written stays"
 
 
 def test_a_server_that_is_not_there_or_does_not_run_it_is_said(

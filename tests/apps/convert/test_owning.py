@@ -75,6 +75,16 @@ def test_a_visitor_is_the_same_one_at_the_next_request_and_no_other(place: Place
         assert other != made
 
 
+@pytest.mark.req("CNV-05")
+def test_two_browsers_at_the_machine_itself_are_two_owners(place: Place) -> None:
+    job = place.new()
+    place.work()
+    with place.another() as theirs:
+        assert code_of(theirs.get(f"/api/jobs/{job}/download")) == (403, "FORBIDDEN")
+        assert theirs.get("/api/v1/jobs").status_code == 200, "it may see all jobs"
+    assert place.client.get(f"/api/jobs/{job}/download").content == XML
+
+
 @pytest.mark.req("CNV-09", "CNV-06")
 def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
     each.gateway.on("POST /process", *[Status(500)] * 3, XML)

@@ -221,12 +221,15 @@ def test_who_is_signed_in_owns_by_name_and_gets_no_cookie(there: Shop, ada: str,
     assert anonymous != "user:ada"
 
 
-def test_while_nobody_has_a_password_all_is_owned_by_one(there: Shop) -> None:
+def test_while_nobody_has_a_password_two_browsers_at_the_machine_are_two_owners(there: Shop) -> None:
     with client_of(server(there)) as client:
-        assert asked(client) == ("local", "")
-        assert asked(client, path="/files") == ("local", "")
+        owner, cookie = asked(client)
+        assert VISITOR.fullmatch(owner)
+        assert asked(client, cookie, path="/files") == (owner, "")
+        assert asked(client)[0] != owner
         through = asked(client, path="/files", **{"x-forwarded-for": "10.0.0.7"})
         assert VISITOR.fullmatch(through[0])
+        assert client.get("/api/files/all").status_code == 200, "rights are as before"
 
 
 def test_a_visitor_without_a_name_reaches_what_is_for_anyone_and_nothing_else(visitor: TestClient) -> None:
