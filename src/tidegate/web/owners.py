@@ -41,8 +41,11 @@ def owner_session(request: Request) -> str:
     if found is None:
         who = request.scope.get(WHO)
         # Whoever is at this machine may do everything, and has no name: two browsers there are two owners.
-        named = isinstance(who, Who) and who.via is not Via.LOCAL
-        found = request.scope[_OWNER] = who.owner if named else f"visitor:{_visitor(request)}"
+        if isinstance(who, Who) and who.via is not Via.LOCAL:
+            found = who.owner
+        else:
+            found = f"visitor:{_visitor(request)}"
+        request.scope[_OWNER] = found
     return found
 
 
