@@ -46,6 +46,7 @@ def groups(q: Queue, tmp_path: Path) -> Iterator[list[Group]]:
         yield found
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", [360, 1280])
 def test_tab_reaches_everything_once_in_order_and_in_sight(opened: Browser, groups: list[Group], width: int) -> None:
     for group in (groups[0], groups[2]):

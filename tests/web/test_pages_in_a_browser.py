@@ -53,6 +53,7 @@ def says(page: Page, text: str) -> None:
     expect(page.locator("#said")).to_contain_text(text)
 
 
+@pytest.mark.timeout(600)  # all of them, however busy the machine is
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_loads_without_a_complaint(opened: Browser, served: str, q: Queue, scheme: str) -> None:
     jobs = [f"/jobs/{jobs_of(q, state=state)[0]}" for state in ("done", "failed", "running", "ready", "blocked")]
@@ -67,6 +68,7 @@ def test_every_page_loads_without_a_complaint(opened: Browser, served: str, q: Q
         assert found.complaints == []
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", [320, 1280])
 def test_nothing_is_cut_off_and_everything_is_large_enough_to_hit(
     opened: Browser, served: str, q: Queue, width: int

@@ -53,3 +53,16 @@ def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
 def test_an_empty_page_shows_no_folder(tmp_path: Path, path: str) -> None:
     with Queue(f"sqlite:///{tmp_path / 'new.db'}") as fresh, client_of(build(Site(queue=fresh))) as client:
         assert str(tmp_path) not in client.get(path).text
+
+
+def test_an_address_of_nothing_offers_what_its_reader_may_do(pages: TestClient, q: Queue) -> None:
+    assert 'href="/people"' in pages.get("/nowhere").text  # while nobody has a password
+    secrets = q.store.write(people)
+    stranger = pages.get("/nowhere")
+    assert stranger.status_code == 404
+    assert "<nav" not in stranger.text
+    assert 'href="/sign-in?next=%2Fnowhere"' in stranger.text
+    pages.cookies.set(COOKIE, secrets["vera"])
+    assert 'href="/people"' not in pages.get("/nowhere").text
+    assert "Signed in as vera (viewer)" in pages.get("/nowhere").text
+    assert pages.get("/api/v1/nowhere").json()["code"] == "no_such_path"

@@ -64,6 +64,10 @@ class TextLines(_Redacting):
         return super().formatMessage(record)
 
 
+# Clients that write a line for every call, with the whole address; that is for whoever looks for a mistake.
+_TALKATIVE = ("httpx", "httpx2")
+
+
 def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = None) -> logging.Handler:
     """Sends every record to *stream*, once; *form* is text, json, or auto: text on a terminal."""
     out = sys.stderr if stream is None else stream
@@ -76,6 +80,8 @@ def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = N
         root.removeHandler(before)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING if root.level > logging.DEBUG else logging.NOTSET)
     return handler
 
 

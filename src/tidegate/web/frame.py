@@ -20,10 +20,11 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from tidegate.errors import TidegateError
+from tidegate.errors import StoreError, TidegateError
 from tidegate.face.app import Installed, Page
+from tidegate.ops.rights import Who
 from tidegate.web import health, metrics, problems, sign_in
-from tidegate.web.access import checked, marked_right, needs
+from tidegate.web.access import WHO, checked, marked_right, needs
 from tidegate.web.api import openapi
 from tidegate.web.api import router as api_router
 from tidegate.web.bulk import Bulks
@@ -128,9 +129,24 @@ def _showing(page: Page[Any], there: Installed[Any]) -> Callable[[Request], Resp
 
 def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def failed(request: Request, error: Exception) -> Response:
+        if "route" not in request.scope and not _read_by_programs(request.scope):
+            # No route, and so nobody was asked for: the page must not offer what its reader may not do.
+            request.scope[WHO] = await run_in_threadpool(_who, request, site)
         return shown(_problem_of(request, error, site), request.scope, site)
 
     return failed
+
+
+def _who(request: Request, site: Site) -> Who | None:
+    try:
+        return site.access.who(site, request)
+    except (StoreError, Problem):
+        return None
+
+
+def _read_by_programs(scope: Scope) -> bool:
+    path = path_of(scope)
+    return path.startswith(_FOR_PROGRAMS) or path == _STREAM
 
 
 def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
@@ -147,8 +163,7 @@ def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
 
 def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
-    path = path_of(scope)
-    if path.startswith(_FOR_PROGRAMS) or path == _STREAM:
+    if _read_by_programs(scope):
         return problems.answer(problem, scope, site.codes)
     if problem.code == "not_signed_in" and scope["method"] == "GET":
         return to_sign_in(scope)

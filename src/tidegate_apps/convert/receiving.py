@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES
@@ -74,7 +74,7 @@ def boundary_of(request: Request) -> bytes:
 
 
 async def receive(request: Request, draft: Draft, most: int, within: float) -> Received:
-    """Reads the form to its end. Problem when it is too large, malformed or too slow; ClientDisconnect as it says."""
+    """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
     found = Received(draft, most)
     form = _Form(boundary_of(request), found)
     try:
@@ -86,6 +86,8 @@ async def receive(request: Request, draft: Draft, most: int, within: float) -> R
             await run_in_threadpool(form.end)
     except TimeoutError as error:
         raise Problem("malformed", "The upload took too long.", status=408, headers={"Connection": "close"}) from error
+    except ClientDisconnect as error:
+        raise Problem("malformed", "The upload broke off.") from error  # nobody hears it, and it is no mistake of ours
     return found
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, expect
 
 from tests.apps.convert.building import XML, pdf
@@ -194,3 +195,20 @@ def test_the_runbook_is_in_help_and_each_section_has_metric_page_and_command(ser
             path = str(link.get_attribute("href"))
             # Nobody has called the gateway of this test by that name before the first job.
             assert page.request.get(served.base + path).ok, path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_its_pages(served: Served, opened: Browser, tmp_path: Path, scheme: str) -> None:
+    served.sim.then(PROCESS, FAILURES["encrypted"])
+    with visit(opened, served.base, scheme=scheme, width=360) as tab:
+        page = tab.go("/convert")
+        page.set_input_files("#file", made(tmp_path, f"{scheme}.pdf", pdf()))
+        page.get_by_role("button", name="Convert", exact=True).click()
+        row = page.locator("#files tr", has_text=f"{scheme}.pdf")
+        expect(row).to_contain_text("Failed")
+        path = str(row.get_by_role("link").first.get_attribute("href"))
+        for where in ("/convert", path, "/convert/help"):
+            tab.go(where)
+            found = Axe().run(tab.page, options={"resultTypes": ["violations"]}).response["violations"]
+            assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], where
+            assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360, where

@@ -258,10 +258,27 @@ def test_one_feed_of_a_host_at_a_time_and_many_hosts_at_once(quick: Desk) -> Non
         most = max(most, len(flying))
         await asyncio.sleep(1)
         flying.remove(host)
-        return fetched()
+        return fetched(body="one")
 
-    assert quick.poll(quick.poller(slow)).polled == 24
-    assert most == 6
+    tally = quick.poll(quick.poller(slow))
+    assert (tally.polled, tally.failed, most) == (24, 0, 6)
+
+
+def test_a_feed_that_falls_due_while_its_host_is_asked_waits_for_its_turn(quick: Desk) -> None:
+    quick.add("http://a.example/1")
+    flying: list[str] = []
+
+    async def slow(url: str, *, headers: Any = None) -> net.Fetched:
+        assert flying == []
+        flying.append(url)
+        if url.endswith("/1"):
+            quick.add("http://a.example/2")
+        await asyncio.sleep(5)  # meanwhile the poller has seen the other one
+        flying.clear()
+        return fetched(body="one")
+
+    tally = quick.poll(quick.poller(slow))
+    assert (tally.polled, tally.failed) == (2, 0)
 
 
 def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:

@@ -72,3 +72,19 @@ def test_setting_it_twice_writes_once_and_the_level_counts(written: io.StringIO)
     log.info("quiet")
     log.warning("loud")
     assert [line["event"] for line in lines(written)] == ["loud"]
+
+
+@pytest.mark.parametrize(("level", "lines"), [("INFO", 0), ("DEBUG", 1)])
+def test_a_client_s_line_for_every_call_is_only_for_whoever_looks_closely(level: str, lines: int) -> None:
+    out = io.StringIO()
+    root = logging.getLogger()
+    before = root.level
+    handler = write_log(level, "text", out)
+    try:
+        logging.getLogger("httpx2").info("HTTP Request: GET http://ada:secret@example.org/")
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        logging.getLogger("httpx2").setLevel(logging.NOTSET)
+        logging.getLogger("httpx").setLevel(logging.NOTSET)
+    assert len(out.getvalue().splitlines()) == lines
