@@ -61,7 +61,7 @@ class Gateway:
             if not self._url:
                 from tidegate_apps.convert.gateway import Embedded
 
-                embedded = Embedded(_limits(self._settings))
+                embedded = Embedded(limits_of(self._settings))
                 self._url = embedded.start()
                 self._closing.callback(embedded.stop)
             return self._url
@@ -108,7 +108,7 @@ def _is_other(answer: httpx2.Response) -> bool:
     return kind.startswith(("text/html", "application/json"))
 
 
-def _limits(settings: Settings) -> GatewayLimits:
+def limits_of(settings: Settings) -> GatewayLimits:
     """Those of the gateway that is built in: whoever waits longer lets it work longer."""
     from tidegate_apps.convert.gateway import GatewayLimits
 

@@ -180,6 +180,9 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     found = place.get(job)
     assert (found["status"], found["error_code"]) == ("failed", "UNKNOWN")
     assert found["error_message"] == "Something went wrong on our side."
+    last = found["events"][-1]
+    assert told(place, job) == ["queued", *["processing", "retry"] * 2, "processing", "failed"]
+    assert (last["meta"]["attempt"], last["meta"]["duration_ms"], last["meta"]["error_code"]) == (3, 60_000, "UNKNOWN")
 
 
 def _run(name: str, tx: Tx) -> object:
