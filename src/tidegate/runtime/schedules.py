@@ -142,5 +142,4 @@ def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[Failed]) -> bool:
     # No worker leads: each knows the schedules of its own program only. Who writes the tick has it.
     if not tx.all("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
         return False
-    intake.enqueue(tx, [job])
-    return True
+    return any(each.created for each in intake.enqueue(tx, [job]))  # a twin that is at work is no news

@@ -39,6 +39,16 @@ def test_an_event_keeps_its_fields_as_json(written: io.StringIO) -> None:
     }  # fmt: skip
 
 
+def test_an_event_may_have_several_words(written: io.StringIO) -> None:
+    write_log("INFO", "json", written)
+    log.warning("feed poll failed source_id=%s error=%s", 7, "HTTP 404")
+    log.info("connection closed")
+    found = lines(written)
+
+    assert [line["event"] for line in found] == ["feed poll failed", "connection closed"]
+    assert (found[0]["source_id"], found[0]["error"]) == (7, "HTTP 404")
+
+
 def test_a_key_that_is_no_secret_stays_and_a_secret_goes(written: io.StringIO) -> None:
     write_log("INFO", "text", written)
     log.info("target_held key=%s url=%s", "user8", "https://ann:hunter2@example.org/?token=abc123")
