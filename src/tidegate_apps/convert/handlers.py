@@ -84,7 +84,7 @@ def jobs(there: Installed[Settings]) -> Jobs:
         queue=QUEUE, name="convert.pdf", target=target, unique=lambda a: (a.owner, a.sha256, a.mapping, a.bytes),
         while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
         backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
-        cancellable=False, fail_fast_code="GW_5XX",
+        cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
     )  # fmt: skip
     def convert(order: Order, job: Context) -> Done[Made]:
         return work.convert(order, job)

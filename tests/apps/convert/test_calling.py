@@ -15,6 +15,7 @@ import pytest
 from tests.apps.convert.building import XML
 from tests.apps.convert.building import place as made
 from tests.databases import database
+from tidegate import Seconds
 from tidegate.testing import Simulator, Step
 from tidegate_apps.convert.calling import Asked, Gateway, Stopped, limits_of
 from tidegate_apps.convert.codes import BadAnswer
@@ -23,7 +24,7 @@ from tidegate_apps.convert.gateway import GatewayLimits
 from tidegate_apps.convert.settings import Settings
 
 # It would take an hour; each byte comes long before any client is tired of waiting for it.
-DRIPPING = {"body": b"<a>" + b"x" * 72_000 + b"</a>", "drip": "0.05s", "piece": 1}
+DRIPPING: dict[str, Any] = {"body": b"<a>" + b"x" * 72_000 + b"</a>", "drip": "0.05s", "piece": 1}
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def sim() -> Iterator[Simulator]:
 
 def asked(sim: Simulator, folder: Path, stop: Any = lambda: False, patience: float = 1.0, **more: Any) -> int:
     with ExitStack() as stack, FileDraft(folder) as draft:
-        gateway = Gateway(Settings(gateway_url=sim.url, gateway_timeout=patience), stack, **more)
+        gateway = Gateway(Settings(gateway_url=sim.url, gateway_timeout=Seconds(patience)), stack, **more)
         return gateway.convert(Asked(BytesIO(b"%PDF-"), "text", "7"), draft, stop)
 
 
@@ -64,7 +65,7 @@ def test_more_xml_than_anybody_keeps_is_a_bad_answer(sim: Simulator, tmp_path: P
 
 def test_the_gateway_that_is_built_in_works_as_long_as_somebody_waits() -> None:
     usual = GatewayLimits()
-    short, long = limits_of(Settings(gateway_timeout="3m")), limits_of(Settings(gateway_timeout="30m"))
+    short, long = (limits_of(Settings(gateway_timeout=Seconds(waits))) for waits in ("3m", "30m"))
     assert (short.cpu, short.time) == (usual.cpu, usual.time)
     assert (long.cpu, long.time) == (600, 1500)
     assert limits_of(Settings(most_bytes=2048)).pdf_bytes == 2048

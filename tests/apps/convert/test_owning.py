@@ -115,6 +115,21 @@ def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
     assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
 
 
+@pytest.mark.req("CNV-02", "CNV-09")
+def test_what_was_no_pdf_is_retried_nowhere(each: Place) -> None:
+    job = each.upload(b"no PDF").json()["job"]
+    assert "/retry" not in each.client.get(f"/jobs/{job}").text
+    refused = each.client.post(f"/api/v1/jobs/{job}/retry")
+    assert refused.status_code == 409
+    assert "was refused before it was queued" in refused.json()["detail"]
+    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
+    assert not each.queue.retry(job)
+    many = each.queue.retry_many(1, queue="convert")
+    assert (many.matched, many.changed, many.left) == (1, 0, (job,))
+    each.work(1)
+    assert (each.get(job)["status"], each.get(job)["error_code"]) == ("failed", "NOT_PDF")
+
+
 @pytest.mark.req("CNV-09")
 def test_a_retry_beside_a_live_twin_names_the_twin(each: Place) -> None:
     each.gateway.on("POST /process", Status(400), XML)
