@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from typing import Any
 
 import pytest
 
@@ -296,10 +297,12 @@ def test_fail_fast_ends_jobs_with_the_code_of_their_kind_and_spends_no_attempt(d
         assert [event.actor for event in q.events(jobs[0]) if event.kind == "failed"] == ["breaker"]
 
 
-def test_the_code_of_what_fails_fast_must_be_known(db: Database) -> None:
-    with queue_on(db, VirtualClock()) as q, pytest.raises(ValueError, match="fail_fast_code"):
+@pytest.mark.parametrize("which", ["fail_fast_code", "lost_code"])
+def test_the_codes_of_a_kind_must_be_known(db: Database, which: str) -> None:
+    wrong: dict[str, Any] = {which: "NO_SUCH"}
+    with queue_on(db, VirtualClock()) as q, pytest.raises(ValueError, match=which):
 
-        @q.job(target=target(), fail_fast_code="NO_SUCH")
+        @q.job(target=target(), **wrong)
         async def call(n: int) -> None: ...
 
 

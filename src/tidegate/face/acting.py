@@ -63,7 +63,7 @@ class Acting(ABC):
         return self.store.read(lambda tx: people.events(tx, id_of(job)))
 
     def retry(self, job: Asked, by: str = "person") -> bool:
-        """Queues a failed job again: attempts restart, history stays. False when it has not failed."""
+        """Queues a failed job again: attempts restart, history stays. False when it has not failed, or was refused."""
         return self.put(lambda tx: people.retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:

@@ -16,7 +16,7 @@ from tidegate.core.job import DEFAULT_ATTEMPTS, while_mask
 from tidegate.core.serial import MOST, Serial, encode
 from tidegate.face.job_function import Intake, JobFunction
 from tidegate.face.target import Target
-from tidegate.machine.lifecycle import JOB_BACKOFF, Done, KindPolicy
+from tidegate.machine.lifecycle import JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits, place_of
 from tidegate.runtime.context import Context
 from tidegate.runtime.job_gates import FAIL_FAST
@@ -69,6 +69,7 @@ class Declaration:
     expires: Duration | None = None
     cancellable: bool = True
     fail_fast_code: str = FAIL_FAST
+    lost_code: str = WORKER_LOST
 
     def __post_init__(self) -> None:
         valid_name(self.queue, field="queue")
@@ -90,8 +91,9 @@ class Declaration:
         if self.while_ is not None and self.unique is None:
             raise ValueError("while_: it says how long a unique is held; give unique, too")
         pack = None if self.target is None else self.target.for_jobs().pack
-        if self.fail_fast_code not in (CORE if pack is None else pack.book):
-            raise ValueError(f"fail_fast_code: there is no code {self.fail_fast_code!r} in the book of the target")
+        for what in ("fail_fast_code", "lost_code"):
+            if getattr(self, what) not in (CORE if pack is None else pack.book):
+                raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
@@ -133,6 +135,7 @@ class Declaration:
             limits=self.process if isinstance(self.process, Limits) else DEFAULT,
             cancellable=self.cancellable,
             fail_fast_code=self.fail_fast_code,
+            lost_code=self.lost_code,
         )
         return JobFunction(queue, kind, self.intake(signature, queue.most_args))
 

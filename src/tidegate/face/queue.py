@@ -28,6 +28,7 @@ from tidegate.face.job_function import JobFunction
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
 from tidegate.face.working import Working
+from tidegate.machine.lifecycle import WORKER_LOST
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
@@ -154,6 +155,7 @@ class Queue(Working):
         expires: Duration | None = None,
         cancellable: bool = True,
         fail_fast_code: str = FAIL_FAST,
+        lost_code: str = WORKER_LOST,
     ) -> Declare:
         """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one.
 
@@ -162,12 +164,12 @@ class Queue(Working):
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
         attempt that follows another one, and returns what it found, or None. *process*: in a child process with these
         limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not tried, where the target fails
-        fast.
+        fast. *lost_code*: of jobs whose worker was lost once too often.
         """
         said = Declaration(
             queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
             per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,
-            cancellable=cancellable, fail_fast_code=fail_fast_code,
+            cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
         )  # fmt: skip
         said.policy()
 

@@ -13,6 +13,7 @@ from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending
 
 # Retry-After is believed up to this.
 MOST_ASKED = 3600.0
+WORKER_LOST = "worker_lost"
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -85,10 +86,12 @@ def stopped(job: Claimed) -> Outcome:
     return Outcome(job=job, ending=Ending.CANCELLED, stage=Stage.CANCELLED)
 
 
-def given_back(job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None) -> Outcome:
+def given_back(
+    job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None, lost_code: str = WORKER_LOST
+) -> Outcome:
     """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
     if not unsent and job.attempt >= job.most_attempts:
-        return failed(job, "worker_lost", NO_ATTEMPT_LEFT)
+        return failed(job, lost_code, NO_ATTEMPT_LEFT)
     stage = Stage.WAITING if wait else Stage.READY
     return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
 

@@ -171,8 +171,11 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
 def retry(tx: Tx, job: int, by: str) -> None:
     """Queues a failed or cancelled job again: attempts restart, history stays."""
     found = _require_job(tx, job)
-    if not people.retry(tx, job, by):
-        raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
+    if people.retry(tx, job, by):
+        return
+    if any(event.kind == "refused" for event in people.events(tx, job)):
+        raise Refused(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
+    raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 
 def cancel(tx: Tx, job: int, by: str) -> str:

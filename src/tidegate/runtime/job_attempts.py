@@ -51,6 +51,10 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
 
     @property
+    def lost_code(self) -> str:
+        return lifecycle.WORKER_LOST if self.kind is None else self.kind.lost_code
+
+    @property
     def key(self) -> tuple[int, int]:
         """A job that was lost and taken again is another attempt, and the old one may still be at work."""
         return self.job.id, self.job.fence
@@ -201,7 +205,7 @@ def _stopped(attempt: Attempt) -> Ended | None:
         case "lost":
             return None
         case _:
-            return Ended(lifecycle.given_back(attempt.job, unsent=False))
+            return Ended(lifecycle.given_back(attempt.job, unsent=False, lost_code=attempt.lost_code))
 
 
 def _faulted(attempt: Attempt, kind: JobKind, fault: Fault, error: BaseException, roll: float) -> Ended:

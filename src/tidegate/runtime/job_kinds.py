@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.machine.lifecycle import KindPolicy
+from tidegate.machine.lifecycle import WORKER_LOST, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits
 
 
@@ -28,3 +28,4 @@ class JobKind:
     place: str = ""  # where a child process finds the handler
     limits: Limits = DEFAULT  # of a child process
     fail_fast_code: str = "overloaded"  # of a job that is not tried, because its target is shut
+    lost_code: str = WORKER_LOST  # of a job whose work was cut short too often

@@ -89,8 +89,7 @@ class Leased:
         if attempt.stop == "fenced" or now + self._worker.policy.margin >= attempt.deadline:
             return Ended(lifecycle.given_back(job, unsent=True))
         if job.attempt > job.most_attempts:
-            code = CORE["worker_lost"]
-            return Ended(lifecycle.not_begun(job, code.name, "It was cut short, and no attempt is left."))
+            return Ended(lifecycle.not_begun(job, attempt.lost_code, "It was cut short, and no attempt is left."))
         if job.expires_at is not None and self._worker.keeper.store_now() >= job.expires_at:
             code = CORE["expired"]
             return Ended(lifecycle.not_begun(job, code.name, code.message))
@@ -121,7 +120,7 @@ class Leased:
         for attempt in list(self.attempts.values()):
             if not attempt.ended:
                 _log.warning("handler_hangs kind=%s job=%s", attempt.job.kind, attempt.job.id)
-                self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=False)))
+                self._end(attempt, Ended(lifecycle.given_back(attempt.job, unsent=False, lost_code=attempt.lost_code)))
 
     def take_ended(self) -> list[Ended]:
         """What is to be settled, one outcome per job: one that was lost and taken again may have ended twice."""

@@ -55,7 +55,8 @@ class Sweeper:
 
     def _take_back(self, tx: Tx) -> int:
         lost, old = CORE["worker_lost"], CORE["expired"]
-        return claims.take_back(tx, lost.name, lost.message) + claims.expire(tx, old.name, old.message)
+        of_kinds = {name: kind.lost_code for name, kind in self._worker.kinds.items()}
+        return claims.take_back(tx, lost.name, lost.message, of_kinds) + claims.expire(tx, old.name, old.message)
 
     def _lead(self, tx: Tx) -> bool:
         """What one worker does for all; True when there is more of it."""

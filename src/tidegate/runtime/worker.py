@@ -63,6 +63,7 @@ class Worker:
         self.newest: int | None = None  # of the jobs that a cycle may take
         self._gates = gates
         self._more = beside  # what else runs for as long as it works
+        self.kinds = kinds
         self.leased = Leased(self, kinds, gates, store_id)
         self._turns = Turns(self, gates)
         self.keeper = Keeper(self)

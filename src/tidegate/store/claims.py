@@ -131,38 +131,39 @@ def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
     return bool(tx.all("save", {"id": id_, "fence": fence, "saved": saved}))
 
 
-def take_back(tx: Tx, code: str, message: str) -> int:
-    """Takes jobs back from workers that were not heard of in time.
+def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {}) -> int:
+    """Takes jobs back from workers that were not heard of in time; *of_kinds* are the codes of kinds that have another.
 
     They are ready again; failed when they killed three workers or have no attempt left, cancelled when a person asked.
     """
     lost = [_Lost(*row) for row in tx.all("lost_leases", {"n": _SLICE})]
     if not lost:
         return 0
+    codes = {each.id: of_kinds.get(each.kind, code) for each in lost}
     rows = []
     for each in lost:
         failed = each.stage is Stage.FAILED
         why = message if each.deaths + 1 >= MOST_DEATHS else NO_ATTEMPT_LEFT
         rows.append({
-            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": code if failed else None,
+            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": codes[each.id] if failed else None,
             "message": why if failed else None,
         })  # fmt: skip
     taken = {row[0] for row in tx.many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
     tx.many("attempt_events", [
         {"job": each.id, "fence": each.fence, "kind": str(Ending.LOST), "attempt": each.attempt,
-         "began_at": each.claimed_at, "code": code, "status": None, "message": None, "actor": each.lease_by}
+         "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
         for each in lost
     ])  # fmt: skip
     ends = [
-        {"id": each.id, "kind": str(each.stage), "code": code, "message": None, "actor": "sweeper"}
+        {"id": each.id, "kind": str(each.stage), "code": codes[each.id], "message": None, "actor": "sweeper"}
         for each in lost
         if each.stage is not Stage.READY
     ]
     tx.many("action_events", ends)
     tallies.moved(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
     tallies.add(tx, Counter((each.queue, tallies.EXPIRED) for each in lost))
-    tallies.failed(tx, Counter((each.queue, code) for each in lost if each.stage is Stage.FAILED))
+    tallies.failed(tx, Counter((each.queue, codes[each.id]) for each in lost if each.stage is Stage.FAILED))
     end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not Stage.READY})
     return len(lost)
 
@@ -181,6 +182,7 @@ class _Lost:
     deaths: int
     stop_asked: int
     children: int
+    kind: str
 
     @property
     def stage(self) -> Stage:

@@ -38,6 +38,8 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
 def retry(tx: Tx, id_: int, actor: str) -> bool:
     """A failed or cancelled job queued again, with the children that failed because of it; False when it is neither.
 
+    Also False when it was refused at intake: it never was in the queue, and what it would need was not kept.
+
     It waits for its parents as it did at first, also for one that has failed: that one must be retried, too.
     UniqueTaken when a twin has taken its place.
     """
@@ -45,7 +47,9 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
     rows = tx.all("job_state", {"id": id_})
     if not rows or rows[0][1] not in ("failed", "cancelled"):
         return False
-    queue, before, children, _ = rows[0]
+    queue, before, children, _, refused = rows[0]
+    if refused:
+        return False
     waits_for = sum(state != "done" for _, state in parents)
     stage = tx.all("retry", {"id": id_, "parents_open": waits_for})[0][0]
     _note(tx, [id_], "retried", actor)
@@ -64,7 +68,7 @@ def cancel(tx: Tx, id_: int, actor: str) -> str | None:
     rows = tx.all("job_state", {"id": id_})
     if not rows or Stage(rows[0][1]).state.final:
         return None
-    queue, before, children, cancellable = rows[0]
+    queue, before, children, cancellable, _ = rows[0]
     if not cancellable:
         return None
     if before == "running":

@@ -237,7 +237,7 @@ select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
 -- Attempts whose worker has not been heard of in time.
-select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children from tg_job
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children, kind from tg_job
 where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
 -- name: take_back
@@ -361,7 +361,9 @@ select id, state from tg_job where id in (select parent from tg_link where child
 
 -- name: job_state
 -- A job that is about to be changed by a person, kept still.
-select queue, state, children, cancellable from tg_job where id = :id {for_update};
+select queue, state, children, cancellable,
+    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind = 'refused')
+from tg_job where id = :id {for_update};
 
 -- name: retry
 -- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.

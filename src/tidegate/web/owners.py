@@ -41,8 +41,8 @@ def owner_session(request: Request) -> str:
     if found is None:
         who = request.scope.get(WHO)
         # Whoever is at this machine may do everything, and has no name: two browsers there are two owners.
-        named = isinstance(who, Who) and who.via is not Via.LOCAL
-        found = request.scope[_OWNER] = who.owner if named else f"visitor:{_visitor(request)}"
+        named = who if isinstance(who, Who) and who.via is not Via.LOCAL else None
+        found = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
     return found
 
 

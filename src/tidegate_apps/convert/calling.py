@@ -8,18 +8,21 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from xml.parsers import expat
 
 import httpx2
 
 from tidegate_apps.convert.codes import MORE, BadAnswer
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import MEGABYTE, Settings
 from tidegate_apps.convert.storage import Draft
+
+if TYPE_CHECKING:
+    from tidegate_apps.convert.gateway import GatewayLimits
 
 CONNECT = 5.0  # seconds
 _PROBE = 5.0
-_PIECE = 64 * 1024
+_MOST_RESULT = 512 * MEGABYTE
 _MOST_SAID = 4096  # bytes of an answer that is no XML
 
 
@@ -39,8 +42,8 @@ class Stopped(Exception):
 class Gateway:
     """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
 
-    def __init__(self, settings: Settings, closing: ExitStack) -> None:
-        self._settings, self._closing = settings, closing
+    def __init__(self, settings: Settings, closing: ExitStack, most_result: int = _MOST_RESULT) -> None:
+        self._settings, self._closing, self._most_result = settings, closing, most_result
         self._lock = threading.Lock()
         self._url = settings.gateway_url
         limit = float(settings.gateway_timeout)
@@ -56,9 +59,9 @@ class Gateway:
     def url(self) -> str:
         with self._lock:
             if not self._url:
-                from tidegate_apps.convert.gateway import Embedded, GatewayLimits
+                from tidegate_apps.convert.gateway import Embedded
 
-                embedded = Embedded(GatewayLimits(pdf_bytes=self._settings.most_bytes))
+                embedded = Embedded(limits_of(self._settings))
                 self._url = embedded.start()
                 self._closing.callback(embedded.stop)
             return self._url
@@ -80,18 +83,19 @@ class Gateway:
             "POST", f"{self.url}/process", data=fields, files=file, headers={"Accept": "application/xml"}
         ) as answer:
             if answer.status_code != httpx2.codes.OK:
-                _begun(answer)
+                _begun(answer, end)
                 answer.raise_for_status()
                 raise BadAnswer(f"status {answer.status_code}")
             if _is_other(answer):
                 raise BadAnswer(f"it is {answer.headers['content-type']:.60}")
             check = _Wellformed()
-            for piece in answer.iter_bytes(_PIECE):
+            # As they come: pieces of a size would be waited for, and the client bounds each wait, and not the whole.
+            for piece in answer.iter_bytes():
                 if stop():
                     raise Stopped
-                # The client bounds the wait for each piece, and not the whole.
-                if time.monotonic() > end:
-                    raise httpx2.ReadTimeout("the whole answer took too long")
+                _in_time(end)
+                if draft.size + len(piece) > self._most_result:
+                    raise BadAnswer(f"more than {self._most_result} bytes")
                 check.add(piece)
                 draft.add(piece)
             check.end()
@@ -104,10 +108,26 @@ def _is_other(answer: httpx2.Response) -> bool:
     return kind.startswith(("text/html", "application/json"))
 
 
-def _begun(answer: httpx2.Response) -> None:
+def limits_of(settings: Settings) -> GatewayLimits:
+    """Those of the gateway that is built in: whoever waits longer lets it work longer."""
+    from tidegate_apps.convert.gateway import GatewayLimits
+
+    usual, waits = GatewayLimits(), float(settings.gateway_timeout)
+    return GatewayLimits(
+        pdf_bytes=settings.most_bytes, cpu=max(usual.cpu, waits / 3), time=max(usual.time, waits * 5 / 6)
+    )
+
+
+def _in_time(end: float) -> None:
+    if time.monotonic() > end:
+        raise httpx2.ReadTimeout("the whole answer took too long")
+
+
+def _begun(answer: httpx2.Response, end: float) -> None:
     """Reads the beginning of an answer, and lets go of the rest: it may be long."""
     said = b""
-    for piece in answer.iter_bytes(_MOST_SAID):
+    for piece in answer.iter_bytes():
+        _in_time(end)
         said += piece
         if len(said) >= _MOST_SAID:
             break

@@ -82,9 +82,8 @@ PACK = rules.Pack(
     codes=ALL,
 )  # fmt: skip
 
-# How often a job is tried in all after such a fault; what is not here, as often as the settings say.
-CAPS: Mapping[str, int] = {"IO_ERROR": 2, UNKNOWN: 2, "unexpected": 2}
-CAPS_OF_RULE: Mapping[str, int] = {f"{TARGET}:bad-answer": 2}
+# What is tried once more and not as often as the settings say: codes, and rules of which the code does not tell.
+ONCE_MORE = frozenset({"IO_ERROR", UNKNOWN, f"{TARGET}:bad-answer"})
 
 # What the gateway's own codes may add to the line, in our words: its text is never shown.
 MORE: Mapping[str, str] = {

@@ -148,12 +148,16 @@ def active_of(db: Db, owner: str) -> int:
 def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict[str, Any]]:
     """The transitions of a job, oldest first, each with its attempt, and how that attempt ended."""
     found = []
-    for event in events:
-        if event.kind not in _EVENTS:
-            continue
+    known = [event for event in events if event.kind in _EVENTS]
+    for before, event, after in zip([None, *known], known, [*known[1:], None], strict=False):
+        if event.kind == "lost" and after is not None and after.kind == "failed":
+            continue  # that was its last attempt: nothing is tried again
         name = _EVENTS[event.kind]
         status = result.get("gateway_http_status") if name == "complete" else event.status
-        ms = None if event.duration is None else round(event.duration * 1000)
+        lasted = event.duration
+        if lasted is None and event.kind == "failed" and before is not None and before.kind == "lost":
+            lasted = before.duration
+        ms = None if lasted is None else round(lasted * 1000)
         meta = {
             "attempt": event.attempt, "gateway_http_status": status, "duration_ms": ms,
             "error_code": shown(event.code),

@@ -8,18 +8,18 @@ from typing import NoReturn
 
 import httpx2
 
-from tidegate import Again, Backoff, Context, Done, Fail, Installed, JobFunction, LeaseLost, Target, classify
+from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobFunction, LeaseLost, Target, classify
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Gateway, Stopped, more_of
-from tidegate_apps.convert.codes import CAPS, CAPS_OF_RULE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
+from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
 from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.storage import Draft, Storage, StorageFull, Taken, digest, storage_at
+from tidegate_apps.convert.storage import Draft, Storage, StorageError, StorageFull, Taken, digest, storage_at
 
 _log = logging.getLogger("tidegate.convert")
 
 QUEUE, UPKEEP = "convert", "convert-upkeep"
 _DISK_FULL = 60.0  # seconds that the queue rests
-_KEPT = "90d"  # jobs with their history; their files go sooner
+_KEPT = 90 * 86400.0  # seconds; jobs with their history, whose files go sooner
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,15 @@ def jobs(there: Installed[Settings]) -> Jobs:
         probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
         behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
     )  # fmt: skip
-    there.queue.keep(QUEUE, done=_KEPT, failed=_KEPT)
+    kept = max(_KEPT, settings.keep_pdf + settings.keep_xml)
+    there.queue.keep(QUEUE, done=kept, failed=kept)
     there.queue.keep(UPKEEP, done="1d")
 
     @there.queue.job(
         queue=QUEUE, name="convert.pdf", target=target, unique=lambda a: (a.owner, a.sha256, a.mapping, a.bytes),
-        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code=CAPS,
+        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
         backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
-        cancellable=False, fail_fast_code="GW_5XX",
+        cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
     )  # fmt: skip
     def convert(order: Order, job: Context) -> Done[Made]:
         return work.convert(order, job)
@@ -110,8 +111,11 @@ class Converting:
         pending = job.saved.get("pending")
         if not isinstance(pending, dict):
             return None
-        there = digest(self._storage, order.result)
-        if there != (pending.get("sha256"), pending.get("bytes")):
+        try:
+            there = digest(self._storage, order.result)
+        except StorageError as error:
+            self._faulted(job, error)
+        if there is None or there != (pending.get("sha256"), pending.get("bytes")):
             return None
         _log.info("result_found job=%s", job.id)
         return Done(Made(order.result, there[0], there[1], None))
@@ -164,16 +168,24 @@ class Converting:
             _log.error("conversion_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
             error = Unforeseen(f"{type(error).__name__}: {error}")
             fault = PACK.book[UNKNOWN].fault("unforeseen")
-        most = min(
-            CAPS.get(fault.code, self._there.settings.attempts),
-            CAPS_OF_RULE.get(fault.rule, self._there.settings.attempts),
-        )
-        if fault.retriable and job.attempt < most:
+        if fault.retriable and job.attempt < self._there.settings.attempts and _once_more(job, fault):
             raise error
         code = "GW_4XX" if fault.code == REFUSED.name else fault.code
         about = (job.id, job.attempt, code, fault.status, fault.detail)
         _log.log(fault.level.number, "conversion_failed job=%s attempt=%s code=%s status=%s error=%s", *about)
         raise Fail(code, _line(code, job.attempt, error), status=fault.status or None, fault=fault) from error
+
+
+def _once_more(job: Context, fault: Fault) -> bool:
+    """Whether it is tried again: of what is tried only once more, it was the first in this round of attempts."""
+    met = ONCE_MORE & {fault.code, fault.rule}
+    # A person who retries a job begins a new round, and what was saved stays.
+    before = job.saved.get("met", []) if job.attempt > 1 else []
+    if met & set(before):
+        return False
+    if met or before != job.saved.get("met", []):
+        job.save_now(met=sorted({*before, *met}))
+    return True
 
 
 def _line(code: str, attempts: int, error: Exception) -> str:

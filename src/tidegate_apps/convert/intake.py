@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from tidegate import DbTx, Installed
+from tidegate.errors import StoreError
 from tidegate.web import Problem
-from tidegate_apps.convert.codes import LINES
+from tidegate_apps.convert.codes import LINES, gave_up
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.handlers import Jobs, Order
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
+from tidegate_apps.convert.owned import size_of
 from tidegate_apps.convert.receiving import Received
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, StorageError
-from tidegate_apps.convert.upkeep import expire
+from tidegate_apps.convert.upkeep import expire, removed
 
 _log = logging.getLogger("tidegate.convert")
 
@@ -33,9 +35,9 @@ class Taken:
 
 def held(there: Installed[Settings]) -> Problem | None:
     """Why no upload is taken now: a person paused them, or the disk is nearly full."""
-    for until, _, actor in there.db.all("paused"):
+    for until, _, _ in there.db.all("paused"):
         left = max(1.0, until - there.queue.clock.now())
-        return Problem("IO_ERROR", f"Uploads are paused by {actor}.", status=503, retry_after=left)
+        return Problem("IO_ERROR", "Uploads are paused.", status=503, retry_after=left)
     try:
         free = there.jobs.storage.free()
     except StorageError as error:
@@ -71,15 +73,20 @@ def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) ->
         raise lost(there, error, order, got.name) from error
     taken = _queued(there, order, got.name)
     if not taken.created:
-        jobs.storage.remove(order.source)
+        removed(jobs.storage, order.source)
     return taken
 
 
 def lost(there: Installed[Settings], error: StorageError, order: Order, name: str) -> Problem:
     """The file could not be kept: a failed job says so, if the database can still be written."""
     _log.error("upload_not_stored error=%s", error)
-    job = _refused(there, order, name, "IO_ERROR")
-    return Problem("IO_ERROR", "The file could not be stored. Try again later.", status=500, job=job)
+    said = "The file could not be stored. Try again later."
+    try:
+        job = _refused(there, order, name, "IO_ERROR")
+    except StoreError as away:
+        _log.error("upload_not_recorded error=%s", away)
+        return Problem("IO_ERROR", said, status=500)
+    return Problem("IO_ERROR", said, status=500, job=job)
 
 
 def broken_off(there: Installed[Settings], error: StorageError, owner: str, got: Received | None) -> Problem:
@@ -108,7 +115,7 @@ def _gone(there: Installed[Settings], file: File) -> bool:
     """Whether a complete twin has lost its XML; then it stands for nothing any more."""
     if file.status != "complete":
         return False
-    if there.jobs.storage.size(file.made["path"]) is not None and not file.expired:
+    if not file.expired and size_of(there, file.made["path"]) is not None:
         return False
     _log.error("result_missing job=%s", file.job)
     expire(there, file.job)
@@ -117,7 +124,7 @@ def _gone(there: Installed[Settings], file: File) -> bool:
 
 def _refused(there: Installed[Settings], order: Order, name: str, code: str) -> int:
     def work(tx: DbTx) -> int:
-        job = there.jobs.convert.refuse(order, code, LINES[code], connection=tx)
+        job = there.jobs.convert.refuse(order, code, gave_up(code, 0), connection=tx)
         _add(tx, job.id, order, name, None)
         return int(job.id)
 

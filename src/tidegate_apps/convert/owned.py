@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO
+
 from tidegate import Installed
 from tidegate.errors import UniqueTaken
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import StorageError
 from tidegate_apps.convert.upkeep import expire
+
+_log = logging.getLogger("tidegate.convert")
 
 
 def mine(there: Installed[Settings], job: int, owner: str) -> File:
@@ -21,24 +29,50 @@ def mine(there: Installed[Settings], job: int, owner: str) -> File:
     return file
 
 
+def unusable(error: StorageError) -> Problem:
+    _log.error("storage_unreadable error=%s", error)
+    return Problem("IO_ERROR", "The storage cannot be used at the moment.", status=500)
+
+
+def size_of(there: Installed[Settings], key: str) -> int | None:
+    """Bytes of a file; None when it is gone, and a Problem when nobody can tell."""
+    try:
+        found: int | None = there.jobs.storage.size(key)
+    except StorageError as error:
+        raise unusable(error) from error
+    return found
+
+
 def ready(there: Installed[Settings], file: File) -> int:
     """The size of the XML, which is there."""
     if file.status != "complete":
         soon = 2.0 if file.active else None
         raise Problem("NOT_READY", LINES["NOT_READY"], status=409, retry_after=soon)
-    size = None if file.expired else there.jobs.storage.size(file.made["path"])
+    size = None if file.expired else size_of(there, file.made["path"])
     if size is None:
         if not file.expired:
             expire(there, file.job)
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
-    return int(size)
+    return size
+
+
+@contextmanager
+def opened(there: Installed[Settings], file: File) -> Iterator[BinaryIO]:
+    """The XML, which may have gone since its size was asked for."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(there.jobs.storage.open(file.made["path"]))
+        except StorageError as error:
+            ready(there, file)
+            raise unusable(error) from error
+        yield found
 
 
 def retried(there: Installed[Settings], job: int, owner: str) -> File:
     file = mine(there, job, owner)
     if file.status != "failed":
         raise Problem("refused", f"Only failed jobs can be retried; this one is {file.status}.")
-    if not file.retriable or there.jobs.storage.size(file.source) is None:
+    if file.source is None or not file.retriable or size_of(there, file.source) is None:
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
     try:
         done = there.queue.retry(job, by=owner)

@@ -13,8 +13,9 @@ from tidegate_apps.convert import intake
 from tidegate_apps.convert.codes import TARGET
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import MAPPINGS
-from tidegate_apps.convert.owned import mine, ready, retried
+from tidegate_apps.convert.owned import mine, opened, ready, retried
 from tidegate_apps.convert.settings import MEGABYTE, Settings
+from tidegate_apps.convert.storage import StorageError
 from tidegate_apps.convert.uploading import Uploads
 
 BUSY = "Gateway busy, paused. Will retry automatically."
@@ -63,8 +64,7 @@ def gateway_held(there: Installed[Settings]) -> str:
 @needs(ANYONE)
 def show(request: Request, there: Installed[Settings]) -> Response:
     owner = owner_session(request)
-    cursor = request.query_params.get("before", "")
-    below = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 19 else NEWEST
+    below = _number(request.query_params.get("before", "")) or NEWEST
     held = gateway_held(there)
     files = files_of(there.db, owner, below=below, most=_PAGE + 1)
     pause = there.db.one("paused")
@@ -78,12 +78,17 @@ def show(request: Request, there: Installed[Settings]) -> Response:
 @needs(ANYONE)
 def show_one(request: Request, there: Installed[Settings]) -> Response:
     number = request.path_params["job"]
-    file = mine(there, int(number) if number.isascii() and number.isdigit() else 0, owner_session(request))
+    file = mine(there, _number(number) or 0, owner_session(request))
     held = gateway_held(there)
     return page(
         request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
+        whole=file.made.get("bytes", 0) <= _PREVIEW,
         events=events_json(there.queue.events(file.job), file.made),
     )  # fmt: skip
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def show_help(request: Request, there: Installed[Settings]) -> Response:
@@ -144,9 +149,9 @@ def _preview(there: Installed[Settings], file: File) -> str | None:
     """The beginning of the XML; None when there is none."""
     try:
         ready(there, file)
-    except Problem:
+        with opened(there, file) as xml:
+            text = xml.read(_PREVIEW).decode("utf-8", "replace")
+    except (Problem, StorageError):
         return None
-    with there.jobs.storage.open(file.made["path"]) as opened:
-        text: str = opened.read(_PREVIEW).decode("utf-8", "replace")
     cut = text if file.made["bytes"] <= _PREVIEW else text.rpartition("\n")[0]
     return cut or text

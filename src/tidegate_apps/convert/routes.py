@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Annotated, Any
+from contextlib import ExitStack
+from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.types import Receive, Scope, Send
 
 from tidegate import Installed
 from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs, owner_session
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
-from tidegate_apps.convert.owned import mine, ready, retried
+from tidegate_apps.convert.owned import mine, opened, ready, retried
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import pieces
 from tidegate_apps.convert.uploading import Uploads
@@ -51,7 +52,7 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         since: Annotated[float, Query(ge=0, description="Only what changed since then, UNIX time.")] = 0.0,
         status: Annotated[str, Query(description="Only these: queued, processing, complete or failed.")] = "",
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        cursor: Annotated[int, Query(ge=1, description="`next_cursor` of the answer before.")] = NEWEST,
+        cursor: Annotated[int, Query(ge=1, le=NEWEST, description="`next_cursor` of the answer before.")] = NEWEST,
     ) -> dict[str, Any]:
         """The jobs of whoever asks, the newest first, and how many of all of theirs have not ended."""
         if status and status not in STATUSES:
@@ -82,8 +83,10 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         """The XML."""
         file = mine(there, job, owner)
         size = ready(there, file)
-        there.db.all("downloaded", job=job)
-        return _sent(there, file, size)
+        with ExitStack() as stack:
+            xml = stack.enter_context(opened(there, file))
+            there.db.all("downloaded", job=job)
+            return _Sent(file, size, xml, stack.pop_all())
 
     @router.post("/api/jobs/{job}/retry", status_code=202)
     @needs(ANYONE)
@@ -108,16 +111,22 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     return router
 
 
-def _sent(there: Installed[Settings], file: File, size: int) -> Response:
-    def body() -> Iterator[bytes]:
-        with there.jobs.storage.open(file.made["path"]) as opened:
-            yield from pieces(opened)
+class _Sent(StreamingResponse):
+    """An XML file that is open already; it is closed however the answer ends."""
 
-    name = file.xml_name
-    plain = "".join(each if each.isascii() and each not in '"\\%' else "_" for each in name)
-    headers = {
-        "Content-Length": str(size),
-        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
-        "ETag": f'"{file.made["sha256"]}"',
-    }
-    return StreamingResponse(body(), media_type="application/xml", headers=headers)
+    def __init__(self, file: File, size: int, xml: BinaryIO, closing: ExitStack) -> None:
+        name = file.xml_name
+        plain = "".join(each if each.isascii() and each not in '"\\%' else "_" for each in name)
+        headers = {
+            "Content-Length": str(size),
+            "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
+            "ETag": f'"{file.made["sha256"]}"',
+        }
+        super().__init__(pieces(xml), media_type="application/xml", headers=headers)
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._closing.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -19,11 +20,25 @@ def _mapping(value: str) -> str:
 
 
 def _address(value: str) -> str:
-    if value and not value.startswith(("http://", "https://")):
+    found = urlsplit(value)
+    if value and (found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment):
         raise ValueError(
             "it is no address; give one such as http://gateway:8400, or nothing for the one that is built in"
         )
     return value.rstrip("/")
+
+
+def _patience(value: Seconds) -> Seconds:
+    # Drafts that nobody wrote to for an hour are swept.
+    if not 0 < value <= 3000:
+        raise ValueError(f"{value.written} is not allowed; give more than 0s, and 50m at most")
+    return value
+
+
+def _some(value: Seconds) -> Seconds:
+    if not value > 0:
+        raise ValueError(f"{value.written} is not allowed; give more than 0s")
+    return value
 
 
 def _window(value: Seconds) -> Seconds:
@@ -40,8 +55,10 @@ class Settings(BaseModel):
     gateway_url: Annotated[str, AfterValidator(_address)] = Field(
         default="", description="The address of the gateway that converts; empty: the one that is built in."
     )
-    gateway_timeout: Seconds = Field(default=Seconds("3m"), description="How long one conversion may take.")
-    probe_every: Seconds = Field(
+    gateway_timeout: Annotated[Seconds, AfterValidator(_patience)] = Field(
+        default=Seconds("3m"), description="How long one conversion may take, 50m at most."
+    )
+    probe_every: Annotated[Seconds, AfterValidator(_some)] = Field(
         default=Seconds("10s"), description="How often the gateway is asked for its health while its breaker is open."
     )
     breaker: Literal["hold-queue", "fail-fast"] = Field(
@@ -65,7 +82,9 @@ class Settings(BaseModel):
         default="text", description="The mapping of uploads that name none."
     )
     uploads_at_once: int = Field(default=20, ge=1, le=1000, description="How many files may come in at the same time.")
-    upload_time: Seconds = Field(default=Seconds("10m"), description="How long the upload of one file may take.")
+    upload_time: Annotated[Seconds, AfterValidator(_some)] = Field(
+        default=Seconds("10m"), description="How long the upload of one file may take."
+    )
     storage: str = Field(
         default="tidegate-files", min_length=1,
         description="Where files are kept: a folder, or an object store such as s3://bucket/prefix.",

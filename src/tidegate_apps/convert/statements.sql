@@ -45,6 +45,10 @@ where job = :job;
 -- The XML is gone, or about to go: the job no longer stands for it.
 update convert_file set result_gone_at = {now} where job = :job and result_gone_at is null returning job;
 
+-- name: held_still
+-- A job that nobody changes meanwhile: a retry that is not yet committed is waited for.
+select id from tg_job where id = :job {for_update};
+
 -- name: source_gone
 -- The PDF of a job that has ended, unless somebody retried it meanwhile.
 update convert_file set source_gone_at = {now}

@@ -31,29 +31,37 @@ def retention(there: Installed[Settings], storage: Storage) -> dict[str, int]:
     now = there.queue.clock.now()
     gone = {"pdf": 0, "xml": 0, "jobs": 0}
     while old := there.db.all("old_sources", before=now - there.settings.keep_pdf, n=_SLICE):
-        sources = [row[0] for (job,) in old for row in there.db.all("source_gone", job=job)]
-        gone["pdf"] += sum(_removed(storage, source) for source in sources)
+        sources = [source for (job,) in old for source in _sources_gone(there, job)]
+        gone["pdf"] += sum(removed(storage, source) for source in sources)
         if not sources:
             break  # somebody retried them just now
     while made := there.db.all("old_results", before=now - there.settings.keep_xml, n=_SLICE):
         for job, result in made:
             expire(there, job)
-            gone["xml"] += _removed(storage, json.loads(result)["path"])
+            gone["xml"] += removed(storage, json.loads(result)["path"])
     while forgotten := there.db.all("forgotten", n=_SLICE):
         gone["jobs"] += len(forgotten)
     return gone
 
 
+def _sources_gone(there: Installed[Settings], job: int) -> list[str]:
+    def work(tx: DbTx) -> list[str]:
+        tx.all("held_still", job=job)
+        return [row[0] for row in tx.all("source_gone", job=job)]
+
+    return there.db.write(work)
+
+
 def sweep(there: Installed[Settings], storage: Storage) -> dict[str, int]:
     """Removes drafts and files that no job knows, once they are an hour old."""
     before = there.queue.clock.now() - _ORPHAN_AGE
-    removed = kept = 0
+    gone = kept = 0
     for each in storage.kept():
         if each.changed_at >= before or (not each.draft and _known(there, each.key)):
             kept += 1
         else:
-            removed += _removed(storage, each.key)
-    return {"removed": removed, "kept": kept}
+            gone += removed(storage, each.key)
+    return {"removed": gone, "kept": kept}
 
 
 def _known(there: Installed[Settings], key: str) -> bool:
@@ -66,7 +74,8 @@ def _known(there: Installed[Settings], key: str) -> bool:
     return bool(there.db.all(asks, source=f"pdf/{stem}.pdf"))
 
 
-def _removed(storage: Storage, key: str) -> int:
+def removed(storage: Storage, key: str) -> int:
+    """1 when it is gone now; 0 when it was not there, or stays: the sweep comes again."""
     try:
         return int(storage.remove(key))
     except StorageError as error:

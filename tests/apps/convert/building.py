@@ -111,6 +111,7 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
         stack.push(there.closing)
         site = Site(queue=queue, apps=[there], access=Access(secrets=KEY))
         client = stack.enter_context(TestClient(build(site), base_url=HERE))
+        client.get("/convert")  # a browser has its cookie by the time it uploads
         yield Place(there, clock, sim, files, site, client)
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf
+from tests.apps.convert.building import place as made
+from tests.databases import database
+from tidegate.store import people
+from tidegate.store.tx import Tx
 from tidegate.testing import Status
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.codes import LINES
+from tidegate_apps.convert.folder import Folder
+from tidegate_apps.convert.storage import StorageError
 
 DAY = 86400.0
 
@@ -105,6 +115,21 @@ def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
     assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
 
 
+@pytest.mark.req("CNV-02", "CNV-09")
+def test_what_was_no_pdf_is_retried_nowhere(each: Place) -> None:
+    job = each.upload(b"no PDF").json()["job"]
+    assert "/retry" not in each.client.get(f"/jobs/{job}").text
+    refused = each.client.post(f"/api/v1/jobs/{job}/retry")
+    assert refused.status_code == 409
+    assert "was refused before it was queued" in refused.json()["detail"]
+    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
+    assert not each.queue.retry(job)
+    many = each.queue.retry_many(1, queue="convert")
+    assert (many.matched, many.changed, many.left) == (1, 0, (job,))
+    each.work(1)
+    assert (each.get(job)["status"], each.get(job)["error_code"]) == ("failed", "NOT_PDF")
+
+
 @pytest.mark.req("CNV-09")
 def test_a_retry_beside_a_live_twin_names_the_twin(each: Place) -> None:
     each.gateway.on("POST /process", Status(400), XML)
@@ -157,6 +182,91 @@ def test_retention_removes_pdf_and_xml_in_their_time_and_never_what_is_in_work(e
     assert each.get(waiting)["status"] == "queued"
     each.work(1)
     assert each.get(waiting)["status"] == "complete", "its PDF was 25 days old, and never removed"
+
+
+@pytest.mark.req("CNV-16")
+def test_retention_waits_for_a_retry_that_is_not_committed_yet(tmp_path: Path) -> None:
+    with database("postgres", tmp_path) as db, made(db, tmp_path) as place, ThreadPoolExecutor(2) as pool:
+        place.gateway.on("POST /process", Status(400), XML)
+        job = place.new()
+        place.work(1)
+        place.clock.advance(8 * DAY)
+        under_way, release = threading.Event(), threading.Event()
+
+        def retrying(tx: Tx) -> bool:
+            done = people.retry(tx, job, "ada")
+            under_way.set()
+            assert release.wait(60)
+            return done
+
+        retry = pool.submit(place.queue.store.write, retrying)
+        assert under_way.wait(60)
+        removing = pool.submit(upkeep.retention, place.there, place.there.jobs.storage)
+        wait([removing], 1.0)  # as it would be by now, if it did not wait
+        release.set()
+        assert retry.result(60)
+        assert removing.result(60)["pdf"] == 0
+        place.work(1)
+        assert place.get(job)["status"] == "complete"
+
+
+@pytest.mark.req("CNV-05")
+def test_a_storage_that_cannot_be_read_is_an_io_error_and_no_preview(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise StorageError("EIO: /srv/files/secret")
+
+    place.gateway.on("POST /process", XML, Status(400))
+    job, failed = place.new(), place.new()
+    place.work(1, concurrency=1)
+    for name in ("size", "open"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Folder, name, broken)
+            answer = place.client.get(f"/api/jobs/{job}/download")
+            assert code_of(answer) == (500, "IO_ERROR")
+            assert "secret" not in answer.text
+            page = place.client.get(f"/convert/jobs/{job}")
+            assert (page.status_code, "&lt;document" in page.text) == (200, False)
+            if name == "size":
+                assert code_of(place.client.post(f"/api/jobs/{failed}/retry")) == (500, "IO_ERROR")
+    assert "&lt;document" in place.client.get(f"/convert/jobs/{job}").text
+    assert place.get(job)["download_count"] == 0
+
+
+@pytest.mark.req("CNV-05")
+def test_a_file_that_goes_just_before_it_is_opened_is_expired_and_not_counted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = place.new()
+    place.work(1)
+    opened = Folder.open
+
+    def late(self: Folder, key: str) -> Any:
+        self.remove(key)
+        return opened(self, key)
+
+    monkeypatch.setattr(Folder, "open", late)
+    assert code_of(place.client.get(f"/api/jobs/{job}/download")) == (404, "EXPIRED")
+    assert place.get(job)["download_count"] == 0
+
+
+def test_a_number_that_is_too_long_is_nobodys_job(place: Place) -> None:
+    assert place.client.get("/api/jobs", params={"cursor": "9" * 31}).status_code == 422
+    for digits in (19, 30, 5000):
+        assert place.client.get(f"/convert/jobs/{'9' * digits}").status_code == 404, digits
+        assert place.client.get("/convert", params={"before": "9" * digits}).status_code == 200, digits
+        assert place.client.get(f"/api/jobs/{'9' * digits}").status_code in (404, 422), digits
+
+
+def test_short_xml_is_shown_whole_and_says_so(place: Place) -> None:
+    place.gateway.on("POST /process", "<a>äöü</a>".encode(), b"<a>" + b"<b/>\n" * 5000 + b"</a>")
+    short, long = place.new(), place.new()
+    place.work(1, concurrency=1)
+    page = place.client.get(f"/convert/jobs/{short}").text
+    assert "The beginning" not in page
+    assert "äöü" in page
+    assert "The beginning" in place.client.get(f"/convert/jobs/{long}").text
 
 
 @pytest.mark.req("CNV-16")

@@ -16,7 +16,7 @@ from tidegate import classify
 from tidegate.store import gate_rows
 from tidegate.testing import Hang, Status, Step
 from tidegate_apps.convert.codes import PACK, BadAnswer, Unforeseen
-from tidegate_apps.convert.folder import FileDraft
+from tidegate_apps.convert.folder import FileDraft, Folder
 from tidegate_apps.convert.storage import StorageError, StorageFull
 
 TARGET = "convert-gateway"
@@ -292,3 +292,48 @@ def test_fail_fast_fails_new_jobs_while_the_gateway_is_ill(tmp_path: Path) -> No
         assert place.client.post(f"/api/jobs/{late}/retry").status_code == 202
         place.work(30)
         assert place.get(late)["status"] == "complete"
+
+
+@pytest.mark.req("CNV-04")
+def test_once_more_is_counted_from_the_first_fault_of_that_code(place: Place) -> None:
+    place.gateway.on("POST /process", Status(500), XML)
+    job = place.new()
+    (place.folder / "xml").write_text("in the way")
+    place.work(12)
+    waiting = place.get(job)
+    assert (waiting["status"], waiting["attempt_count"], waiting["last_fault_code"]) == ("queued", 2, "IO_ERROR")
+    (place.folder / "xml").unlink()
+    place.work(60)
+    assert (place.get(job)["status"], place.get(job)["attempt_count"]) == ("complete", 3)
+
+
+@pytest.mark.req("CNV-04", "CNV-09")
+def test_a_retry_by_a_person_begins_the_count_anew(place: Place) -> None:
+    job = place.new()
+    (place.folder / "xml").write_text("in the way")
+    for _ in range(2):
+        place.work(100)
+        assert (place.get(job)["status"], place.get(job)["attempt_count"]) == ("failed", 2)
+        assert place.client.post(f"/api/jobs/{job}/retry").status_code == 202
+
+
+@pytest.mark.req("CNV-04", "CNV-13")
+def test_a_result_that_cannot_be_looked_for_is_an_io_error_once_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> int:
+        raise StorageError("EIO: broken")
+
+    def killed(*_: object, **__: object) -> None:
+        raise StorageError("EIO: it is not named")
+
+    job = place.new()
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "put", killed)  # the hash is kept, and the file has no name yet
+        place.work(3)
+    assert place.get(job)["last_fault_code"] == "IO_ERROR"
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "size", broken)
+        place.work(60)
+    found = place.get(job)
+    assert (found["status"], found["error_code"], found["attempt_count"]) == ("failed", "IO_ERROR", 2)

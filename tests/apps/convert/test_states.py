@@ -169,17 +169,29 @@ def test_a_worker_that_lost_its_lease_publishes_nothing(place: Place, keeps: int
     assert place.files("drafts") == []
 
 
-@pytest.mark.req("CNV-04")
+@pytest.mark.req("CNV-01", "CNV-04", "CNV-14", "CNV-15")
 def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     job = place.new()
     lost = CORE["worker_lost"]
-    for _ in range(3):
+    for _ in range(2):
         _begin(place, job, {})
         place.clock.advance(60)
         place.queue.store.write(lambda tx: claims.take_back(tx, lost.name, lost.message))
+    _begin(place, job, {})
+    place.clock.advance(60)
+    place.work(30)  # the worker takes it back, and does not try it
+    assert place.calls() == 0
+    assert place.client.get(f"/api/v1/jobs/{job}").json()["error_code"] == "UNKNOWN"
+    counted = [each for each in place.client.get("/metrics").text.splitlines() if each.startswith("jobs_failed_total{")]
+    assert len(counted) == 1
+    assert 'error_code="UNKNOWN"' in counted[0]
     found = place.get(job)
     assert (found["status"], found["error_code"]) == ("failed", "UNKNOWN")
     assert found["error_message"] == "Something went wrong on our side."
+    last = found["events"][-1]
+    assert told(place, job) == ["queued", *["processing", "retry"] * 2, "processing", "failed"]
+    assert (last["meta"]["attempt"], last["meta"]["error_code"]) == (3, "UNKNOWN")
+    assert last["meta"]["duration_ms"] >= 60_000
 
 
 def _run(name: str, tx: Tx) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,14 @@ from starlette.requests import Request
 from tests.apps.convert.building import ELSEWHERE, Place, code_of, pdf
 from tests.apps.convert.building import place as made
 from tests.databases import database
+from tidegate import Db
+from tidegate.errors import StoreFull
 from tidegate.testing import Status
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import CODES
 from tidegate_apps.convert.files import File, file_of
+from tidegate_apps.convert.folder import Folder
+from tidegate_apps.convert.storage import StorageError
 from tidegate_apps.convert.uploading import Uploads
 
 
@@ -119,6 +124,42 @@ def test_a_disk_that_fails_at_the_last_step_is_an_io_error_too(place: Place) -> 
     assert code_of(answer) == (500, "IO_ERROR")
     assert place.get(answer.json()["job"])["original_filename"] == "mine.pdf"
     assert place.files("drafts") == []
+    stored = place.queue.row(answer.json()["job"]).error_message
+    assert stored == "Temporary storage issue. It was not tried.", "nobody will try it again"
+
+
+@pytest.mark.req("CNV-02")
+def test_a_disk_that_fails_with_a_database_that_cannot_be_written_is_an_io_error_without_a_job(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFull("the disk of the database is full")
+
+    (place.folder).mkdir()
+    for name in ("pdf", "drafts"):
+        shutil.rmtree(place.folder / name, ignore_errors=True)
+        (place.folder / name).write_text("in the way")
+        with monkeypatch.context() as patch:
+            patch.setattr(Db, "write", full)  # a disk cannot be filled here
+            answer = place.upload()
+        assert code_of(answer) == (500, "IO_ERROR")
+        assert "job" not in answer.json()
+
+
+@pytest.mark.req("CNV-03")
+def test_a_twin_whose_xml_nobody_can_look_for_is_an_io_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise StorageError("EIO: broken")
+
+    content = pdf()
+    place.new(content)
+    place.work(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "size", broken)
+        assert code_of(place.upload(content)) == (500, "IO_ERROR")
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "remove", broken)
+        assert place.upload(content).status_code == 200, "what it leaves behind is swept"
 
 
 @pytest.mark.req("CNV-03")
@@ -134,7 +175,9 @@ def test_the_same_file_of_the_same_owner_is_the_same_job(each: Place) -> None:
     assert len(each.files("pdf")) == 1, "the second copy is not kept"
 
     assert each.new(content, mapping="layout") != first
-    assert each.new(content, headers=ELSEWHERE) != first, "nobody learns what others have"
+    with each.another() as theirs:
+        other = theirs.post("/api/upload", files={"file": ("a.pdf", content)})
+        assert (other.status_code, other.json()["id"] != first) == (202, True), "nobody learns what others have"
 
 
 @pytest.mark.req("CNV-03")
@@ -179,6 +222,7 @@ def test_a_person_pauses_uploads_for_a_time(place: Place) -> None:
     assert told.status_code == 200
     answer = place.upload()
     assert code_of(answer) == (503, "IO_ERROR")
+    assert answer.json()["detail"] == "Uploads are paused.", "by whom is nobody's business"
     assert answer.headers["retry-after"] == "600"
     assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": True}
     assert place.upload().status_code == 202
@@ -229,7 +273,8 @@ def _request(finish: asyncio.Event) -> Request:
 
 def test_a_list_has_only_ones_own_jobs_page_by_page_and_counts_those_that_run(each: Place) -> None:
     mine = [each.new() for _ in range(5)]
-    each.new(headers=ELSEWHERE)
+    with each.another() as theirs:
+        assert theirs.post("/api/upload", files={"file": ("a.pdf", pdf())}).status_code == 202
 
     first = each.client.get("/api/jobs?limit=2").json()
     assert [job["id"] for job in first["jobs"]] == mine[:2:-1]

@@ -92,7 +92,10 @@ class Round:
         async def main() -> None:
             clock = self.queue.clock
             async with net.Client(
-                user_agent=user_agent(Settings()), allow=["127.0.0.0/8"], ports=None, total=total
+                user_agent=user_agent(Settings(contact="https://example.org/bot")),
+                allow=["127.0.0.0/8"],
+                ports=None,
+                total=total,
             ) as client:
                 times = Times(now=clock.now, monotonic=clock.monotonic, dice=lambda: 0.5)
                 policy = PollPolicy(paced=False, guard=None)
@@ -185,7 +188,7 @@ def test_the_poller_says_who_it_is_and_asks_for_feeds(polled: Round) -> None:
     asked = polled.sim.asked("GET /feed/{number}")[0]
 
     assert asked.headers["user-agent"].startswith("Tidegate/")
-    assert "+https://" in asked.headers["user-agent"]
+    assert "+https://example.org/bot" in asked.headers["user-agent"]
     assert "application/atom+xml" in asked.headers["accept"]
     assert "gzip" in asked.headers["accept-encoding"]
 

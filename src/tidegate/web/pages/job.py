@@ -67,6 +67,7 @@ def router(site: Site) -> APIRouter:
             request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
             texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
             stage=job.stage, final=job.state.final,
+            refused=any(event.kind == "refused" for event in seen.report.events),
         )  # fmt: skip
 
     @found.get("/jobs/{id_}/forget")
