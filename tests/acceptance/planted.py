@@ -26,7 +26,7 @@ def _unfenced(statement: Statement) -> Statement:
     given = ":fence" if ":fence" in statement.sql else "given.fence"  # SQLite returns no column of another table
     return _changed(
         statement,
-        ("and tg_job.fence = given.fence and state", "and state"),
+        (f"and tg_job.fence = {given} and state", "and state"),
         ("returning tg_job.id, tg_job.fence,", f"returning tg_job.id, {given},"),
     )
 

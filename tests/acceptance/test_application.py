@@ -118,10 +118,10 @@ def test_an_outage_holds_its_jobs_and_loses_none(served: tuple[str, str]) -> Non
             whys = client.get(f"/api/v1/jobs/{job}").json()["waits_for"]
             return bool({why["reason"] for why in whys} & {"backoff", "scheduled", "capacity", "breaker"})
 
-        until(held)
+        until(held, 150)
         assert client.get("/api/weather").json() == []
         assert weather.delete("/outage").is_success
-        assert until(lambda: client.get("/api/weather").json(), 90) == [{"city": "Oslo", "degrees": 7.5}]
+        assert until(lambda: client.get("/api/weather").json(), 120) == [{"city": "Oslo", "degrees": 7.5}]
 
 
 def test_its_settings_are_among_all_others_and_its_token_is_masked(weather: Weather) -> None:

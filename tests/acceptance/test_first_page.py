@@ -64,12 +64,13 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
         assert said in code
         code = code.replace(said, sooner)
     (tmp_path / "hello.py").write_text(code)
+    (tmp_path / "tidegate.toml").write_text("apps = []\n")  # the extra of the page brings none, and here are all
 
     with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
         address = re.search(r"http\S+", line_with(server, "is at"))
         assert address is not None
         with httpx2.Client(base_url=address[0], timeout=60) as client:
-            assert "No target yet" in client.get("/targets").text
+            assert "weather" not in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
                 assert "failed: The service could not be reached." in line_with(hello, "failed")
                 assert "is held (backoff)" in line_with(hello, "not asked")

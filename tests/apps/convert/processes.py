@@ -82,7 +82,7 @@ class Server(Running):
         assert address is not None, self.logged()
         self.url = address[0]
         self.client = httpx2.Client(base_url=self.url, timeout=60)
-        self.client.get("/convert")  # from then on it is known by its cookie, also when it asks several things at once
+        self.client.get("/convert")  # a browser has its cookie by the time it uploads
 
     def __exit__(self, *_: object) -> None:
         self.client.close()

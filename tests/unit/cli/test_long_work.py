@@ -49,6 +49,14 @@ def q(url: str) -> Iterator[Queue]:
         yield queue
 
 
+@pytest.fixture(autouse=True)
+def heard_as_usual() -> Iterator[None]:
+    """Whoever started the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
 
