@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 
 from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, __version__, net
 from tidegate_apps.feeds.fetching import Fetching, Parse
-from tidegate_apps.feeds.managing import Here, There
-from tidegate_apps.feeds.matrix import MANUAL
+from tidegate_apps.feeds.managing import Here, There, said, tell_there
+from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
 from tidegate_apps.feeds.recording import SourceManager, state_of
 from tidegate_apps.feeds.settings import Settings
@@ -34,6 +33,7 @@ class Word:
 
     source_id: int
     fence: int
+    moved_from: str = ""  # the address until now, when it has moved
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +44,7 @@ class Jobs:
     poll: JobFunction[str, int] | None = None
     tell: JobFunction[Word, None] | None = None
     manager: SourceManager | None = None
+    poller: Callable[[Fetching, Times], Poller] | None = None  # each goes on where the last one was
 
 
 def declare(there: Installed[Settings], parse: Parse) -> Jobs:
@@ -59,7 +60,13 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
         found.manager, found.tell = _remote(there)
     else:
         found.manager = Here(found.sources)
-    manager = found.manager
+    manager, policy = found.manager, policy_of(there.settings)
+    link = Link(policy.guard)
+
+    def poller_of(fetching: Fetching, times: Times) -> Poller:
+        return Poller(there.db, manager, fetching, times, policy, link)
+
+    found.poller = poller_of
     if there.settings.poll:
 
         @there.queue.job(queue=QUEUE, name="feeds.poll", unique=lambda which: which, attempts=1000)
@@ -67,10 +74,7 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
             end = _end_of_turn(there.queue.clock.now())
             clock = there.queue.clock
             async with client_of(there.settings) as client:
-                poller = Poller(
-                    there.db, manager, Fetching(client.get, parse), Times(now=clock.now, monotonic=clock.monotonic),
-                    policy_of(there.settings),
-                )  # fmt: skip
+                poller = poller_of(Fetching(client.get, parse), Times(now=clock.now, monotonic=clock.monotonic))
                 refreshing = asyncio.create_task(_refresh(there, manager)) if remote else None
                 try:
                     await poller.run(lambda: job.stopping or job.cancelled or clock.now() >= end)
@@ -148,36 +152,18 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word
         return clients[loop]
 
     @there.queue.job(
-        queue=QUEUE, name="feeds.tell", target=target, unique=lambda word: (word.source_id, word.fence), attempts=1000,
-        backoff=Backoff("2s", cap="5m"),
+        queue=QUEUE, name="feeds.tell", target=target, attempts=1000, backoff=Backoff("2s", cap="5m"),
+        unique=lambda word: (word.source_id, word.fence, word.moved_from),
     )  # fmt: skip
     async def tell(word: Word) -> Done[None]:
-        source_id = word.source_id
-        rows = await there.db.aall("states", source_id=source_id)
+        rows = await there.db.aall("states", source_id=word.source_id)
         if not rows:
             return Done(None)
         state = state_of(rows[0])
-        for path, body in _words(state):
-            answer = await client().patch(path, json=body)
-            if answer.status_code not in (404, 409):  # it is gone there, or another one is at that address
-                answer.raise_for_status()
-        return Done(None, writes=[there.db.bind("told", source_id=source_id, **_said(state))])
+        await tell_there(client(), state, word.moved_from)
+        return Done(None, writes=[there.db.bind("told", **said(state))])
 
-    def put_in(tx: DbTx, state: FeedState) -> object:
-        return tell.enqueue(Word(state.source_id, state.fence), connection=tx)
+    def put_in(tx: DbTx, state: FeedState, moved_from: str = "") -> object:
+        return tell.enqueue(Word(state.source_id, state.fence, moved_from), connection=tx)
 
     return There(there.db, target, client, clock.now, put_in), tell
-
-
-def _said(state: FeedState) -> dict[str, Any]:
-    rest_at = state.rest.disabled_at
-    return {"rest_at": -1.0 if rest_at is None else rest_at, "feed_url": state.feed_url}
-
-
-def _words(state: FeedState) -> list[tuple[str, dict[str, str]]]:
-    """What the other server is told: the address, and whether the feed rests."""
-    base = f"/api/v1/sources/{state.source_id}"
-    words = [(base, {"feed_url": state.feed_url})]
-    if state.rest.disabled and state.rest.reason != MANUAL:
-        return [*words, (f"{base}/feed-disable", {"reason": state.rest.reason or ""})]
-    return [*words, (f"{base}/feed-enable", {})]

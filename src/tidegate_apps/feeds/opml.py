@@ -13,6 +13,7 @@ from tidegate_apps.feeds.sources import Source, Wanted, check_url
 MOST_BYTES = 5_000_000
 _MOST_FEEDS = 100_000
 _MOST_NAME = 200
+_MOST_DEPTH = 100
 
 
 class NoOpml(ValueError):
@@ -46,18 +47,26 @@ def read(text: bytes) -> tuple[list[Wanted], int]:
 
 def _outlines(text: bytes) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
-    roots: list[str] = []
+    root, depth = "", 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        roots.append(name.lower())
+        nonlocal root, depth
+        root, depth = root or name.lower(), depth + 1
+        if depth > _MOST_DEPTH:
+            raise NoOpml(f"file: its folders are too deep; give at most {_MOST_DEPTH} levels")
         if name.lower() == "outline":
             found.append({key.lower(): value for key, value in attributes.items()})
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
 
     def declared(*_: object) -> None:
         raise NoOpml("file: it declares a document type, which no list of feeds needs")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
+    parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = declared
     try:
         parser.Parse(text, True)
@@ -67,7 +76,7 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
         if isinstance(error, NoOpml):
             raise
         raise NoOpml("file: it is no OPML (its encoding is not known)") from error
-    if roots[:1] != ["opml"]:
+    if root != "opml":
         raise NoOpml("file: it is no OPML; give a file that begins with <opml>")
     return found
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate import Fault, OwnLink, Place, SelfGuard
+from tidegate import OwnLink, Place, SelfGuard, net
+from tidegate_apps.feeds.matrix import PollError, fault_of
 from tidegate_apps.feeds.telling import TARGET
 from tidegate_apps.feeds.verdicts import FeedState
 
 _ENOUGH = 2.0  # times as many polls in the window as there must be hosts
 _LONGEST = 1800.0
+_NOT_REACHED = (net.Unreachable, net.TooSlow)
+_SAYS_NOTHING = (net.Refused, net.Busy)  # nothing was sent, so the link was not tried
 
 
 class Link:
@@ -24,6 +27,13 @@ class Link:
         self._link = None if guard is None else OwnLink(guard)
         self._within = 0.0 if guard is None else float(guard.within)  # type: ignore[arg-type]  # it made a number of it
         self.lost = False
+        self.known = False  # something has answered, or so much has failed that it is lost
+        self.told: bool | None = None  # what people have heard last of it; None: nothing since the start
+
+    @property
+    def news(self) -> bool:
+        """Whether people have not heard of it yet."""
+        return self.known and self.lost is not self.told
 
     def usual(self, polls_per_second: float) -> None:
         """So many polls there are when all goes well."""
@@ -35,21 +45,24 @@ class Link:
             self._within = within
             self._link = OwnLink(replace(self._guard, within=within))
 
-    def failed(self, state: FeedState, fault: Fault, now: float) -> bool:
+    def failed(self, state: FeedState, error: PollError, now: float) -> bool:
         """Whether this failure is our own."""
-        if self._link is None:
+        if self._link is None or isinstance(error.cause, _SAYS_NOTHING) or error.untyped:
             return False
-        before = self._link.failed(_place(state), fault, now)
-        if fault.code != "network":
-            self.lost = self._link.lost
+        if not isinstance(error.cause, _NOT_REACHED):
+            self.answered(state, now)
             return False
+        before = self._link.failed(_place(state), fault_of(error), now)
         self.lost = self.lost or before
+        self.known = self.known or self.lost
         return self.lost
 
     def answered(self, state: FeedState, now: float) -> None:
+        """Something came back, whatever it was."""
         if self._link is not None:
             self._link.answered(_place(state), now)
             self.lost = self._link.lost
+            self.known = True
 
 
 def _place(state: FeedState) -> Place:

@@ -15,7 +15,7 @@ from tidegate import Db, DbTx, SelfGuard
 from tidegate.errors import StoreError
 from tidegate_apps.feeds import poll_log, telling, verdicts
 from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.matrix import PollError, fault_of, untyped
+from tidegate_apps.feeds.matrix import PollError, untyped
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.pacing import Pace
 from tidegate_apps.feeds.parsing import Feed
@@ -63,11 +63,18 @@ class Poller:
     """Polls the feeds of one database. One at a time does it, under the lease of a job."""
 
     def __init__(
-        self, db: Db, manager: SourceManager, fetching: Fetching, times: Times, policy: PollPolicy | None = None
+        self,
+        db: Db,
+        manager: SourceManager,
+        fetching: Fetching,
+        times: Times,
+        policy: PollPolicy | None = None,
+        link: Link | None = None,
     ) -> None:
+        """*link* is what a poller before this one has found out of our own network."""
         self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
         self._policy = policy or PollPolicy()
-        self._link = Link(self._policy.guard)
+        self._link = link or Link(self._policy.guard)
         self.tally = Tally()
         self._waiting: dict[str, deque[tuple[FeedState, float]]] = {}  # by host, with when it was read
         self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
@@ -80,7 +87,6 @@ class Poller:
         self._all_read = self._closing = False
         self._pace = Pace(times.monotonic)
         self._chores_at = 0.0
-        self._link_told = False
 
     async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> Tally:
         """Until *stop* says so; with *drain*, until nothing is due."""
@@ -199,7 +205,7 @@ class Poller:
     def _failed(self, state: FeedState, error: Exception) -> Verdict:
         typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
         times = self._times
-        own = self._link.failed(state, fault_of(typed), times.monotonic())
+        own = self._link.failed(state, typed, times.monotonic())
         return verdicts.failed(state, typed, times.now(), times.dice(), own=own)
 
     # -- recording -----------------------------------------------------------------------------------------------
@@ -219,8 +225,8 @@ class Poller:
                     patience = min(patience * 2, _PATIENCE[1])
 
     async def _write(self, batch: list[Finished]) -> None:
-        lost = self._link.lost
-        news = lost is not self._link_told
+        lost, news = self._link.lost, self._link.news
+        first = self._link.told is None and not lost  # a server before this one may have said that it is lost
 
         def work(tx: DbTx) -> set[int]:
             if news and lost:
@@ -231,9 +237,10 @@ class Poller:
 
         kept = await self._db.awrite(work)
         del self._finished[: len(batch)]
-        self._link_told = lost
         if news:
-            poll_log.link(lost)
+            self._link.told = lost
+            if not first:
+                poll_log.link(lost)
         for each in batch:
             self._known.discard(each.before.source_id)
             self._count(each, counted=each.before.source_id in kept)

@@ -186,7 +186,7 @@ class Sources:
             found = _found(tx, id_, lock=True)
             if not found.enabled or not found.feed_url:
                 raise Refused("the source is switched off, or has no feed_url; change that first")
-            if found.feed_disabled_at is not None:
+            if found.active_from is None or found.active_from > self._now():
                 raise Refused("the feed is disabled; enable it first")
             tx.all("set_due", source_id=id_, due_at=0.0, due_why=str(Why.ASKED))
             self._wake(tx)
@@ -201,6 +201,8 @@ class Sources:
         if reason not in REASONS:
             raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
         found = _found(tx, id_, lock=True)
+        if _only_a_person_ends_it(found, by):
+            return found
         at, rest = self._now(), rest_of(reason)
         until = None if rest is None else at + rest
         able = _active(found.feed_url, enabled=found.enabled) is not None
@@ -220,7 +222,7 @@ class Sources:
 
     def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
         found = _found(tx, id_, lock=True)
-        if found.feed_disabled_at is None:
+        if found.feed_disabled_at is None or _only_a_person_ends_it(found, by):
             return found
         at = self._now()
         active = _active(found.feed_url, enabled=found.enabled)
@@ -283,6 +285,10 @@ def _active(url: str | None, *, enabled: bool) -> float | None:
     return 0.0 if enabled and url else None
 
 
+def _only_a_person_ends_it(source: Source, by: str) -> bool:
+    return by == AUTO and source.feed_disable_reason == MANUAL
+
+
 def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
     """What the poller knows follows what the source says."""
     if not now.feed_url:
@@ -293,10 +299,20 @@ def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
         "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
         "interval_s": now.interval, "due_at": due, "due_why": str(Why.NEW),
     }])  # fmt: skip
-    if was.feed_url != now.feed_url:
+    if not was.feed_url and now.feed_disabled_at is not None:
+        rest = rest_of(now.feed_disable_reason or "")
+        tx.all(
+            "set_state_rest", source_id=now.id, rest_at=now.feed_disabled_at, rest_reason=now.feed_disable_reason,
+            rest_until=None if rest is None else now.feed_disabled_at + rest, rest_by=now.disabled_by, due_at=due,
+            due_why=str(Why.COOLDOWN),
+        )  # fmt: skip
+    elif was.feed_url != now.feed_url:
         tx.all(
             "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
             due_why=str(Why.NEW),
         )  # fmt: skip
-    elif (was.active_from, was.interval) != (now.active_from, now.interval):
+    elif was.active_from != now.active_from:
         tx.all("set_due", source_id=now.id, due_at=due, due_why=str(Why.NEW if due == at else Why.COOLDOWN))
+    elif was.interval != now.interval:
+        # Sooner only if nothing but the interval made it wait.
+        tx.all("sooner", source_id=now.id, due_at=at + now.interval, due_why=str(Why.INTERVAL))

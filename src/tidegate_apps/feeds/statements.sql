@@ -114,6 +114,10 @@ where source_id = :source_id returning source_id;
 update feeds_state set due_at = :due_at, due_why = :due_why, fence = fence + 1
 where source_id = :source_id returning source_id;
 
+-- name: sooner
+update feeds_state set due_at = :due_at, fence = fence + 1
+where source_id = :source_id and due_why = :due_why and due_at > :due_at returning source_id;
+
 -- name: set_state_rest
 -- The manager's word: it rests, or it does not. A poll that is under way counts no more.
 update feeds_state

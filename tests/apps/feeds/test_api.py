@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from starlette.testclient import TestClient
@@ -91,6 +92,12 @@ def test_the_active_sources_are_listed_page_by_page(desk: Desk, client: TestClie
     assert listed(feed_active="true") == [1, 3, 5]
     desk.clock.advance(24 * HOUR)
     assert listed(feed_active="true") == [1, 3, 5, 2]
+    first = client.get("/api/v1/sources?feed_active=true&limit=2&q=a+b%26c")
+    link = first.headers["link"].removeprefix("<").removesuffix('>; rel="next"')
+    assert parse_qs(link.removeprefix("?")) == {
+        "feed_active": ["true"], "limit": ["2"], "q": ["a b&c"], "cursor": [first.json()["next_cursor"]],
+    }  # fmt: skip
+    assert [each["id"] for each in client.get(f"/api/v1/sources{link}").json()["items"]] == [5, 2]
     for cursor in ("x", "1_x", "-1_5", "nan_3", "0.0_99999999999999999999"):
         assert client.get("/api/v1/sources", params={"cursor": cursor}).json()["code"] == "bad_cursor"
 
@@ -110,6 +117,18 @@ def test_a_feed_is_disabled_and_enabled_with_a_json_web_token(desk: Desk, client
     assert [enabled.json()[name] for name in ("feed_disabled_at", "feed_disable_reason", "disabled_by")] == [None] * 3
     by_hand = client.patch(path("/feed-disable"), json={"reason": "manual"}, headers=ada).json()
     assert (by_hand["feed_disable_reason"], by_hand["disabled_by"]) == ("manual", "jwt ada")
+
+
+@pytest.mark.req("FEED-09")
+def test_what_a_person_has_switched_off_stays_so_whatever_a_poller_sends(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    poller, ada = bearer(desk, Role.POLLER), bearer(desk, Role.OPERATOR, "ada")
+    client.patch(path("/feed-disable"), json={"reason": "manual"}, headers=ada)
+    for what, body in (("/feed-disable", {"reason": "network"}), ("/feed-enable", None)):
+        answer = client.patch(path(what), json=body, headers=poller)
+        assert (answer.status_code, answer.json()["feed_disable_reason"]) == (200, "manual")
+        assert answer.json()["rests_until"] is None
+    assert client.patch(path("/feed-enable"), headers=ada).json()["feed_disabled_at"] is None
 
 
 @pytest.mark.req("FEED-09")
@@ -156,6 +175,14 @@ def test_a_poller_may_list_and_say_that_a_feed_has_moved_and_nothing_else(desk: 
     assert client.patch(path(), json={"name": "mine"}, headers=poller).status_code == 403
     assert client.post("/api/v1/sources", json={"feed_url": f"{URL}3"}, headers=poller).status_code == 403
     assert client.delete(path(), headers=poller).status_code == 403
+    for nothing in ("", None):
+        assert client.patch(path(), json={"feed_url": nothing}, headers=poller).status_code == 403
+    assert client.get(path(), headers=poller).status_code == 200
+    for what in (path("/items"), "/api/v1/sources/opml", "/feeds/export.opml"):
+        assert client.get(what, headers=poller).status_code == 403, what
+    for what in ("/feeds/1/enable", "/feeds/1/disable"):
+        assert client.post(what, headers={**poller, "origin": "http://127.0.0.1"}).status_code == 403, what
+    assert desk.sources.get(1).feed_url == f"{URL}2"
 
 
 @pytest.mark.req("FEED-14")

@@ -74,6 +74,12 @@ def test_folders_capitals_and_doubles_of_a_list_are_understood() -> None:
     assert refused == 1
 
 
+def test_many_folders_beside_each_other_are_no_deep_ones() -> None:
+    folder = b"<outline>" * 99 + b"</outline>" * 99
+    found, _ = opml.read(b"<opml>" + folder * 3 + b"<outline xmlUrl='http://a.example/1'/></opml>")
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -84,6 +90,7 @@ def test_folders_capitals_and_doubles_of_a_list_are_understood() -> None:
         b'<?xml version="1.0" encoding="nonsense"?><opml/>',
         b'<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><opml>&c;</opml>',
         b"x" * 5_000_001,
+        b"<opml>" + b"<outline>" * 100 + b"</outline>" * 100 + b"</opml>",
     ],
 )
 def test_what_is_no_list_is_refused_with_a_reason(text: bytes) -> None:
@@ -130,11 +137,12 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
 
 def test_where_few_feeds_are_polled_more_time_is_looked_at() -> None:
     from tests.apps.feeds.building import GUARD, poll_error
-    from tidegate_apps.feeds.matrix import fault_of
+    from tidegate import net
 
     link = Link(GUARD)
     link.usual(40 / HOUR)
-    fault = fault_of(poll_error("network"))
+    fault = poll_error("network")
+    fault.__cause__ = net.Unreachable("no network")
     own = [link.failed(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40)]
 
     assert own.index(True) == 9  # the tenth host is enough, although the first was seen a quarter of an hour ago

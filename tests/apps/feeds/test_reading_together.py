@@ -36,6 +36,16 @@ async def test_a_feed_that_breaks_its_reader_breaks_for_itself_alone(monkeypatch
     assert isinstance(found[20], ChildError)
 
 
+@pytest.mark.req("FEED-03")
+async def test_a_reader_that_cannot_start_is_an_error_of_each_poll_that_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_process(*_: object, **__: object) -> object:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(asking, "run", no_process)
+    asked = (parse(feed(str(n)), "", "https://a.example/") for n in range(20))
+    assert {type(answer) for answer in await asyncio.gather(*asked, return_exceptions=True)} == {OSError}
+
+
 async def test_who_does_not_wait_any_more_holds_up_nobody() -> None:
     reading = [asyncio.ensure_future(parse(feed(str(n)), "", "https://a.example/")) for n in range(40)]
     await asyncio.sleep(0)

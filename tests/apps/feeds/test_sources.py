@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apps.feeds.building import DAY, HOUR, Desk
+from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tidegate import NotThere, Refused
 from tidegate.errors import StoreError
 from tidegate_apps.feeds.sources import Wanted, check_url
@@ -84,6 +84,62 @@ def test_an_unknown_source_or_reason_is_refused(desk: Desk) -> None:
     with pytest.raises(ValueError, match="reason"):
         desk.sources.disable(source.id, "rate_limited", "ada")
     assert desk.sources.get(source.id) == source
+
+
+@pytest.mark.req("FEED-09")
+def test_what_a_person_has_switched_off_only_a_person_switches(desk: Desk) -> None:
+    source = desk.add()
+    off = desk.sources.disable(source.id, "manual", "ada")
+
+    assert desk.sources.disable(source.id, "network", "auto") == off
+    assert desk.sources.enable(source.id, "auto") == off
+    assert desk.state(source.id).rest.reason == "manual"
+    assert desk.sources.disable(source.id, "network", "bob").feed_disable_reason == "network"
+    desk.sources.disable(source.id, "manual", "ada")
+    assert desk.sources.enable(source.id, "bob").feed_disabled_at is None
+
+
+@pytest.mark.req("FEED-10")
+def test_a_feed_that_rests_keeps_its_rest_when_its_address_is_taken_away_and_given_again(desk: Desk) -> None:
+    source = desk.add()
+    desk.sources.disable(source.id, "upstream_failure", "auto")
+    for url in (None, source.feed_url):
+        desk.sources.change(source.id, Wanted(feed_url=url), "ada")
+    assert desk.poll_on(6 * HOUR - 1) == 0
+    assert desk.poll_on(2) == 1
+
+    assert desk.sources.get(source.id).feed_disabled_at is None
+
+
+@pytest.mark.req("FEED-10")
+def test_a_feed_past_its_rest_can_be_polled_now_and_one_that_rests_cannot(desk: Desk) -> None:
+    source = desk.add()
+    desk.sources.disable(source.id, "upstream_failure", "auto")
+    with pytest.raises(Refused, match="enable it first"):
+        desk.sources.poll_now(source.id)
+    desk.clock.advance(6 * HOUR)
+    desk.sources.poll_now(source.id)
+    assert desk.poll().polled == 1
+    desk.sources.disable(source.id, "manual", "ada")
+    with pytest.raises(Refused, match="enable it first"):
+        desk.sources.poll_now(source.id)
+
+
+@pytest.mark.req("FEED-13", "FEED-15")
+def test_another_interval_polls_sooner_only_what_waited_for_its_interval(desk: Desk) -> None:
+    asked, plain = desk.add("http://a.example/1", interval=DAY), desk.add("http://b.example/2", interval=DAY)
+    desk.answers["http://a.example/1"] = fetched(429, Retry_After="86300")
+    desk.sources.change(asked.id, Wanted(feed_url=asked.feed_url, interval=HOUR), "ada")
+    desk.poll()
+    until = desk.state(asked.id).due_at
+    assert until == desk.now + 86300
+    for source in (asked, plain):
+        desk.sources.change(source.id, Wanted(feed_url=source.feed_url, interval=2 * HOUR), "ada")
+
+    assert (desk.state(asked.id).due_at, desk.state(asked.id).due_why) == (until, "retry_after")
+    assert desk.state(plain.id).due_at == desk.now + 2 * HOUR
+    desk.sources.change(plain.id, Wanted(feed_url=plain.feed_url, interval=DAY), "ada")
+    assert desk.state(plain.id).due_at == desk.now + 2 * HOUR
 
 
 def test_one_address_is_one_source(desk: Desk) -> None:

@@ -78,6 +78,9 @@ class _Line:
                     await self._read_these([each])
             else:
                 _settle(some[0][1], error)
+        except Exception as error:  # of ours, such as a reader that cannot start: each poll says it as its own
+            for _, future in some:
+                _settle(future, error)
         else:
             for (_, future), answer in zip(some, answers, strict=True):
                 _settle(future, answer)

@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tidegate import Installed
-from tidegate.web import ANYONE, needs
+from tidegate.web import Right, needs
 from tidegate_apps.feeds.routes import shapes
-from tidegate_apps.feeds.routes.asking import Sees, SourceId
+from tidegate_apps.feeds.routes.asking import SourceId
 from tidegate_apps.feeds.settings import Settings
 
 
 def router(there: Installed[Settings]) -> APIRouter:
     found = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/{id}/items", dependencies=[Sees])
-    @needs(ANYONE)
+    @found.get("/sources/{id}/items")
+    @needs(Right.SEE)
     def sources_items(
         id: SourceId,  # noqa: A002 - the name in the address
         limit: Annotated[int, Query(ge=1, le=500)] = 50,

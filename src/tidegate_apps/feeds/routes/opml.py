@@ -8,10 +8,9 @@ from fastapi import APIRouter, Body, Request, Response
 from pydantic import BaseModel
 
 from tidegate import Installed
-from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs
+from tidegate.web import Problem, Right, body_limit, current_user, needs
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
-from tidegate_apps.feeds.routes.asking import Sees
 from tidegate_apps.feeds.routes.sources import here
 from tidegate_apps.feeds.settings import Settings
 
@@ -29,8 +28,8 @@ class ImportShown(BaseModel):
 def router(there: Installed[Settings]) -> APIRouter:
     found = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/opml", dependencies=[Sees], response_class=Response)
-    @needs(ANYONE)
+    @found.get("/sources/opml", response_class=Response)
+    @needs(Right.SEE)
     def sources_export() -> Response:
         """All feeds as OPML."""
         return exported(there)

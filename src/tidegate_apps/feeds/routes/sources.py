@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -23,6 +24,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     @found.get("/sources", dependencies=[Sees])
     @needs(ANYONE)
     def sources_list(
+        request: Request,
         response: Response,
         feed_active: bool = False,
         q: Annotated[str, Query(max_length=200)] = "",
@@ -36,7 +38,8 @@ def router(there: Installed[Settings]) -> APIRouter:
             rows = sources.listed(int(_place(cursor)[1]), limit + 1, q)
         following = _cursor(rows[limit - 1]) if len(rows) > limit else None
         if following is not None:
-            response.headers["Link"] = f'<?cursor={following}&limit={limit}>; rel="next"'
+            query = urlencode({**request.query_params, "limit": limit, "cursor": following})
+            response.headers["Link"] = f'<?{query}>; rel="next"'
         return shapes.SourcesShown(items=[shapes.shown(each) for each in rows[:limit]], next_cursor=following)
 
     @found.post("/sources", status_code=201)
@@ -63,7 +66,8 @@ def router(there: Installed[Settings]) -> APIRouter:
     def sources_change(request: Request, id: SourceId, body: shapes.ChangedSource) -> shapes.SourceShown:  # noqa: A002
         """Changes what is given. A poller may say that a feed has moved."""
         given = body.model_fields_set
-        may(request, Right.PUT_IN, *([Right.SWITCH_FEEDS] if given == {"feed_url"} and is_poller(request) else []))
+        moves = given == {"feed_url"} and bool(body.feed_url) and is_poller(request)
+        may(request, Right.PUT_IN, *([Right.SWITCH_FEEDS] if moves else []))
         here(there)
         was = sources.get(id)
         wanted = Wanted(

@@ -28,7 +28,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         return _done(request, there, id, back, lambda: f"{sources.poll_now(id).name} is polled now.")
 
     @found.post("/feeds/{id}/enable")
-    @needs(Right.SWITCH_FEEDS)
+    @needs(Right.PUT_IN)
     def enable(request: Request, id: SourceId, back: Field = "") -> Response:  # noqa: A002
         def work() -> str:
             return f"{sources.enable(id, current_user(request)).name} is enabled, and polled now."
@@ -36,7 +36,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         return _done(request, there, id, back, work)
 
     @found.post("/feeds/{id}/disable")
-    @needs(Right.SWITCH_FEEDS)
+    @needs(Right.PUT_IN)
     def disable(request: Request, id: SourceId, back: Field = "") -> Response:  # noqa: A002
         def work() -> str:
             name = sources.disable(id, MANUAL, current_user(request)).name
