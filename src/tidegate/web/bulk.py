@@ -122,7 +122,7 @@ class Bulks:
             _log.warning("bulk_failed id=%s error=%s", one.id, type(error).__name__)
         except Exception as error:
             one.state, one.says = "failed", "something went wrong; the log of the server says more"
-            _log.error("bulk_failed id=%s error=%s at=%s", one.id, type(error).__name__, places(error))
+            _log.error("bulk_failed id=%s error=%s where=%s", one.id, type(error).__name__, places(error))
         finally:
             one.finished_at = self.site.queue.clock.now()
 

@@ -174,7 +174,8 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
 
         return failure(scope, about, headers)
     except Exception as error:  # whatever is wrong with the page, its reader gets an answer
-        _log.error("failure_page_failed id=%s error=%s at=%s", about["request_id"], type(error).__name__, places(error))
+        about_it = (about["request_id"], type(error).__name__, places(error))
+        _log.error("failure_page_failed id=%s error=%s where=%s", *about_it)
     said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail")}
     text = (
         f'<!doctype html><html lang="en"><title>{said["title"]}</title><h1>{said["title"]}</h1><p>{said["detail"]}</p>'

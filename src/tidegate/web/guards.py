@@ -92,7 +92,7 @@ class Guards:
         try:
             await self._app(scope, receive, answer)
         except Exception as error:
-            _log.error("request_failed id=%s error=%s at=%s", scope[REQUEST_ID], type(error).__name__, places(error))
+            _log.error("request_failed id=%s error=%s where=%s", scope[REQUEST_ID], type(error).__name__, places(error))
             if answer.begun:
                 # The connection must break, so that nobody takes half an answer for a whole one.
                 raise BrokenOff from None

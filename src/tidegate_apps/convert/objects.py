@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tidegate_apps.convert.folder import FileDraft
+from tidegate_apps.convert.folder import FileDraft, told
 from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, Taken
 
 # Jobs are tried again by the queue; a second layer of retries would only hide that.
 _SOON = timedelta(seconds=10)
+_LOCAL = "drafts/"  # no object has such a key
 
 
 class Objects:
     """Keys are keys there. A draft is a local file until it is put: an object appears whole, or not at all."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, drafts: Path | None = None) -> None:
         self._store = store
+        self._drafts = drafts or Path(tempfile.gettempdir()) / f"tidegate-convert-drafts-{os.getuid()}"
 
     @classmethod
     def at(cls, url: str) -> Objects:
@@ -38,7 +41,11 @@ class Objects:
             raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
 
     def draft(self) -> FileDraft:
-        return FileDraft(Path(tempfile.gettempdir()))
+        with told():
+            self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._drafts.stat().st_uid != os.getuid():
+                raise StorageError(f"{self._drafts.name}: it belongs to somebody else")
+        return FileDraft(self._drafts)
 
     def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:
         import obstore
@@ -71,6 +78,9 @@ class Objects:
     def remove(self, key: str) -> bool:
         import obstore
 
+        if key.startswith(_LOCAL):
+            with told():
+                return _gone(self._drafts / key.removeprefix(_LOCAL))
         there = self.size(key) is not None
         with _told():
             if there:
@@ -78,8 +88,12 @@ class Objects:
         return there
 
     def kept(self) -> Iterator[Kept]:
+        """Also the drafts of this machine, which a process that was killed leaves behind."""
         import obstore
 
+        for place in sorted(self._drafts.glob("*")):
+            with contextlib.suppress(FileNotFoundError):
+                yield Kept(_LOCAL + place.name, place.stat().st_mtime, draft=True)
         with _told():
             for page in obstore.list(self._store):
                 for each in page:
@@ -87,6 +101,14 @@ class Objects:
 
     def free(self) -> float | None:
         return None
+
+
+def _gone(place: Path) -> bool:
+    try:
+        place.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class _Raw(io.RawIOBase):

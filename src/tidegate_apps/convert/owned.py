@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tidegate import Installed
 from tidegate.errors import UniqueTaken
@@ -19,11 +19,18 @@ from tidegate_apps.convert.upkeep import expire
 _log = logging.getLogger("tidegate.convert")
 
 
+def beside_the_ten(kind: str, detail: str, **more: Any) -> Problem:
+    """What no code of the ten stands for: the answer has a type, and no code."""
+    found = Problem(kind, detail, **more)
+    found.more["code"] = None
+    return found
+
+
 def mine(there: Installed[Settings], job: int, owner: str) -> File:
     """The job, if it is whose who asks; whatever its state, nobody else learns more than that it is not theirs."""
     file = file_of(there.db, job)
     if file is None:
-        raise Problem("not_there", "There is no such job.")
+        raise beside_the_ten("not_there", "There is no such job.")
     if file.owner != owner:
         raise Problem("FORBIDDEN", LINES["FORBIDDEN"], status=403)
     return file
@@ -71,7 +78,7 @@ def opened(there: Installed[Settings], file: File) -> Iterator[BinaryIO]:
 def retried(there: Installed[Settings], job: int, owner: str) -> File:
     file = mine(there, job, owner)
     if file.status != "failed":
-        raise Problem("refused", f"Only failed jobs can be retried; this one is {file.status}.")
+        raise beside_the_ten("refused", f"Only failed jobs can be retried; this one is {file.status}.")
     if file.source is None or not file.retriable or size_of(there, file.source) is None:
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
     try:
@@ -79,7 +86,7 @@ def retried(there: Installed[Settings], job: int, owner: str) -> File:
     except UniqueTaken as error:
         twin = there.db.one("twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=job)
         other = None if twin is None else twin[0]
-        raise Problem("unique_taken", f"The same file is converted by job {other}.", job=other) from error
+        raise beside_the_ten("unique_taken", f"The same file is converted by job {other}.", job=other) from error
     if not done:
-        raise Problem("refused", "Only failed jobs can be retried.")
+        raise beside_the_ten("refused", "Only failed jobs can be retried.")
     return mine(there, job, owner)

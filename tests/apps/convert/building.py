@@ -118,3 +118,10 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
 def code_of(answer: httpx2.Response) -> tuple[int, str]:
     """The status and the code of a problem."""
     return answer.status_code, str(answer.json()["code"])
+
+
+def type_of(answer: httpx2.Response) -> tuple[int, str]:
+    """The status and the type of a problem that has none of the ten codes."""
+    told = answer.json()
+    assert told["code"] is None
+    return answer.status_code, str(told["type"]).rpartition("/")[2]

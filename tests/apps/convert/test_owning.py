@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf
+from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate.store import people
@@ -43,8 +43,8 @@ def test_a_download_is_not_ready_then_there_then_expired(each: Place) -> None:
     gone = each.client.get(f"/api/jobs/{job}/download")
     assert code_of(gone) == (404, "EXPIRED")
     assert gone.json()["detail"] == "File was removed by retention. Re-upload to regenerate."
-    assert code_of(each.client.get("/api/jobs/4711/download")) == (404, "not_there")
-    assert code_of(each.client.get("/api/jobs/0/download")) == (404, "not_there")
+    assert type_of(each.client.get("/api/jobs/4711/download")) == (404, "not_there")
+    assert type_of(each.client.get("/api/jobs/0/download")) == (404, "not_there")
 
 
 @pytest.mark.req("CNV-05")
@@ -99,7 +99,7 @@ def test_two_browsers_at_the_machine_itself_are_two_owners(place: Place) -> None
 def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
     each.gateway.on("POST /process", *[Status(500)] * 3, XML)
     job = each.new()
-    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
+    assert type_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
     each.work(60)
     assert each.get(job)["status"] == "failed"
 
@@ -112,7 +112,7 @@ def test_a_retry_starts_again_and_keeps_the_history(each: Place) -> None:
     done = each.get(job)
     assert (done["status"], done["attempt_count"]) == ("complete", 1)
     assert [event["event"] for event in done["events"]][-4:] == ["failed", "queued", "processing", "complete"]
-    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
+    assert type_of(each.client.post(f"/api/jobs/{job}/retry")) == (409, "refused")
 
 
 @pytest.mark.req("CNV-02", "CNV-09")
@@ -130,7 +130,7 @@ def test_what_was_no_pdf_is_retried_nowhere(each: Place) -> None:
     assert (each.get(job)["status"], each.get(job)["error_code"]) == ("failed", "NOT_PDF")
 
 
-@pytest.mark.req("CNV-09")
+@pytest.mark.req("CNV-01", "CNV-09")
 def test_a_retry_beside_a_live_twin_names_the_twin(each: Place) -> None:
     each.gateway.on("POST /process", Status(400), XML)
     content = pdf()
@@ -139,7 +139,7 @@ def test_a_retry_beside_a_live_twin_names_the_twin(each: Place) -> None:
     twin = each.new(content)
     for _ in range(2):  # while it waits, and when it is complete
         refused = each.client.post(f"/api/jobs/{first}/retry")
-        assert code_of(refused) == (409, "unique_taken")
+        assert type_of(refused) == (409, "unique_taken")
         assert refused.json()["job"] == twin
         each.work(1)
 

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore.store import MemoryStore
 
+from tests.apps.convert.building import XML, place
+from tests.databases import database
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.convert.folder import Folder, told
 from tidegate_apps.convert.objects import Objects
@@ -155,3 +158,24 @@ def test_an_object_store_behind_a_url_gets_whole_files_under_the_prefix(monkeypa
         sim.outage("1h 403")
         with pytest.raises(StorageError):
             storage.size("xml/a.xml")
+
+
+def test_a_conversion_goes_through_an_object_store(tmp_path: Path) -> None:
+    with database("sqlite-apsw", tmp_path) as db, place(db, tmp_path, storage="memory:///") as there:
+        job = there.new()
+        there.work(1)
+        assert there.client.get(f"/api/jobs/{job}/download").content == XML
+
+
+def test_the_drafts_of_an_object_store_are_kept_apart_and_told_to_the_sweep(tmp_path: Path) -> None:
+    storage = Objects(MemoryStore(), tmp_path / "drafts")
+    left = storage.draft()
+    left.add(b"half")
+    put(storage, "pdf/a.pdf", b"whole")
+    found = {each.key: each.draft for each in storage.kept()}
+    assert found == {f"drafts/{left.path.name}": True, "pdf/a.pdf": False}
+    assert (tmp_path / "drafts").stat().st_mode & 0o777 == 0o700
+    assert storage.remove(f"drafts/{left.path.name}")
+    assert not storage.remove(f"drafts/{left.path.name}")
+    assert [each.key for each in storage.kept()] == ["pdf/a.pdf"]
+    left.__exit__()

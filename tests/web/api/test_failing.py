@@ -105,6 +105,7 @@ def test_what_an_exception_says_reaches_neither_answer_nor_log(
     assert str(Path.cwd()).encode() not in answer.content
     assert "RuntimeError" not in answer.text
     assert "request_failed" in caplog.text
+    assert " where=" in caplog.text, "a field `at` would hide when it happened"
     assert answer.headers["x-request-id"] in caplog.text
 
 
