@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType
 from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
 from tidegate_apps.feeds.sources import AUTO, Source
@@ -56,6 +57,8 @@ def _polled(state: FeedState) -> Look:
     kind = state.last_error_type
     if kind is None:
         return Look("ok", "", "")
+    if state.due_why == Why.OWN_LINK:
+        return Look("degraded", "", "Our own network seemed to be down, so nothing is known of the feed.")
     why = REASONS.get(kind, kind)
     detail = f" ({state.last_error})" if state.last_error else ""
     said = f"{why[:1].upper()}{why[1:]}{detail}."

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from tidegate import Db, DbTx, Held, Target, classify
+from tidegate import Db, DbTx, Held, Level, Target, classify
 from tidegate_apps.feeds import dues
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL
@@ -80,7 +80,8 @@ class There:
         except Exception as error:
             fault = classify(error)
             code = "unexpected" if fault is None else fault.code
-            _log.warning("sources_not_listed error_type=%s error=%s", code, str(error)[:200])
+            level = logging.ERROR if fault is None or fault.level is Level.ERROR else logging.WARNING
+            _log.log(level, "sources_not_listed error_type=%s error=%s", code, str(error)[:200])
             return
         await self._db.awrite(lambda tx: self._adopt(tx, listed, before))
 

@@ -44,16 +44,18 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
     after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
-    now = there.queue.clock.now()
+    now, elsewhere = there.queue.clock.now(), bool(there.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
-        found = _sources(tx, tab, like, after)
+        found = _sources(tx, tab, like, after, elsewhere=elsewhere)
         total, disabled = tx.all("count_sources")[0]
         failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
+        if elsewhere:
+            total, disabled = known, tx.all("count_resting")[0][0]
         return {
             "lines": [_line(tx, each, now) for each in found[:_PAGE]],
             "more_after": found[_PAGE - 1].id if len(found) > _PAGE else None,
-            "total": max(total, known if there.settings.source_manager_url else 0), "items": items,
+            "total": total, "items": items,
             "unpolled": unpolled, "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
         }  # fmt: skip
@@ -91,11 +93,15 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
     )  # fmt: skip
 
 
-def _sources(tx: DbTx, tab: str, like: str, after: int) -> list[Source]:
+def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> list[Source]:
     n = _PAGE + 1
     if like:
         pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+        if elsewhere:
+            return [_source(tx, row[0]) for row in tx.all("states_found", after=after, n=n, like=pattern)]
         return [Source(*row) for row in tx.all("sources_found", after=after, n=n, like=pattern)]
+    if tab == "disabled" and elsewhere:
+        return [_source(tx, row[0]) for row in tx.all("states_disabled", after=after, n=n)]
     if tab == "disabled":
         return [Source(*row) for row in tx.all("sources_disabled", after=after, n=n)]
     if tab == "failing":

@@ -225,6 +225,18 @@ select source_id from feeds_state where last_error_type is not null and source_i
 select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
 from feeds_source where feed_disabled_at is not null and id > :after order by id limit :n;
 
+-- name: states_disabled
+-- Where another server keeps the sources.
+select source_id from feeds_state where rest_at is not null and source_id > :after order by source_id limit :n;
+
+-- name: states_found
+select source_id from feeds_state
+where source_id > :after and (lower(name) like :like escape '!' or lower(feed_url) like :like escape '!')
+order by source_id limit :n;
+
+-- name: count_resting
+select count(*) from feeds_state where rest_at is not null;
+
 -- name: count_states
 select coalesce(sum(case when last_error_type is not null then 1 else 0 end), 0),
     coalesce(sum(case when last_error_type = 'unexpected' then 1 else 0 end), 0),

@@ -37,7 +37,7 @@ def resting(id_: int, name: str, reason: str, at: float) -> Notice:
     row = MATRIX[ErrorType(reason)]
     advice = f"It is left alone for {row.rest}; then one poll finds out whether it is well. You can enable it sooner."
     if reason == ErrorType.GONE:
-        advice = "Remove it, or give it another address. It is asked once more in 72h."
+        advice = "Remove it, and add its new address if it has one. It is asked once more in 72h."
     return Notice(
         kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
         message=f"{code_of(reason).message} {advice}", advice=advice, code=reason,
@@ -55,11 +55,4 @@ def own_link(at: float) -> Notice:
     return Notice(
         kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",
         message="Most feeds fail at the same time, so none of them is blamed. Check the connection of this machine.",
-    )  # fmt: skip
-
-
-def link_back(at: float) -> Notice:
-    return Notice(
-        kind=NoticeKind.RECOVERED, target=TARGET, episode=at, title="Our own network is back",
-        message="Feeds answer again; there is nothing more to do.",
     )  # fmt: skip

@@ -34,6 +34,7 @@ class Pair:
     def __init__(self, poller: Desk, manager: Desk, web: TestClient) -> None:
         self.poller, self.manager, self._web = poller, manager, web
         self.during_list: Callable[[], object] = lambda: None
+        self.refuse: httpx2.Response | None = None
         self._words: list[tuple[int, str]] = []
         target = Target("source-manager", clock=poller.clock)
         poller.manager = There(poller.there.db, target, self._client, poller.clock.now, self._put_in)
@@ -45,6 +46,8 @@ class Pair:
         return httpx2.AsyncClient(base_url="http://127.0.0.1", transport=httpx2.MockTransport(self._answer))
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        if self.refuse is not None:
+            return self.refuse
         token = jwts.made(ISSUER, "robot", Role.POLLER, 600, self.manager.now)
         answer = self._web.request(
             request.method, str(request.url), content=request.read(),
@@ -214,3 +217,28 @@ def test_a_list_from_before_a_word_was_told_does_not_undo_it(pair: Pair) -> None
     pair.during_list = told  # the list does not show the rest, which is told by the time that it is adopted
     pair.refresh()
     assert pair.poller.state().rest.disabled
+
+
+def test_the_page_of_a_poller_counts_and_finds_the_sources_of_the_other_server(pair: Pair) -> None:
+    for n in range(3):
+        pair.manager.add(f"{URL}{n}", name=f"Feed {n}")
+    pair.refresh()
+    pair.poller.answers[f"{URL}1"] = fetched(410)
+    pair.poller.clock.advance(5)
+    pair.poller.poll()
+    site = Site(queue=pair.poller.queue, apps=(pair.poller.there,), access=Access([ISSUER]))
+    with TestClient(build(site), base_url="http://127.0.0.1") as web:
+        for query, names in (("", {"0", "1", "2"}), ("?state=disabled", {"1"}), ("?q=feed+2", {"2"})):
+            text = web.get(f"/feeds{query}").text
+            assert {n for n in "012" if f"Feed {n}" in text} == names, query
+
+
+@pytest.mark.req("FEED-03")
+@pytest.mark.parametrize(("status", "level"), [(503, "WARNING"), (200, "ERROR")], ids=["away", "no list of ours"])
+def test_a_list_that_cannot_be_read_is_loud_only_when_nobody_foresaw_it(
+    pair: Pair, caplog: pytest.LogCaptureFixture, status: int, level: str
+) -> None:
+    pair.refuse = httpx2.Response(status, content=b"{}")
+    pair.refresh()
+    said = [record for record in caplog.records if record.getMessage().startswith("sources_not_listed")]
+    assert [record.levelname for record in said] == [level]

@@ -112,6 +112,7 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
         (SOURCE, replace(polled, last_error_type="rate_limited"), "limited", "more rarely"),
         (SOURCE, replace(polled, last_error_type="network", consecutive_errors=3), "degraded", "3 failures"),
         (SOURCE, replace(polled, last_error_type="unexpected", last_error="HTTP 418"), "action", "HTTP 418"),
+        (SOURCE, replace(polled, last_error_type="network", due_why="own_link"), "degraded", "Our own network"),
         (rests, ran, "disabled", "3 times in a row"),
         (replace(rests, active_from=NOW), ran, "probing", "one poll"),
         (replace(rests, feed_disable_reason="manual", disabled_by="ada", active_from=None), ran, "paused", "by ada"),
