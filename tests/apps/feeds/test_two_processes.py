@@ -164,7 +164,6 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         assert poller.kill(signal.SIGTERM) == 0
 
 
-@pytest.mark.req("FEED-12")
 def test_the_commands_add_poll_list_switch_import_and_export(places: Callable[..., Place]) -> None:
     here = places("here", ports=[], allow_networks=["127.0.0.0/8"])
     with FeedSimulator(items=3) as sim:
