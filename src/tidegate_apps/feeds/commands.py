@@ -182,7 +182,7 @@ def _as_json(there: Installed[Any], source: Source) -> dict[str, Any]:
         "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
         "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
         "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
-        "next_poll_at": None if state is None else state.due_at,
+        "next_poll_at": None if state is None or state.due_at is None else state.due_at or there.queue.clock.now(),
         "consecutive_errors": 0 if state is None else state.consecutive_errors,
         "last_error": None if state is None else state.last_error,
         "last_error_type": None if state is None else state.last_error_type,

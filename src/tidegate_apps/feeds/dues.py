@@ -10,6 +10,7 @@ from enum import StrEnum
 from tidegate import Backoff
 
 BACKOFF = Backoff("5m", cap="8h", jitter=0.25)
+AT_ONCE = 0.0  # a time that comes before all others: somebody waits for this poll
 MOST_ASKED = 24 * 3600.0  # a Retry-After is believed up to this, and so is a feed that wants to be polled rarely
 _SPREAD = 0.1  # of the interval: feeds that were polled together do not stay together
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

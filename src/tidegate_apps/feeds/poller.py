@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tidegate import Db, DbTx, SelfGuard
 from tidegate.errors import StoreError
-from tidegate_apps.feeds import poll_log, telling, verdicts
+from tidegate_apps.feeds import dues, poll_log, telling, verdicts
 from tidegate_apps.feeds.fetching import Fetching
 from tidegate_apps.feeds.matrix import PollError, untyped
 from tidegate_apps.feeds.own_link import Link
@@ -83,7 +83,7 @@ class Poller:
         self._finished: list[Finished] = []
         self._ended, self._stir = asyncio.Event(), asyncio.Event()
         self._after = (-1.0, 0)  # how far the due ones were read
-        self._look_at = 0.0
+        self._look_at = self._asked_at = 0.0
         self._all_read = self._closing = False
         self._pace = Pace(times.monotonic)
         self._chores_at = 0.0
@@ -116,15 +116,16 @@ class Poller:
         """Reads more of what is due, when there is little to do."""
         # By hosts, not by feeds: one host with many that wait must not keep the others out of sight.
         enough = len(self._hosts) > self._policy.concurrency or len(self._known) > _MOST_KNOWN
-        if enough or self._times.monotonic() < self._look_at:
-            return
-        due, after = self._after
         try:
+            await self._look_for_asked()
+            if enough or self._times.monotonic() < self._look_at:
+                return
+            due, after = self._after
             rows = await self._db.aall("due", at=self._times.now(), after_due=due, after=after, n=_PAGE)
             await self._chores()
         except StoreError as error:
             poll_log.log.error("due_not_read error=%s", type(error).__name__)
-            self._look_at = self._times.monotonic() + _PATIENCE[1]
+            self._look_at = self._asked_at = self._times.monotonic() + _PATIENCE[1]
             return
         read = self._times.monotonic()
         fresh = [row for row in rows if row[0] not in self._known]
@@ -134,6 +135,31 @@ class Poller:
             self._after, self._look_at, self._all_read = (-1.0, 0), read + LOOK, not fresh
         else:
             self._after = (rows[-1][6], rows[-1][0])
+
+    async def _look_for_asked(self) -> None:
+        """What somebody waits for comes before all that is overdue, however much that is."""
+        if not self._known or self._times.monotonic() < self._asked_at:
+            return
+        rows = await self._db.aall("due", at=dues.AT_ONCE, after_due=-1.0, after=0, n=_PAGE)
+        read = self._times.monotonic()
+        self._asked_at = read + LOOK
+        for row in reversed(rows):
+            self._put_first(state_of(row), read)
+
+    def _put_first(self, state: FeedState, read: float) -> None:
+        waiting = self._waiting.get(state.host, deque())
+        if state.source_id in self._known:
+            old = next((each for each in waiting if each[0].source_id == state.source_id), None)
+            if old is None or old[0].due_at == dues.AT_ONCE:
+                return  # it is under way, or in front already
+            waiting.remove(old)
+        self._known.add(state.source_id)
+        waiting.appendleft((state, read))
+        self._waiting[state.host] = waiting
+        if state.host not in self._flying:
+            if state.host in self._hosts:
+                self._hosts.remove(state.host)
+            self._hosts.appendleft(state.host)
 
     def _put(self, state: FeedState, read: float) -> None:
         self._known.add(state.source_id)
@@ -180,7 +206,8 @@ class Poller:
             if finished is None:
                 self._known.discard(state.source_id)
             if host in self._waiting:
-                self._hosts.append(host)
+                asked = self._waiting[host][0][0].due_at == dues.AT_ONCE
+                (self._hosts.appendleft if asked else self._hosts.append)(host)
             self._stir.set()
 
     async def _again(self, state: FeedState) -> FeedState | None:

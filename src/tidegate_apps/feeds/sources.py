@@ -119,7 +119,7 @@ class Sources:
                 continue
             tx.all("add_event", source_id=row[0], at=at, kind="added", actor=by, detail=None)
             if each.feed_url:
-                due_at, why = dues.first(at, interval, place, of)
+                due_at, why = (dues.AT_ONCE, Why.NEW) if of == 1 else dues.first(at, interval, place, of)
                 states.append({
                     "source_id": row[0], "name": each.name or _name_of(each.feed_url), "feed_url": each.feed_url,
                     "host": host_of(each.feed_url), "interval_s": interval, "due_why": str(why),
@@ -188,7 +188,7 @@ class Sources:
                 raise Refused("the source is switched off, or has no feed_url; change that first")
             if found.active_from is None or found.active_from > self._now():
                 raise Refused("the feed is disabled; enable it first")
-            tx.all("set_due", source_id=id_, due_at=0.0, due_why=str(Why.ASKED))
+            tx.all("set_due", source_id=id_, due_at=dues.AT_ONCE, due_why=str(Why.ASKED))
             self._wake(tx)
             return found
 
@@ -233,7 +233,7 @@ class Sources:
         if not recorded:
             tx.all(
                 "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-                due_at=None if active is None else 0.0, due_why=str(Why.ASKED),
+                due_at=None if active is None else dues.AT_ONCE, due_why=str(Why.ASKED),
             )  # fmt: skip
             self._wake(tx)
         if by == AUTO:
@@ -294,7 +294,7 @@ def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
     if not now.feed_url:
         tx.all("remove_state", source_id=now.id)
         return
-    due = None if now.active_from is None else max(at, now.active_from)
+    due = now.active_from  # at once, when it does not rest
     tx.many("add_state", [{
         "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
         "interval_s": now.interval, "due_at": due, "due_why": str(Why.NEW),
@@ -312,7 +312,7 @@ def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
             due_why=str(Why.NEW),
         )  # fmt: skip
     elif was.active_from != now.active_from:
-        tx.all("set_due", source_id=now.id, due_at=due, due_why=str(Why.NEW if due == at else Why.COOLDOWN))
+        tx.all("set_due", source_id=now.id, due_at=due, due_why=str(Why.COOLDOWN if due else Why.NEW))
     elif was.interval != now.interval:
         # Sooner only if nothing but the interval made it wait.
         tx.all("sooner", source_id=now.id, due_at=at + now.interval, due_why=str(Why.INTERVAL))

@@ -92,6 +92,10 @@ class Desk:
         assert isinstance(answer, net.Fetched)
         return answer
 
+    @property
+    def fetching(self) -> Fetching:
+        return Fetching(self._get, words)
+
     def poller(self, get: Any = None) -> Poller:
         times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
         manager = self.manager or self.there.jobs.manager
@@ -102,7 +106,7 @@ class Desk:
         made = self.there.jobs.poller
         assert made is not None
         times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
-        found: Poller = made(Fetching(self._get, words), times)
+        found: Poller = made(self.fetching, times)
         return found
 
     def poll(self, poller: Poller | None = None) -> Tally:

@@ -16,6 +16,7 @@ from tidegate.ops.rights import Role
 from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
+from tidegate_apps.feeds.routes import shapes
 
 ISSUER = Issuer.own(b"k" * 32)
 URL = "http://a.example/f"
@@ -210,6 +211,7 @@ def test_the_state_of_a_feed_can_be_read(desk: Desk, client: TestClient) -> None
     desk.poll()
     desk.answers[URL] = fetched(404)
     assert client.post(path("/poll")).status_code == 202
+    assert client.get(path()).json()["feed_state"]["next_poll_at"] == shapes.iso(desk.now)
     desk.poll()
 
     state = client.get(path()).json()["feed_state"]

@@ -7,8 +7,8 @@ from email.utils import formatdate
 
 import pytest
 
-from tests.apps.feeds.building import DAY, HOUR, fetched
-from tidegate import Rest
+from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
+from tidegate import Rest, net
 from tidegate_apps.feeds import looks, opml
 from tidegate_apps.feeds.dues import Hints
 from tidegate_apps.feeds.fetching import hints_of, retry_after
@@ -135,10 +135,25 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
     assert looks.bar_words([]) == "no poll in the last day"
 
 
-def test_where_few_feeds_are_polled_more_time_is_looked_at() -> None:
-    from tests.apps.feeds.building import GUARD, poll_error
-    from tidegate import net
+@pytest.mark.req("FEED-04")
+@pytest.mark.parametrize(
+    "cause", [net.BlockedAddress("h", "10.0.0.1", "private"), net.BadUrl("x"), net.Busy("x"), None]
+)
+def test_what_was_never_sent_proves_nothing_of_our_own_link(cause: Exception | None) -> None:
+    link = Link(GUARD)
+    error = poll_error("network")
+    error.__cause__ = net.Unreachable("no network")
+    for n in range(20):
+        link.failed(replace(STATE, source_id=n, host=f"h{n}"), error, 1.0)
+    assert link.lost
+    refused = poll_error("network")
+    refused.__cause__, refused.untyped = cause, cause is None
+    for n in range(20, 100):
+        assert not link.failed(replace(STATE, source_id=n, host=f"h{n}"), refused, 1.0)
+    assert link.lost
 
+
+def test_where_few_feeds_are_polled_more_time_is_looked_at() -> None:
     link = Link(GUARD)
     link.usual(40 / HOUR)
     fault = poll_error("network")

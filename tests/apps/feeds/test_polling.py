@@ -12,6 +12,8 @@ import pytest
 from tests.apps.feeds.building import DAY, GUARD, HOUR, Desk, fetched
 from tidegate import net
 from tidegate.errors import StoreBusy
+from tidegate_apps.feeds.matrix import PollError
+from tidegate_apps.feeds.parsing import ParseError
 from tidegate_apps.feeds.poller import Poller, PollPolicy
 from tidegate_apps.feeds.sources import Wanted
 
@@ -177,6 +179,31 @@ def test_a_feed_that_has_moved_is_followed_after_three_polls(desk: Desk) -> None
     assert (state.feed_url, state.host, state.etag, state.moved_to) == (there, "b.example:80", None, None)
 
 
+@pytest.mark.req("FEED-01")
+@pytest.mark.parametrize(
+    ("answer", "kind", "status", "cause"),
+    [
+        (net.Unreachable("nobody there"), "network", 0, net.Unreachable),
+        (net.TooBig("5 MB"), "parse_error", 0, net.TooBig),
+        (fetched(body="<html>"), "parse_error", 0, ParseError),
+        (fetched(body=" "), "parse_error", 0, None),
+        (fetched(404), "not_found", 404, None),
+    ],
+)
+def test_a_poll_that_fails_keeps_its_address_and_what_is_behind_it(
+    quick: Desk, answer: Any, kind: str, status: int, cause: type[Exception] | None
+) -> None:
+    quick.add(URL)
+    quick.answers[URL] = answer
+    with pytest.raises(PollError) as raised:
+        quick.clock.run(quick.fetching.poll(quick.state(), quick.now))
+
+    error = raised.value
+    assert (str(error.type), error.status_code, error.url) == (kind, status, URL)
+    assert error.cause is error.__cause__
+    assert cause is None if error.cause is None else isinstance(error.cause, cause or ())
+
+
 def test_a_feed_does_not_move_to_where_another_one_is(desk: Desk) -> None:
     source, other = desk.add(URL), desk.add("http://b.example/f")
     desk.answers[URL] = net.Fetched(
@@ -190,6 +217,7 @@ def test_a_feed_does_not_move_to_where_another_one_is(desk: Desk) -> None:
     assert desk.sources.get(other.id).feed_url == "http://b.example/f"
 
 
+@pytest.mark.req("FEED-09")
 def test_what_a_person_does_during_a_poll_counts_more_than_the_poll(desk: Desk) -> None:
     source = desk.add(URL)
 
@@ -206,6 +234,7 @@ def test_what_a_person_does_during_a_poll_counts_more_than_the_poll(desk: Desk) 
     assert desk.poll_on(30 * DAY) == 0
 
 
+@pytest.mark.req("FEED-06")
 def test_two_pollers_never_both_record_a_poll(desk: Desk) -> None:
     for n in range(20):
         desk.add(f"http://h{n}.example/f")
@@ -220,6 +249,7 @@ def test_two_pollers_never_both_record_a_poll(desk: Desk) -> None:
     assert all(len(desk.there.db.all("beats", source_id=n, since=0.0, n=9)) == 1 for n in range(1, 21))
 
 
+@pytest.mark.req("FEED-04")
 def test_a_poll_that_is_cut_off_writes_nothing_and_is_due_still(quick: Desk) -> None:
     quick.add(URL)
 
@@ -303,6 +333,7 @@ def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:
     assert quick.clock.run(main()) < 5
 
 
+@pytest.mark.req("FEED-04")
 def test_when_our_own_link_is_down_nothing_is_counted_and_it_is_said_once(
     quick: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -417,6 +448,31 @@ def test_after_a_pause_of_ours_the_overdue_are_polled_bit_by_bit(quick: Desk) ->
     quick.clock.run(main())
     assert max(minutes) <= 3 * 60  # times the mean: 900 in 15 minutes
     assert min(minutes) >= 100
+
+
+@pytest.mark.parametrize("how", ["poll now", "a new feed", "another feed of a host that is asked"])
+def test_what_somebody_waits_for_is_polled_before_all_that_is_overdue(quick: Desk, how: str) -> None:
+    quick.policy = PollPolicy(paced=True, guard=None)
+    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(2000)], "ada")
+    quick.clock.advance(5 * HOUR)
+
+    async def main() -> int:
+        poller = quick.poller()
+        task = asyncio.create_task(poller.run(lambda: False))
+        await asyncio.sleep(30)
+        if how == "poll now":
+            id_ = quick.sources.poll_now(1900).id
+        else:
+            host = "new" if how == "a new feed" else "h1500"
+            id_ = quick.add(f"http://{host}.example/new").id
+        before = poller.tally.polled
+        while quick.state(id_).last_polled_at is None:  # noqa: ASYNC110 - the database has no event
+            await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return poller.tally.polled - before
+
+    assert quick.clock.run(main()) < 50
 
 
 def test_while_the_database_is_away_what_was_found_is_kept_and_written_when_it_is_back(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from tidegate import DbTx
+from tidegate_apps.feeds.dues import AT_ONCE
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.sources import Source, check_url
 
@@ -134,7 +135,7 @@ def shown(source: Source, state: StateShown | None = None) -> SourceShown:
     )  # fmt: skip
 
 
-def state_shown(tx: DbTx, source_id: int) -> StateShown | None:
+def state_shown(tx: DbTx, source_id: int, now: float) -> StateShown | None:
     row, more = tx.one("states", source_id=source_id), tx.one("details", source_id=source_id)
     if row is None or more is None:
         return None
@@ -143,9 +144,9 @@ def state_shown(tx: DbTx, source_id: int) -> StateShown | None:
     return StateShown(
         consecutive_errors=state.consecutive_errors, run_type=state.rest.run_code, run_length=state.rest.run_length,
         last_error=state.last_error, last_error_type=state.last_error_type, etag=state.etag,
-        last_modified=state.last_modified, next_poll_at=state.due_at, next_poll_reason=state.due_why,
+        last_modified=state.last_modified, next_poll_reason=state.due_why,
         last_polled_at=state.last_polled_at, last_success_at=state.last_success_at, title=title, items=items,
-        malformed=malformed,
+        malformed=malformed, next_poll_at=now if state.due_at == AT_ONCE else state.due_at,
     )  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def router(there: Installed[Settings]) -> APIRouter:
     @needs(ANYONE)
     def sources_get(id: SourceId) -> shapes.SourceShown:  # noqa: A002 - the name in the address
         """One source, with what is known of its feed."""
-        source = sources.get(id)
-        return shapes.shown(source, there.db.read(lambda tx: shapes.state_shown(tx, id)))
+        source, now = sources.get(id), there.queue.clock.now()
+        return shapes.shown(source, there.db.read(lambda tx: shapes.state_shown(tx, id, now)))
 
     @found.patch("/sources/{id}")
     @needs(ANYONE)
