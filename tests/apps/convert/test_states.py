@@ -74,22 +74,28 @@ def test_the_database_refuses_rows_that_cannot_be(each: Place) -> None:
 
 @pytest.mark.req("CNV-14")
 def test_each_transition_is_told_with_attempt_status_duration_and_code(each: Place) -> None:
-    each.gateway.on("POST /process", Status(503), XML)
-    job = each.new()
+    each.gateway.on("POST /process", Status(503), XML, Status(400))
+    done = each.new()
     each.work(20)
-    events = each.get(job)["events"]
-    metas = {
-        (event["event"], event["meta"]["attempt"]): (event["meta"]["gateway_http_status"], event["meta"]["error_code"])
-        for event in events
-    }
-    assert metas == {
-        ("queued", 0): (None, None), ("processing", 1): (None, None), ("retry", 1): (503, "GW_5XX"),
-        ("processing", 2): (None, None), ("complete", 2): (200, None),
-    }  # fmt: skip
-    assert all(
-        isinstance(event["meta"]["duration_ms"], int) for event in events if event["event"] in ("retry", "complete")
-    )
+    failed = each.new()
+    each.work(20)
+    begun = [("queued", 0, None, None), ("processing", 1, None, None)]
+    assert _metas(each, done) == [
+        *begun, ("retry", 1, 503, "GW_5XX"), ("processing", 2, None, None), ("complete", 2, 200, None),
+    ]  # fmt: skip
+    assert _metas(each, failed) == [*begun, ("failed", 1, 400, "GW_4XX")]
+
+
+def _metas(place: Place, job: int) -> list[tuple[Any, ...]]:
+    """Each transition with its attempt, status and code; those that end an attempt say how long it took."""
+    events = place.get(job)["events"]
     assert [event["at"] for event in events] == sorted(event["at"] for event in events)
+    for event in events:
+        assert isinstance(event["meta"]["duration_ms"], int) == (event["event"] in ("retry", "complete", "failed"))
+    return [
+        (each["event"], *(each["meta"][name] for name in ("attempt", "gateway_http_status", "error_code")))
+        for each in events
+    ]
 
 
 @pytest.mark.req("CNV-15")

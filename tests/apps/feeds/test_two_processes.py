@@ -142,13 +142,13 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         polled_again(db, 1)
         wait(lambda: (row := db.one("states", source_id=1)) is not None and row[13] == "gone", "the feed rests")
         assert sim.polls(1) == 2
+        wait(lambda: "feed disabled" in poller.log("worker"), "it is said")
         poller.kill()  # the word that the manager must hear is on disk
         poller.start("worker")
 
         manager.start("serve")
         wait(lambda: source()["feed_disable_reason"] == "gone", "the manager hears of it")
         assert (source()["disabled_by"], source()["feed_disabled_at"] is not None) == ("auto", True)
-        assert "feed disabled" in poller.log("worker")
         active = httpx2.get(f"{manager.url}/api/v1/sources?feed_active=true").json()["items"]
         assert [each["id"] for each in active] == [2]
         assert sim.polls(1) == 2  # one that rests is left alone
