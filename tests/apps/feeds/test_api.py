@@ -117,7 +117,7 @@ def test_a_feed_is_disabled_and_enabled_with_a_json_web_token(desk: Desk, client
     assert enabled.status_code == 200
     assert [enabled.json()[name] for name in ("feed_disabled_at", "feed_disable_reason", "disabled_by")] == [None] * 3
     by_hand = client.patch(path("/feed-disable"), json={"reason": "manual"}, headers=ada).json()
-    assert (by_hand["feed_disable_reason"], by_hand["disabled_by"]) == ("manual", "jwt ada")
+    assert (by_hand["feed_disable_reason"], by_hand["disabled_by"]) == ("manual", "ada")
 
 
 @pytest.mark.req("FEED-09")

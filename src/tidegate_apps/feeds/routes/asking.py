@@ -35,7 +35,7 @@ def switcher(request: Request) -> str:
     if who is None or who.via != _JWT:
         raise Problem("not_signed_in", "Send a JSON Web Token: Authorization: Bearer.", headers=_CHALLENGE)
     may(request, Right.SWITCH_FEEDS)
-    return AUTO if who.role == _POLLER else who.name
+    return AUTO if who.role == _POLLER else who.name.removeprefix(f"{_JWT} ")
 
 
 def is_poller(request: Request) -> bool:
