@@ -47,6 +47,7 @@ def test_an_admin_adds_somebody_who_then_sees_and_may_not_act(opened: Browser, s
         page = tab.go("/targets/spotify")
         barred = page.get_by_role("button", name=re.compile("Clear")).first
         expect(barred).to_be_disabled()
+        expect(barred).to_have_css("cursor", "not-allowed")  # and it looks so
         expect(barred).to_have_attribute("title", "Your role, viewer, may not clear.")
         assert tab.go("/people").locator("h1").inner_text() == "Your role does not allow this"
         page.get_by_role("button", name="Sign out").click()
