@@ -38,7 +38,8 @@ class Combiner(Leading[Work]):
         """Returns what *work* returned, once it is committed; raises what it raised, with nothing of it left."""
         if self._thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself; use the transaction that is open")
-        return self._led(Piece[Work, T](work))
+        piece: Piece[Work, T] = Piece(work)
+        return self._led(piece)
 
     def close(self) -> None:
         """Waits for the commit that is under way; whoever comes later gets an error."""

@@ -29,7 +29,8 @@ class Gathering(Leading[NewJob]):
 
     def put(self, job: NewJob) -> Taken:
         """When this returns, the job is on disk."""
-        return self._led(Piece[NewJob, Taken](job))
+        piece: Piece[NewJob, Taken] = Piece(job)
+        return self._led(piece)
 
     def _perform(self, batch: list[Piece[NewJob, Any]]) -> None:
         jobs = [piece.work for piece in batch]
