@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Generic, TypeVar
 
@@ -37,7 +38,7 @@ class Piece(Generic[W, T]):
         return self.result  # type: ignore[return-value]
 
 
-class Leading(Generic[W]):
+class Leading(ABC, Generic[W]):
     """Chooses who does it. `_perform` gives every piece of a batch its result or its error."""
 
     def __init__(self) -> None:
@@ -50,12 +51,12 @@ class Leading(Generic[W]):
         """How many stand behind the batch that is under way."""
         return len(self._waiting)
 
-    def _perform(self, batch: list[Piece[W, Any]]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _perform(self, batch: list[Piece[W, Any]]) -> None: ...
 
+    @abstractmethod
     def _taken_back(self, others: list[Piece[W, Any]]) -> bool:
         """The leader was interrupted: whether nothing was done for the *others*, so that the next one may do it."""
-        raise NotImplementedError
 
     def _led(self, piece: Piece[W, T]) -> T:
         """Returns when *piece* has been done, by this thread or by another."""
