@@ -6,20 +6,18 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate.store import people
 from tidegate.store.tx import Tx
-from tidegate.testing import Status
+from tidegate.testing import Asked, Status, Step
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.codes import LINES
-from tidegate_apps.convert.folder import Folder
-from tidegate_apps.convert.storage import StorageError
 
 DAY = 86400.0
 
@@ -211,44 +209,53 @@ def test_retention_waits_for_a_retry_that_is_not_committed_yet(tmp_path: Path) -
 
 
 @pytest.mark.req("CNV-05")
-def test_a_storage_that_cannot_be_read_is_an_io_error_and_no_preview(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise StorageError("EIO: /srv/files/secret")
-
+@pytest.mark.parametrize("fails", ["to look", "to open"])
+def test_a_storage_that_cannot_be_read_is_an_io_error_and_no_preview(place: Place, fails: str) -> None:
     place.gateway.on("POST /process", XML, Status(400))
     job, failed = place.new(), place.new()
     place.work(1, concurrency=1)
-    for name in ("size", "open"):
-        with monkeypatch.context() as patch:
-            patch.setattr(Folder, name, broken)
-            answer = place.client.get(f"/api/jobs/{job}/download")
-            assert code_of(answer) == (500, "IO_ERROR")
-            assert "secret" not in answer.text
-            page = place.client.get(f"/convert/jobs/{job}")
-            assert (page.status_code, "&lt;document" in page.text) == (200, False)
-            if name == "size":
-                assert code_of(place.client.post(f"/api/jobs/{failed}/retry")) == (500, "IO_ERROR")
+    broken = [place.folder / "xml", place.folder / "pdf"] if fails == "to look" else place.files("xml")
+    for path in broken:
+        away = path.rename(path.with_name("away-" + path.name))
+        path.symlink_to(path.name if fails == "to look" else away)  # one goes round and round, one is not followed
+
+    answer = place.client.get(f"/api/jobs/{job}/download")
+    assert code_of(answer) == (500, "IO_ERROR")
+    assert str(place.folder) not in answer.text
+    page = place.client.get(f"/convert/jobs/{job}")
+    assert (page.status_code, "&lt;document" in page.text) == (200, False)
+    if fails == "to look":
+        assert code_of(place.client.post(f"/api/jobs/{failed}/retry")) == (500, "IO_ERROR")
+
+    for path in broken:
+        path.unlink()
+        path.with_name("away-" + path.name).rename(path)
     assert "&lt;document" in place.client.get(f"/convert/jobs/{job}").text
     assert place.get(job)["download_count"] == 0
 
 
 @pytest.mark.req("CNV-05")
 def test_a_file_that_goes_just_before_it_is_opened_is_expired_and_not_counted(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = place.new()
-    place.work(1)
-    opened = Folder.open
+    with (
+        bucket(monkeypatch) as s3,
+        database("sqlite-apsw", tmp_path) as db,
+        made(db, tmp_path, storage=URL) as place,
+    ):
+        job = place.new()
+        place.work(1)
 
-    def late(self: Folder, key: str) -> Any:
-        self.remove(key)
-        return opened(self, key)
+        def seen_for_the_last_time(asked: Asked) -> Step:
+            found = s3.answer(asked)
+            s3.kept.pop(asked.params["key"], None)
+            return found
 
-    monkeypatch.setattr(Folder, "open", late)
-    assert code_of(place.client.get(f"/api/jobs/{job}/download")) == (404, "EXPIRED")
-    assert place.get(job)["download_count"] == 0
+        s3.sim.on("HEAD /bucket/{key:path}", seen_for_the_last_time)
+        assert code_of(place.client.get(f"/api/jobs/{job}/download")) == (404, "EXPIRED")
+        asked = [each.method for each in s3.sim.asked() if each.path.endswith(".xml")]
+        assert asked[-3:] == ["HEAD", "GET", "HEAD"], "it was there, then it was not, and that was made sure of"
+        assert place.get(job)["download_count"] == 0
 
 
 def test_a_number_that_is_too_long_is_nobodys_job(place: Place) -> None:

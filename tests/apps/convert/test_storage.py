@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from obstore.store import MemoryStore
 
+from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import XML, place
 from tests.databases import database
-from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.convert.folder import Folder, told
 from tidegate_apps.convert.objects import Objects
 from tidegate_apps.convert.storage import Storage, StorageError, StorageFull, Taken, digest, pieces, storage_at
@@ -108,54 +106,20 @@ def test_how_much_is_free_is_known_of_a_folder_alone(tmp_path: Path) -> None:
     assert Objects.at("memory:///").free() is None
 
 
-@dataclass
-class Bucket:
-    """As much of S3 as is needed here: it keeps what it is sent, and refuses a second one where that is asked."""
-
-    kept: dict[str, bytes] = field(default_factory=dict)
-
-    def answer(self, asked: Asked) -> Step:
-        key = asked.params["key"]
-        if asked.method == "PUT":
-            if asked.headers.get("if-none-match") == "*" and key in self.kept:
-                return Step(412, "<Error><Code>PreconditionFailed</Code></Error>")
-            self.kept[key] = asked.body
-            return Step(200, b"", {"ETag": '"1"'})
-        if key not in self.kept:
-            return Step(404, "<Error><Code>NoSuchKey</Code></Error>")
-        about = {"ETag": '"1"', "Last-Modified": "Mon, 16 Nov 2026 02:00:00 GMT"}
-        return Step(200, self.kept[key], about)
-
-    def remove(self, asked: Asked) -> Step:
-        keys = re.findall("<Key>(.*?)</Key>", asked.text)
-        for key in keys:
-            self.kept.pop(key, None)
-        gone = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
-        return Step(200, f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{gone}</DeleteResult>')
-
-
 def test_an_object_store_behind_a_url_gets_whole_files_under_the_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = Bucket()
-    with Simulator(most_body=4 * 1024 * 1024) as sim:
-        sim.on("/bucket/{key:path}", bucket.answer)
-        sim.on("POST /bucket", bucket.remove)
-        for name, value in {
-            "AWS_ENDPOINT": sim.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "ada",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-        }.items():  # fmt: skip
-            monkeypatch.setenv(name, value)
-        storage = storage_at("s3://bucket/files")
+    with bucket(monkeypatch) as s3:
+        storage = storage_at(URL)
         content = b"x" * 300_000
         put(storage, "xml/a.xml", content)
-        assert bucket.kept == {"files/xml/a.xml": content}
+        assert s3.kept == {"files/xml/a.xml": content}
         with pytest.raises(Taken):
             put(storage, "xml/a.xml", b"late")
         assert storage.size("xml/a.xml") == len(content)
         assert digest(storage, "xml/a.xml") == (hashlib.sha256(content).hexdigest(), len(content))
         assert storage.size("xml/b.xml") is None
         assert storage.remove("xml/a.xml")
-        assert bucket.kept == {}
-        sim.outage("1h 403")
+        assert s3.kept == {}
+        s3.sim.outage("1h 403")
         with pytest.raises(StorageError):
             storage.size("xml/a.xml")
 
