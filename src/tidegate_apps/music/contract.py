@@ -144,9 +144,8 @@ class Provider(ABC):
         """Answers for *wanted*: each entry comes once, as `Found` or as `Bad` with its id."""
         raise NotImplementedError(f"{type(self).__name__} has no {operation}")
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027  # most hold nothing
         """Frees what it holds; the transport is not its own."""
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

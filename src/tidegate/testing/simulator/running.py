@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.clock import Clock
 from tidegate.testing.simulator.asked import Asked
 from tidegate.testing.simulator.control import PATH, controls
 from tidegate.testing.simulator.door import Door
@@ -22,6 +23,7 @@ _MOST_CONTROL = 16  # connections to the control endpoint
 _log = logging.getLogger("tidegate.testing")
 
 Control = Callable[[Read], Step]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +38,41 @@ class Limits:
 class Front:
     """Answers requests by the script, and those for the control endpoint whatever the weather."""
 
-    def __init__(self, script: Script, control: Control) -> None:
+    def __init__(self, script: Script, control: Control, clock: Clock) -> None:
         self._script = script
         self._control = control
+        self.clock = clock
+
+    def side(self) -> Side:
+        return Side(self._script, self._control, self.clock)
 
     def meet(self, read: Read) -> tuple[Asked | None, Sending]:
-        at = SYSTEM.now()
+        at = self.clock.now()
         if controls(read.path):
             return None, sending_of(self._control(read), method=read.method, keep=read.keep, now=at)
-        asked, who, told = self._script.meet(read, at=at, now=SYSTEM.monotonic())
+        return self._met(read, lambda step: sending_of(step, method=read.method, keep=read.keep, now=at))
+
+    def inside(self, read: Read) -> Step:
+        """The same for a client without a socket, for which every request is over at once; it has the object itself."""
+        asked, step = self._met(read, lambda step: step)
+        self.over(asked, gone=False)
+        return step
+
+    def _met(self, read: Read, sent: Callable[[Step], T]) -> tuple[Asked, T]:
+        asked, who, told = self._script.meet(read, at=self.clock.now(), now=self.clock.monotonic())
         try:
             step = _resolved(told, asked)
-            sending = sending_of(step, method=read.method, keep=read.keep, now=at)
+            sending = sent(step)
         except Exception as error:  # of a function that a test handed in
             _log.exception("the answer to %s %s failed", asked.method, asked.path)
             who, step = "failed", Step(500, {"error": f"the simulator's own function failed: {error!r}"})
-            sending = sending_of(step, method=read.method, keep=read.keep, now=at)
+            sending = sent(step)
         asked.met = f"{who}: {step.label}"
         self._script.journal.add(asked)
         return asked, sending
 
     def refuse(self, error: Unreadable) -> Sending:
-        return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=SYSTEM.now())
+        return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=self.clock.now())
 
     def over(self, asked: Asked, *, gone: bool) -> None:
         self._script.journal.over(asked, gone=gone)
@@ -70,15 +85,15 @@ class Side(Front):
         if controls(read.path):
             return super().meet(read)
         step = Step(404, {"error": f"only the control endpoint is here: {PATH}"})
-        return None, sending_of(step, method=read.method, keep=read.keep, now=SYSTEM.now())
+        return None, sending_of(step, method=read.method, keep=read.keep, now=self.clock.now())
 
 
 class Running:
     """Opened when it is made; OSError when the port is taken."""
 
-    def __init__(self, name: str, port: int, script: Script, control: Control, limits: Limits) -> None:
-        self._script = script
-        front, side = Front(script, control), Side(script, control)
+    def __init__(self, name: str, port: int, script: Script, front: Front, limits: Limits) -> None:
+        self._script, self._clock = script, front.clock
+        side = front.side()
         self._front = Door(port, limits.connections, lambda: Connection(front, limits.body), limits.slow)
         try:
             self._side = Door(0, _MOST_CONTROL, lambda: Connection(side, limits.body))
@@ -108,7 +123,7 @@ class Running:
 
     def weather_changed(self) -> None:
         """Opens or shuts the door as the outage says; it is so when this returns to another thread."""
-        if self._thread.here and self._script.weather.down(SYSTEM.monotonic()):
+        if self._thread.here and self._script.weather.down(self._clock.monotonic()):
             asyncio.get_running_loop().call_soon(self._look)  # whoever asked for it gets an answer first
         else:
             self._thread.do(self._look)
@@ -122,7 +137,7 @@ class Running:
         self._look()
 
     def _look(self) -> None:
-        now = SYSTEM.monotonic()
+        now = self._clock.monotonic()
         weather = self._script.weather
         if weather.down(now):
             self._front.shut()

@@ -8,11 +8,12 @@ from typing import Any, Self
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.duration import Duration, brief, seconds
 from tidegate.ops.outage import Outage
-from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.testing.simulator.asked import Asked
 from tidegate.testing.simulator.control import answer
 from tidegate.testing.simulator.http import Read
-from tidegate.testing.simulator.running import Limits, Running
+from tidegate.testing.simulator.inside import Inside
+from tidegate.testing.simulator.running import Front, Limits, Running
 from tidegate.testing.simulator.script import Script
 from tidegate.testing.simulator.steps import Step
 from tidegate.testing.simulator.weather import outage_of
@@ -35,7 +36,8 @@ class Simulator:
     it and the script waits; its times count from the start.
 
     *slow_accept*: how long each connection waits at the door. *on_reset* is called by `reset()`, for the state that
-    functions keep. The rest are bounds: connections at a time, bytes of a request's body, requests in the journal.
+    functions keep. *clock* is the time of outages and of the journal; see `transport`. The rest are bounds: connections
+    at a time, bytes of a request's body, requests in the journal.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Simulator:
         most_connections: int = 256,
         most_body: int = 8 * 1024 * 1024,
         most_kept: int = 10_000,
+        clock: Clock = SYSTEM,
     ) -> None:
         self.name = valid_name(name, field="name")
         self._port = whole(port, field="port", least=0, most=65535)
@@ -61,6 +64,9 @@ class Simulator:
         self._script = Script(seed, whole(most_kept, field="most_kept"))
         self._outage = outage_of(outage)
         self._on_reset = on_reset
+        self._clock = clock
+        self._script.outage(self._outage, clock.monotonic())
+        self._front = Front(self._script, self._control, clock)
         self._running: Running | None = None
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -69,8 +75,8 @@ class Simulator:
         """Its address; OSError when the port is taken."""
         if self._running is not None:
             raise RuntimeError(f"the simulator {self.name!r} runs already, at {self.url}")
-        self._script.outage(self._outage, SYSTEM.monotonic())
-        self._running = Running(self.name, self._port, self._script, self._control, self._limits)
+        self._script.outage(self._outage, self._clock.monotonic())
+        self._running = Running(self.name, self._port, self._script, self._front, self._limits)
         return self.url
 
     def stop(self) -> None:
@@ -82,6 +88,13 @@ class Simulator:
             raise RuntimeError(f"the simulator {self.name!r} cannot be stopped by one of its own functions")
         self._running = None
         running.stop()
+
+    def transport(self) -> Any:
+        """An async transport of httpx or httpx2 that asks it without sockets; it need not run for that.
+
+        Delays and hangs take the time of its *clock*, so that a `VirtualClock` plays a day of them in no time.
+        """
+        return Inside(self._front.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock)
 
     @property
     def url(self) -> str:
@@ -130,7 +143,7 @@ class Simulator:
         It has begun when this returns. Of one route, `down` resets connections, because the others are answered on.
         """
         outage = outage_of(what)
-        self._script.outage(outage, SYSTEM.monotonic(), route)
+        self._script.outage(outage, self._clock.monotonic(), route)
         if route is not None:
             return
         if self._running is None:
@@ -140,7 +153,7 @@ class Simulator:
 
     def reset(self) -> None:
         """Everything as it was declared, no outage, an empty journal."""
-        self._script.reset(SYSTEM.monotonic())
+        self._script.reset(self._clock.monotonic())
         if self._on_reset is not None:
             self._on_reset()
         if self._running is not None:
@@ -182,7 +195,7 @@ class Simulator:
             "url": running.url,
             "control": running.control_url,
             "connections": running.connections,
-            **self._script.as_json(SYSTEM.monotonic()),
+            **self._script.as_json(self._clock.monotonic()),
         }
 
     def _control(self, read: Read) -> Step:

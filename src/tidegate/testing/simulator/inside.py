@@ -1,0 +1,134 @@
+"""A simulator as an async transport of httpx or httpx2, without sockets: for a client that lives in virtual time.
+
+Neither library is imported; the request says whose answer it wants. What would take time on the wire takes that of the
+clock, within the timeouts of the request.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import AsyncIterator, Callable
+from email.utils import formatdate
+from typing import Any, Self
+
+from tidegate.core.duration import Duration, seconds
+from tidegate.runtime.clock import Clock
+from tidegate.testing.simulator.http import Headers, Read
+from tidegate.testing.simulator.steps import Framing, Step, content_of
+
+_FOR_EVER = 1e9
+
+Meet = Callable[[Read], Step]  # what the request meets; the journal has it then
+
+
+class Inside:
+    """Answers requests of one client; *down* says whether nothing listens at the moment."""
+
+    def __init__(self, meet: Meet, down: Callable[[], bool], clock: Clock) -> None:
+        self._meet, self._down, self._clock = meet, down, clock
+
+    async def handle_async_request(self, request: Any) -> Any:
+        library: Any = sys.modules[type(request).__module__.partition(".")[0]]
+        await request.aread()
+        if self._down():
+            raise library.ConnectError("nothing listens there", request=request)
+        step = self._meet(_read(request))
+        wire = _Wire(step, request, library, self._clock)
+        await wire.wait(seconds(step.delay))
+        await wire.instead()
+        return wire.answer()
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class _Wire:
+    """One answer on its way."""
+
+    def __init__(self, step: Step, request: Any, library: Any, clock: Clock) -> None:
+        self._step, self._request, self._library, self._clock = step, request, library, clock
+        self._patience = (request.extensions.get("timeout") or {}).get("read") or _FOR_EVER
+
+    async def wait(self, wait: float) -> None:
+        """Lets time pass; after that of the client's patience, it is over."""
+        if wait > 0:
+            await self._clock.asleep(min(wait, self._patience))
+        if wait >= self._patience:
+            raise self._library.ReadTimeout("the simulator says nothing", request=self._request)
+
+    async def instead(self) -> None:
+        """Whatever comes in place of an answer."""
+        step = self._step
+        if step.raw is not None:
+            raise self._library.RemoteProtocolError("this is no HTTP", request=self._request)
+        if step.cut is None:
+            await self._broken(hung=step.hang, reset=step.reset)
+
+    def answer(self) -> Any:
+        step = self._step
+        body, kind = content_of(step.body)
+        headers = [*step.pairs]
+        given = {name.lower() for name, _ in headers}
+        if "date" not in given:
+            headers.append(("Date", formatdate(self._clock.now(), usegmt=True)))
+        if kind and "content-type" not in given:
+            headers.append(("Content-Type", kind))
+        if step.gzip:
+            body = gzip.compress(body, mtime=0)
+            headers.append(("Content-Encoding", "gzip"))
+        shown = b"" if step.status in (204, 304) or self._request.method == "HEAD" else body
+        stream = _Body(self._pieces(shown), self._library)
+        return self._library.Response(step.status, headers=headers, stream=stream.of(), request=self._request)
+
+    async def _pieces(self, body: bytes) -> AsyncIterator[bytes]:
+        step = self._step
+        sent = body if step.cut is None else body[: step.cut]
+        if step.drip:
+            pause = seconds(step.drip)
+            if pause >= self._patience:
+                await self.wait(pause)
+            await self._clock.asleep(pause * (len(sent) // step.piece))
+        yield sent
+        if step.cut is None:
+            return
+        await self._broken(hung=step.hang, reset=step.reset)
+        if step.framing != Framing.CLOSE:
+            said = "peer closed connection without sending complete message body"
+            raise self._library.RemoteProtocolError(said, request=self._request)
+
+    async def _broken(self, *, hung: Duration | None, reset: bool) -> None:
+        if reset:
+            raise self._library.ReadError("the connection was reset", request=self._request)
+        if hung is not None:
+            await self.wait(seconds(hung))
+            raise self._library.RemoteProtocolError("server disconnected", request=self._request)
+
+
+class _Body:
+    """An iterator as the stream that a library wants."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], library: Any) -> None:
+        self._pieces, self._library = pieces, library
+
+    def of(self) -> Any:
+        pieces = self._pieces
+
+        async def each(_: Any) -> AsyncIterator[bytes]:
+            async for piece in pieces:
+                yield piece
+
+        return type("Stream", (self._library.AsyncByteStream,), {"__aiter__": each})()
+
+
+def _read(request: Any) -> Read:
+    path, _, query = request.url.raw_path.decode("ascii").partition("?")
+    headers = Headers()
+    for name, value in request.headers.multi_items():
+        lowered = name.lower()
+        headers[lowered] = f"{headers[lowered]}, {value}" if lowered in headers else value
+    return Read(method=request.method, path=path, query=query, headers=headers, body=request.content)
