@@ -46,6 +46,8 @@ class Enqueued(Generic[R]):
         clock = self._queue.clock
         end = None if timeout is None else clock.monotonic() + seconds(timeout, field="timeout")
         pause = _FIRST
+        if self.created:  # a look at once finds nothing, and is in the way of the worker that begins it
+            await clock.asleep(pause if end is None else max(0.0, min(pause, end - clock.monotonic())))
         while not (job := await self._queue.at_store(lambda: self._queue.row(self.id))).state.final:
             left = pause if end is None else min(pause, end - clock.monotonic())
             if left <= 0:
