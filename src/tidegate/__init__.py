@@ -23,6 +23,7 @@ __all__ = [
     "Answer",
     "App",
     "Backoff",
+    "BoundStatement",
     "Breaker",
     "BreakerOpen",
     "Bus",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.runtime.sinks import sinks
     from tidegate.runtime.stale import Answer
+    from tidegate.store.tx import BoundStatement
 
     subscribe = DEFAULT.subscribe
 else:
@@ -156,6 +158,7 @@ else:
         "runtime.sinks": ("sinks",),
         "runtime.stale": ("Answer",),
         "face.written": ("Seconds",),
+        "store.tx": ("BoundStatement",),
     }
     _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

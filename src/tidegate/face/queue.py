@@ -90,6 +90,7 @@ class Queue(Working):
         self._retention = retention_of(retention)
         self._dice = dice
         self._dbs: dict[str, Db] = {}
+        self._dbs_given: dict[str, tuple[str | None, Source | None, Source | None]] = {}
         self._kinds: dict[str, JobKind] = {}
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
@@ -125,13 +126,14 @@ class Queue(Working):
         migrations: Source | None = None,
     ) -> Db:
         """The tables and statements of an application, in this database; see `Db`. Asked again, it is the same."""
-        if app in self._dbs and package is statements is migrations is None:
+        given = (package, statements, migrations)
+        if app in self._dbs and given in ((None, None, None), self._dbs_given[app]):
             return self._dbs[app]
         if app in self._dbs:
             raise ValueError(f"app: {app!r} has its statements already; ask for q.db({app!r})")
         found = Db(lambda: self.store, app, package, statements=statements, migrations=migrations, written=self.woken)
         with self._lock:
-            self._dbs[app] = found
+            self._dbs[app], self._dbs_given[app] = found, given
             if self._store is not None:
                 found.attach(self._store)
         return found

@@ -1,0 +1,177 @@
+"""Which artist, album and track a song is of: by its MusicBrainz id, then by its bare name.
+
+An entry without an id takes the first id that comes under its name. Two entries with ids of their own stay two, however
+alike their names are; two entries that turn out to have the same id become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate import DbTx
+from tidegate_apps.music.contract import Song
+from tidegate_apps.music.names import clean, key_of
+
+UNKNOWN = "Unknown artist"
+
+
+class Merging:
+    """The entries of one user, within one transaction; what was found once is not asked for again."""
+
+    def __init__(self, tx: DbTx, user: str, now: float) -> None:
+        tx.all("add_user", user_id=user, at=now)
+        tx.all("lock_user", user_id=user)
+        self._tx, self._user = tx, user
+        self._artists: dict[tuple[str, str | None], int] = {}
+        self._albums: dict[tuple[int, str, str | None], int] = {}
+        self._tracks: dict[tuple[int, str, str | None], int] = {}
+        self.places: dict[int, tuple[int, int | None]] = {}  # of each track that was met: its artist and its album
+
+    def track(self, song: Song) -> int:
+        """The track of a song; it and what it belongs to are made if there are none."""
+        artist = self.artist(song.artist or UNKNOWN, song.artist_mbid)
+        album = self.album(artist, song.album, song.album_mbid) if song.album else None
+        title, mbid = clean(song.title) or "Untitled", song.mbid
+        where = (artist, key_of(title), mbid)
+        found = self._tracks.get(where)
+        if found is None:
+            found = self._tracks[where] = self._track(artist, album, title, song)
+        elif album is not None and self.places[found][1] is None:
+            self._tx.all("set_track_album", id=found, album_id=album)
+            self.places[found] = (self.places[found][0], album)
+        return found
+
+    def artist(self, name: str, mbid: str | None) -> int:
+        name = clean(name) or UNKNOWN
+        key = key_of(name)
+        found = self._artists.get((key, mbid))
+        if found is None:
+            by_id = self._tx.all("artist_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+            named = by_id or self._tx.all("artists_by_key", user_id=self._user, name_key=key)
+            found = by_id[0][0] if by_id else _chosen(named, mbid)
+            if found is None:
+                found = self._made("add_artist", name=name, name_key=key, mbid=mbid)
+            elif mbid and not by_id:
+                self._tx.all("set_artist_mbid", id=found, mbid=mbid)
+            self._artists[key, mbid] = found
+        return found
+
+    def album(self, artist: int, title: str, mbid: str | None) -> int:
+        title = clean(title) or "Untitled"
+        key = key_of(title)
+        found = self._albums.get((artist, key, mbid))
+        if found is None:
+            by_id = self._tx.all("album_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+            named = by_id or self._tx.all("albums_by_key", artist_id=artist, name_key=key)
+            found = by_id[0][0] if by_id else _chosen(named, mbid)
+            if found is None:
+                found = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
+            elif mbid and not by_id:
+                self._tx.all("set_album_mbid", id=found, mbid=mbid)
+            self._albums[artist, key, mbid] = found
+        return found
+
+    def _track(self, artist: int, album: int | None, title: str, song: Song) -> int:
+        key, mbid = key_of(title), song.mbid
+        by_id = self._tx.all("track_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+        named = [] if by_id else self._tx.all("tracks_by_key", artist_id=artist, name_key=key)
+        found = by_id[0][0] if by_id else _chosen(named, mbid)
+        if found is None:
+            found = self._made(
+                "add_track", artist_id=artist, album_id=album, title=title, name_key=key, mbid=mbid, isrc=song.isrc,
+                seconds=song.seconds,
+            )  # fmt: skip
+            self.places[found] = (artist, album)
+            return found
+        if mbid and not by_id:
+            self._tx.all("set_track_mbid", id=found, mbid=mbid)
+        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == found)
+        if at is None and album is not None:
+            self._tx.all("set_track_album", id=found, album_id=album)
+        self._tx.all("fill_track", id=found, isrc=song.isrc, seconds=song.seconds)
+        self.places[found] = (artist, album if at is None else at)
+        return found
+
+    def _made(self, statement: str, **values: Any) -> int:
+        return int(self._tx.all(statement, user_id=self._user, **values)[0][0])
+
+
+def _chosen(rows: Sequence[Sequence[Any]], mbid: str | None) -> int | None:
+    """Of those of the same name: the first that has no other id; without an id of its own, simply the first."""
+    return next((int(row[0]) for row in rows if mbid is None or row[1] is None), None)
+
+
+# -- two that are one --------------------------------------------------------------------------------------------------
+
+
+def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
+    """Gives an artist its id; if another one has it, the two become that one. Returns who it is now."""
+    row = tx.one("owner_of_artist", id=id_)
+    if row is None or row[1] == mbid:
+        return id_
+    there = tx.one("artist_by_mbid", user_id=row[0], mbid=mbid)
+    if there is None:
+        tx.all("set_artist_mbid", id=id_, mbid=mbid)
+        return id_
+    into = int(there[0])
+    for album, key, album_mbid in tx.all("albums_of_artist", artist_id=id_):
+        twin = _chosen(tx.all("albums_by_key", artist_id=into, name_key=key), album_mbid)
+        if twin is None:
+            tx.all("move_album", id=album, artist_id=into)
+        else:
+            _join_albums(tx, album, twin, album_mbid)
+    for track, key, track_mbid in tx.all("tracks_of_artist", artist_id=id_):
+        twin = _chosen(tx.all("tracks_by_key", artist_id=into, name_key=key), track_mbid)
+        if twin is None:
+            tx.all("move_track", id=track, artist_id=into)
+        else:
+            _join_tracks(tx, track, twin, track_mbid)
+    _join(tx, "artist", id_, into)
+    return into
+
+
+def identify_album(tx: DbTx, id_: int, mbid: str) -> int:
+    row = tx.one("owner_of_album", id=id_)
+    if row is None or row[1] == mbid:
+        return id_
+    there = tx.one("album_by_mbid", user_id=row[0], mbid=mbid)
+    if there is None:
+        tx.all("set_album_mbid", id=id_, mbid=mbid)
+        return id_
+    _join_albums(tx, id_, int(there[0]), None)
+    return int(there[0])
+
+
+def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
+    row = tx.one("owner_of_track", id=id_)
+    if row is None or row[1] == mbid:
+        return id_
+    there = tx.one("track_by_mbid", user_id=row[0], mbid=mbid)
+    if there is None:
+        tx.all("set_track_mbid", id=id_, mbid=mbid)
+        return id_
+    _join_tracks(tx, id_, int(there[0]), None)
+    return int(there[0])
+
+
+def _join_albums(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
+    tx.all("move_tracks_of_album", id=id_, into=into)
+    _join(tx, "album", id_, into)
+    if mbid:  # after the other is gone: an id stands once
+        tx.all("set_album_mbid", id=into, mbid=mbid)
+
+
+def _join_tracks(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
+    tx.all("move_plays", id=id_, into=into)
+    tx.all("move_entries", id=id_, into=into)
+    _join(tx, "track", id_, into)
+    if mbid:
+        tx.all("set_track_mbid", id=into, mbid=mbid)
+
+
+def _join(tx: DbTx, kind: str, id_: int, into: int) -> None:
+    tx.all(f"sum_{kind}", id=id_, into=into)
+    tx.all("move_badge", kind=kind, id=id_, into=into)
+    tx.all("remove_badge", kind=kind, entity_id=id_)
+    tx.all(f"remove_{kind}", id=id_)

@@ -1,0 +1,451 @@
+-- Users and connections.
+
+-- name: users
+select user_id from music_user order by user_id;
+
+-- name: add_user
+insert into music_user (user_id, made_at) values (:user_id, :at) on conflict do nothing;
+
+-- name: lock_user
+select user_id from music_user where user_id = :user_id {for_update};
+
+-- name: connection
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+from music_connection where user_id = :user_id and provider = :provider;
+
+-- name: lock_connection
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+from music_connection where user_id = :user_id and provider = :provider {for_update};
+
+-- name: connections
+-- All that changed since a version, also those that were removed.
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+from music_connection where version > :after order by version limit :n;
+
+-- name: connections_of
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+from music_connection where user_id = :user_id order by provider;
+
+-- name: connections_kept
+-- A slice of all, for writing them anew with another key.
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+from music_connection order by user_id, provider;
+
+-- name: newest_version
+select coalesce(max(version), 0) from music_connection;
+
+-- name: next_version
+-- Whoever changes a connection takes the next number under a lock, so that nobody who reads in order misses one.
+insert into music_counter (name, value) values ('version', 1)
+on conflict (name) do update set value = music_counter.value + 1 returning value;
+
+-- name: put_connection
+insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at)
+values (:user_id, :provider, :shown, :kept, 1, :version, :at)
+on conflict (user_id, provider) do update set shown = excluded.shown, kept = excluded.kept,
+    generation = music_connection.generation + 1, version = excluded.version, connected_at = excluded.connected_at,
+    removed_at = null
+returning generation;
+
+-- name: save_connection
+-- The same credentials, as the provider changed them: nothing begins anew.
+update music_connection set kept = :kept, shown = :shown
+where user_id = :user_id and provider = :provider and generation = :generation and removed_at is null
+returning generation;
+
+-- name: ask_connection
+update music_connection set asked_at = :at, version = :version
+where user_id = :user_id and provider = :provider and removed_at is null returning provider;
+
+-- name: remove_connection
+update music_connection
+set removed_at = :at, kept = '', shown = '{}', generation = generation + 1, version = :version
+where user_id = :user_id and provider = :provider and removed_at is null returning provider;
+
+-- name: begin_journey
+insert into music_journey (state, user_id, provider, kept, began_at)
+values (:state, :user_id, :provider, :kept, :at);
+
+-- name: end_journey
+delete from music_journey where state = :state returning user_id, provider, kept, began_at;
+
+-- name: forget_journeys
+delete from music_journey where began_at < :before;
+
+-- Marks, states, rows that could not be read.
+
+-- name: mark
+select mark from music_mark where user_id = :user_id and provider = :provider and operation = :operation;
+
+-- name: set_mark
+insert into music_mark (user_id, provider, operation, mark, moved_at)
+values (:user_id, :provider, :operation, :mark, :at)
+on conflict (user_id, provider, operation) do update set mark = excluded.mark, moved_at = excluded.moved_at;
+
+-- name: states_of
+select user_id, provider, operation, tried_at, success_at, began_at, items, bad, failures, failed_since, code, message,
+    advice, detail, held, next_at
+from music_state where user_id = :user_id order by provider, operation;
+
+-- name: states
+select user_id, provider, operation, tried_at, success_at, began_at, items, bad, failures, failed_since, code, message,
+    advice, detail, held, next_at
+from music_state order by user_id, provider, operation;
+
+-- name: begun
+insert into music_state (user_id, provider, operation, began_at)
+values (:user_id, :provider, :operation, :at)
+on conflict (user_id, provider, operation) do update set began_at = excluded.began_at;
+
+-- name: went_well
+insert into music_state (user_id, provider, operation, tried_at, success_at, items, bad, next_at)
+values (:user_id, :provider, :operation, :at, :at, :items, :bad, :next_at)
+on conflict (user_id, provider, operation) do update set tried_at = excluded.tried_at, success_at = excluded.success_at,
+    began_at = null, items = excluded.items, bad = excluded.bad, failures = 0, failed_since = null, code = null,
+    message = null, advice = null, detail = null, held = null, next_at = excluded.next_at;
+
+-- name: went_wrong
+insert into music_state (user_id, provider, operation, tried_at, failures, failed_since, code, message, advice, detail,
+    held, next_at)
+values (:user_id, :provider, :operation, :at, :failures, :failed_since, :code, :message, :advice, :detail, :held, :next_at)
+on conflict (user_id, provider, operation) do update set tried_at = excluded.tried_at, began_at = null,
+    failures = excluded.failures, failed_since = excluded.failed_since, code = excluded.code, message = excluded.message,
+    advice = excluded.advice, detail = excluded.detail, held = excluded.held, next_at = excluded.next_at;
+
+-- name: planned
+-- When it goes next, and that it does not go now.
+update music_state set next_at = :next_at, held = :held, began_at = null
+where user_id = :user_id and provider = :provider and operation = :operation;
+
+-- name: forget_health
+-- As reconnecting does; what was brought in stays known.
+update music_state set failures = 0, failed_since = null, code = null, message = null, advice = null, detail = null,
+    held = null, next_at = null, began_at = null
+where user_id = :user_id and provider = :provider;
+
+-- name: forget_all_health
+-- A new process begins without it.
+update music_state set failures = 0, failed_since = null, code = null, message = null, advice = null, detail = null,
+    held = null, next_at = null, began_at = null
+where failures > 0 or held is not null or began_at is not null;
+
+-- name: forget_states
+delete from music_state where user_id = :user_id and provider = :provider;
+
+-- name: add_bad
+insert into music_bad (user_id, provider, operation, at, excerpt, why)
+select :user_id, :provider, :operation, :at, excerpt, why from {rows excerpt text, why text} where true;
+
+-- name: bad_of
+select operation, at, excerpt, why from music_bad
+where user_id = :user_id and provider = :provider order by id desc limit :n;
+
+-- name: prune_bad
+delete from music_bad
+where user_id = :user_id and provider = :provider and operation = :operation and id < coalesce((
+    select id from music_bad
+    where user_id = :user_id and provider = :provider and operation = :operation order by id desc limit 1 offset 19), 0);
+
+-- The library: finding what a song is of.
+
+-- name: artist_by_mbid
+select id from music_artist where user_id = :user_id and mbid = :mbid;
+
+-- name: artists_by_key
+select id, mbid from music_artist where user_id = :user_id and name_key = :name_key order by id limit 50;
+
+-- name: add_artist
+insert into music_artist (user_id, name, name_key, mbid) values (:user_id, :name, :name_key, :mbid) returning id;
+
+-- name: set_artist_mbid
+update music_artist set mbid = :mbid where id = :id;
+
+-- name: album_by_mbid
+select id from music_album where user_id = :user_id and mbid = :mbid;
+
+-- name: albums_by_key
+select id, mbid from music_album where artist_id = :artist_id and name_key = :name_key order by id limit 50;
+
+-- name: add_album
+insert into music_album (user_id, artist_id, title, name_key, mbid)
+values (:user_id, :artist_id, :title, :name_key, :mbid) returning id;
+
+-- name: set_album_mbid
+update music_album set mbid = :mbid where id = :id;
+
+-- name: track_by_mbid
+select id, album_id from music_track where user_id = :user_id and mbid = :mbid;
+
+-- name: tracks_by_key
+select id, mbid, album_id from music_track where artist_id = :artist_id and name_key = :name_key order by id limit 50;
+
+-- name: add_track
+insert into music_track (user_id, artist_id, album_id, title, name_key, mbid, isrc, seconds)
+values (:user_id, :artist_id, :album_id, :title, :name_key, :mbid, :isrc, :seconds) returning id;
+
+-- name: set_track_mbid
+update music_track set mbid = :mbid where id = :id;
+
+-- name: set_track_album
+update music_track set album_id = :album_id where id = :id and album_id is null;
+
+-- name: fill_track
+update music_track set isrc = coalesce(isrc, :isrc), seconds = coalesce(seconds, :seconds)
+where id = :id and (isrc is null or seconds is null);
+
+-- Merging two entries that are one.
+
+-- name: albums_of_artist
+select id, name_key, mbid from music_album where artist_id = :artist_id order by id;
+
+-- name: tracks_of_artist
+select id, name_key, mbid from music_track where artist_id = :artist_id order by id;
+
+-- name: move_album
+update music_album set artist_id = :artist_id where id = :id;
+
+-- name: move_track
+update music_track set artist_id = :artist_id where id = :id;
+
+-- name: move_tracks_of_album
+update music_track set album_id = :into where album_id = :id;
+
+-- name: move_plays
+update music_play set track_id = :into where track_id = :id;
+
+-- name: move_entries
+update music_entry set track_id = :into where track_id = :id;
+
+-- name: sum_artist
+update music_artist set plays = plays + (select plays from music_artist where id = :id) where id = :into;
+
+-- name: sum_album
+update music_album set plays = plays + (select plays from music_album where id = :id) where id = :into;
+
+-- name: sum_track
+update music_track set plays = plays + (select plays from music_track where id = :id) where id = :into;
+
+-- name: remove_artist
+delete from music_artist where id = :id;
+
+-- name: remove_album
+delete from music_album where id = :id;
+
+-- name: remove_track
+delete from music_track where id = :id;
+
+-- name: owner_of_artist
+select user_id, mbid from music_artist where id = :id {for_update};
+
+-- name: owner_of_album
+select user_id, mbid, artist_id, name_key from music_album where id = :id {for_update};
+
+-- name: owner_of_track
+select user_id, mbid, artist_id, name_key from music_track where id = :id {for_update};
+
+-- Plays and playlists.
+
+-- name: known_plays
+select ref from music_play
+where user_id = :user_id and provider = :provider and ref in (select ref from {rows ref text});
+
+-- name: add_plays
+insert into music_play (user_id, provider, ref, at, track_id)
+select :user_id, :provider, ref, at, track_id from {rows ref text, at double precision, track_id bigint}
+where true
+on conflict (user_id, provider, ref) do nothing
+returning track_id, at;
+
+-- name: count_tracks
+update music_track
+set plays = plays + given.n, played_at = case when played_at > given.at then played_at else given.at end
+from {rows id bigint, n bigint, at double precision} where music_track.id = given.id;
+
+-- name: count_albums
+update music_album
+set plays = plays + given.n, played_at = case when played_at > given.at then played_at else given.at end
+from {rows id bigint, n bigint, at double precision} where music_album.id = given.id;
+
+-- name: count_artists
+update music_artist
+set plays = plays + given.n, played_at = case when played_at > given.at then played_at else given.at end
+from {rows id bigint, n bigint, at double precision} where music_artist.id = given.id;
+
+-- name: put_playlist
+insert into music_playlist (user_id, provider, ref, name, about, seen_at)
+values (:user_id, :provider, :ref, :name, :about, :at)
+on conflict (user_id, provider, ref) do update set name = excluded.name, about = excluded.about,
+    seen_at = excluded.seen_at, gone_at = null
+returning id;
+
+-- name: clear_entries
+delete from music_entry where playlist_id = :playlist_id;
+
+-- name: add_entries
+insert into music_entry (playlist_id, place, track_id)
+select :playlist_id, place, track_id from {rows place integer, track_id bigint} where true;
+
+-- name: playlists_gone
+update music_playlist set gone_at = :at
+where user_id = :user_id and provider = :provider and seen_at < :seen_before and gone_at is null returning id;
+
+-- name: playlists_of
+select p.id, p.provider, p.name, p.about, p.seen_at, p.gone_at,
+    (select count(*) from music_entry e where e.playlist_id = p.id)
+from music_playlist p where p.user_id = :user_id and p.id > :after order by p.id limit :n;
+
+-- What is still wanted of other services. It is asked again after a while where there was nothing.
+
+-- name: wanted_ids_of_artists
+select id, name from music_artist
+where user_id = :user_id and mbid is null and (ids_at is null or ids_at < :before) order by plays desc, id limit :n;
+
+-- name: wanted_ids_of_albums
+select b.id, b.title, a.name from music_album b join music_artist a on a.id = b.artist_id
+where b.user_id = :user_id and b.mbid is null and (b.ids_at is null or b.ids_at < :before)
+order by b.plays desc, b.id limit :n;
+
+-- name: wanted_ids_of_tracks
+select t.id, t.title, a.name from music_track t join music_artist a on a.id = t.artist_id
+where t.user_id = :user_id and t.mbid is null and (t.ids_at is null or t.ids_at < :before)
+order by t.plays desc, t.id limit :n;
+
+-- name: wanted_art_of_artists
+select id, name, mbid from music_artist
+where user_id = :user_id and mbid is not null and (art_at is null or art_at < :before)
+order by plays desc, id limit :n;
+
+-- name: wanted_art_of_albums
+select b.id, b.title, a.name, b.mbid from music_album b join music_artist a on a.id = b.artist_id
+where b.user_id = :user_id and b.mbid is not null and (b.art_at is null or b.art_at < :before)
+order by b.plays desc, b.id limit :n;
+
+-- name: wanted_tags_of_artists
+select id, name, mbid from music_artist
+where user_id = :user_id and (tags_at is null or tags_at < :before) order by plays desc, id limit :n;
+
+-- name: asked_ids_artist
+update music_artist set ids_at = :at where id = :id;
+
+-- name: asked_ids_album
+update music_album set ids_at = :at where id = :id;
+
+-- name: asked_ids_track
+update music_track set ids_at = :at where id = :id;
+
+-- name: found_art_artist
+update music_artist set art_at = :at, art = coalesce(:art, art) where id = :id;
+
+-- name: found_art_album
+update music_album set art_at = :at, art = coalesce(:art, art) where id = :id;
+
+-- name: found_tags_artist
+update music_artist set tags_at = :at, tags = case when :tags <> '' then :tags else tags end where id = :id;
+
+-- What other applications read and write.
+
+-- name: artists_of
+select id, user_id, name, mbid from music_artist where user_id = :user_id and id > :after order by id limit :n;
+
+-- name: albums_of
+select b.id, b.user_id, b.title, b.mbid, a.id, a.name, a.mbid
+from music_album b join music_artist a on a.id = b.artist_id
+where b.user_id = :user_id and b.id > :after order by b.id limit :n;
+
+-- name: tracks_of
+select t.id, t.user_id, t.title, t.album_id, b.title, a.name
+from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
+where t.user_id = :user_id and t.id > :after order by t.id limit :n;
+
+-- name: artist
+select id, user_id, name, mbid from music_artist where id = :id;
+
+-- name: album
+select b.id, b.user_id, b.title, b.mbid, a.id, a.name, a.mbid
+from music_album b join music_artist a on a.id = b.artist_id where b.id = :id;
+
+-- name: put_badge
+insert into music_badge (kind, entity_id, word, tone, icon, tooltip, href)
+values (:kind, :entity_id, :word, :tone, :icon, :tooltip, :href)
+on conflict (kind, entity_id) do update set word = excluded.word, tone = excluded.tone, icon = excluded.icon,
+    tooltip = excluded.tooltip, href = excluded.href;
+
+-- name: remove_badge
+delete from music_badge where kind = :kind and entity_id = :entity_id;
+
+-- name: move_badge
+update music_badge set entity_id = :into
+where kind = :kind and entity_id = :id
+    and not exists (select 1 from music_badge there where there.kind = :kind and there.entity_id = :into);
+
+-- The pages.
+
+-- name: totals
+select (select count(*) from music_artist where user_id = :user_id),
+    (select count(*) from music_album where user_id = :user_id),
+    (select count(*) from music_track where user_id = :user_id),
+    (select count(*) from music_play where user_id = :user_id),
+    (select count(*) from music_playlist where user_id = :user_id);
+
+-- name: page_artists
+-- Most played first, from one place of the index on.
+select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href
+from music_artist a left join music_badge g on g.kind = 'artist' and g.entity_id = a.id
+where a.user_id = :user_id and (a.plays, a.id) < (:plays, :before) order by a.plays desc, a.id desc limit :n;
+
+-- name: page_albums
+select b.id, b.title, b.mbid, b.plays, b.played_at, b.art, a.name, a.id, g.word, g.tone, g.icon, g.tooltip, g.href
+from music_album b join music_artist a on a.id = b.artist_id
+left join music_badge g on g.kind = 'album' and g.entity_id = b.id
+where b.user_id = :user_id and (b.plays, b.id) < (:plays, :before) order by b.plays desc, b.id desc limit :n;
+
+-- name: page_tracks
+select t.id, t.title, t.mbid, t.plays, t.played_at, b.art, a.name, a.id, b.title, b.id, t.seconds,
+    g.word, g.tone, g.icon, g.tooltip, g.href
+from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
+left join music_badge g on g.kind = 'track' and g.entity_id = t.id
+where t.user_id = :user_id and (t.plays, t.id) < (:plays, :before) order by t.plays desc, t.id desc limit :n;
+
+-- name: find_artists
+select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href
+from music_artist a left join music_badge g on g.kind = 'artist' and g.entity_id = a.id
+where a.user_id = :user_id and a.name_key like :like escape '!' order by a.name_key, a.id limit :n;
+
+-- name: find_albums
+select b.id, b.title, b.mbid, b.plays, b.played_at, b.art, a.name, a.id, g.word, g.tone, g.icon, g.tooltip, g.href
+from music_album b join music_artist a on a.id = b.artist_id
+left join music_badge g on g.kind = 'album' and g.entity_id = b.id
+where b.user_id = :user_id and b.name_key like :like escape '!' order by b.name_key, b.id limit :n;
+
+-- name: find_tracks
+select t.id, t.title, t.mbid, t.plays, t.played_at, b.art, a.name, a.id, b.title, b.id, t.seconds,
+    g.word, g.tone, g.icon, g.tooltip, g.href
+from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
+left join music_badge g on g.kind = 'track' and g.entity_id = t.id
+where t.user_id = :user_id and t.name_key like :like escape '!' order by t.name_key, t.id limit :n;
+
+-- name: page_plays
+select p.id, p.at, p.provider, t.id, t.title, a.name, a.id, b.title, b.art, b.id
+from music_play p join music_track t on t.id = p.track_id join music_artist a on a.id = t.artist_id
+left join music_album b on b.id = t.album_id
+where p.user_id = :user_id and (p.at, p.id) < (:at, :before) order by p.at desc, p.id desc limit :n;
+
+-- name: art_of_artist
+select art from music_artist where id = :id and user_id = :user_id;
+
+-- name: art_of_album
+select art from music_album where id = :id and user_id = :user_id;
+
+-- name: picture
+select media_type, body, fetched_at from music_picture where address = :address;
+
+-- name: put_picture
+insert into music_picture (address, media_type, body, fetched_at, used_at)
+values (:address, :media_type, :body, :at, :at)
+on conflict (address) do update set media_type = excluded.media_type, body = coalesce(excluded.body, music_picture.body),
+    fetched_at = excluded.fetched_at, used_at = excluded.used_at;
+
+-- name: prune_pictures
+-- The longest unused, down to so many.
+delete from music_picture where address in (
+    select address from music_picture order by used_at desc limit 200 offset :most);
