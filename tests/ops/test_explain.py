@@ -167,7 +167,11 @@ def test_a_full_target_says_how_full(q: Queue, clock: VirtualClock) -> None:
             assert why.reason is HoldReason.CAPACITY
             assert why.message == "svc is full: 7 of 5; it is asked again in 28s."
 
+    assert q.target("svc").fullness() is None
     play(clock, main)
+    full = q.target("svc").fullness()
+    assert full is not None
+    assert (full.depth, full.own, full.cap) == (7, 0, 5)
 
 
 def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualClock) -> None:

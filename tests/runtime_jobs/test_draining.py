@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.runtime_jobs.building import Flaky, at_work, worker
+import pytest
+
+from tests.runtime_jobs.building import Flaky, at_work, work_for, worker
 from tidegate.core.backoff import Backoff
 from tidegate.core.job import JobState
 from tidegate.errors import Held
@@ -157,3 +159,60 @@ def test_a_cycle_beside_a_worker_does_every_job_once(q: Queue, clock: VirtualClo
 
     clock.run(main())
     assert sorted(ran) == list(range(200))
+
+
+def test_a_stop_ends_a_cycle_between_two_jobs(q: Queue, clock: VirtualClock) -> None:
+    ran: list[int] = []
+    stop = asyncio.Event()
+
+    @q.job()
+    async def job(n: int) -> None:
+        await asyncio.sleep(5)
+        ran.append(n)
+        if n == 2:
+            stop.set()
+
+    job.enqueue_many([1, 2, 3, 4])
+
+    assert clock.run(q.adrain(concurrency=1, stop=stop)) == Drained(done=2, again=0, failed=0, held=2, remaining=2)
+    assert ran == [1, 2]
+    assert q.get(3).fence == 0
+
+
+def test_a_queue_that_is_worked_on_in_cycles_is_left_alone_by_a_worker_and_says_when_it_goes_on(
+    q: Queue, clock: VirtualClock
+) -> None:
+    ran: list[str] = []
+
+    @q.job(queue="lidarr")
+    async def submit(n: int) -> None:
+        ran.append("lidarr")
+
+    @q.job(queue="mail")
+    async def send(n: int) -> None:
+        ran.append("mail")
+
+    q.in_cycles("lidarr")
+    put = submit.enqueue(1)
+    send.enqueue(1)
+    q.next_cycle("lidarr", clock.now() + 200)
+    clock.run(work_for(20, q))
+    assert ran == ["mail"]
+
+    stop = asyncio.Event()
+
+    async def look() -> list[str]:
+        working = asyncio.create_task(q.arun_worker(stop=stop))
+        await asyncio.sleep(10)
+        whys = q.explain(put)
+        stop.set()
+        await working
+        return [why.message for why in whys]
+
+    assert clock.run(look()) == ["The queue lidarr is worked on in cycles; the next one begins in 2m50s."]
+    clock.advance(200)
+    assert "cycles" not in q.explain(put)[0].message
+    with pytest.raises(ValueError, match="'lidarr' is worked on in cycles alone"):
+        clock.run(q.arun_worker(queues={"lidarr"}))
+    assert clock.run(q.adrain("lidarr")).done == 1
+    assert ran == ["mail", "lidarr"]

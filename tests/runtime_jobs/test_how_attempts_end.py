@@ -11,9 +11,11 @@ import pytest
 
 from tests.runtime_jobs.building import work_for
 from tidegate.core.backoff import Backoff
+from tidegate.core.codes import CORE
 from tidegate.core.job import JobState
 from tidegate.errors import BreakerOpen, Held, StoreBusy
 from tidegate.face.queue import Queue
+from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
@@ -139,6 +141,30 @@ def test_again_that_keeps_the_attempt_may_be_said_for_ever(q: Queue, clock: Virt
     clock.run(work_for(6000, q))
 
     assert (q.get(job).state, q.get(job).attempt, q.get(job).fence) == (JobState.DONE, 1, 20)
+
+
+def test_again_by_the_ladder_tells_what_happened_and_what_it_means_for_the_target(
+    q: Queue, clock: VirtualClock
+) -> None:
+    lidarr = Target("lidarr", backoff=None, breaker={"consecutive": 1, "timeout": 60}, clock=clock)
+    ill = CORE["overloaded"].fault("test", status=503)
+
+    @q.job(target=lidarr, backoff=EVEN)
+    async def submit(n: int) -> None:
+        raise Again(ladder=True, code="overloaded", message="It is\0 full.", status=503, fault=ill if n else None)
+
+    job = submit.enqueue(0)
+    clock.run(work_for(1, q))
+
+    found = q.get(job)
+    assert (found.state, found.attempt, found.last_code, found.last_message) == (
+        JobState.QUEUED, 1, "overloaded", "It is full.",
+    )  # fmt: skip
+    assert round(found.due_at - (found.last_at or 0)) == 10
+    assert q.target("lidarr").explain() == []
+    submit.enqueue(1)
+    clock.run(work_for(1, q))
+    assert [why.reason for why in q.target("lidarr").explain()] == ["breaker"]
 
 
 def test_fail_says_why(q: Queue, clock: VirtualClock) -> None:

@@ -77,7 +77,7 @@ class Acting(ABC):
             raise Refused(actions.why_not_cancelled(found))
         return done
 
-    def forget(self, job: Asked, by: str = "person") -> bool:
+    def forget(self, job: Asked, by: str = "person", *, connection: Any = None) -> bool:
         """Removes a final job with its history, and frees its unique; False when it has not ended."""
 
         def work(tx: Tx) -> bool:
@@ -87,7 +87,7 @@ class Acting(ABC):
                 return False
             return True
 
-        return self.put(work)
+        return self.put(work, connection)
 
     def free(self, job: Asked, *, connection: Any = None) -> bool:
         """Frees the unique of a final job whose result is gone, so that the same may be put in again.

@@ -96,6 +96,7 @@ class Queue(Working):
         self._declared: dict[str, Target] = {}
         self._schedules: dict[str, Schedule] = {}
         self._wakes: list[Wake] = []
+        self._cycled: set[str] = set()
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._process = 0  # that opened it

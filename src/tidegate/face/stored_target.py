@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tidegate.core.until import Until
 from tidegate.face.job_function import lane_of
+from tidegate.machine.filling import Filling, Limits, own_sends
 from tidegate.ops import actions, explain
 from tidegate.ops.explain import Why
 from tidegate.store import gate_rows
@@ -17,6 +20,16 @@ if TYPE_CHECKING:
     from tidegate.face.acting import Acting
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fullness:
+    """What a target with a capacity said of itself: *depth* of *cap*, and *own* sends that do not show there yet."""
+
+    depth: int
+    own: int
+    cap: int
+    at: float
 
 
 class StoredKey:
@@ -59,6 +72,20 @@ class StoredTarget:
     def explain(self) -> list[Why]:
         """What stands before all of its jobs, and those without a key; empty when nothing does."""
         return self.ask(lambda tx: explain.target(tx, self.name, ""))
+
+    def fullness(self) -> Fullness | None:
+        """How full it was when it was last asked, and what was sent since; None when it was never asked."""
+
+        def read(tx: Tx) -> Fullness | None:
+            row = gate_rows.target(tx, self.name)
+            known = Filling.loaded(None if row is None else row.capacity)
+            limits = None if row is None or not row.rules else json.loads(row.rules).get("capacity")
+            if known.depth is None or limits is None:
+                return None
+            own = own_sends(known, Limits(**limits), actions.now_of(tx))
+            return Fullness(depth=known.depth, own=len(own), cap=int(limits["cap"]), at=known.at)
+
+        return self.ask(read)
 
     def pause(self, until: Until, by: str = "person") -> float:
         """No job of it is claimed until then; returns when that is."""

@@ -8,11 +8,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.checks import whole
+from tidegate.core.checks import valid_name, whole
 from tidegate.core.duration import Duration
 from tidegate.core.job import Stage
 from tidegate.face.acting import Acting
 from tidegate.face.retention import retention_of
+from tidegate.ops import explain
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.schedules import Schedule, keeping
@@ -49,6 +50,7 @@ class Working(Acting):
     _schedules: Mapping[str, Schedule]
     _store_id: str
     _wakes: list[Wake]
+    _cycled: set[str]
 
     def keep(self, queue: str, **kept: Duration) -> None:
         """How long the final jobs of a queue are kept (done="90d", failed="90d"), where the settings name it not.
@@ -68,7 +70,7 @@ class Working(Acting):
     ) -> Tally:
         """Works until *stop* is set, or the task is cancelled."""
         stop = stop or asyncio.Event()
-        worker, wake, threads = self._worker(concurrency, queues, numbers)
+        worker, wake, threads = self._worker(concurrency, queues, numbers, cycle=False)
         try:
             await worker.run(stop)
         finally:
@@ -91,15 +93,18 @@ class Working(Acting):
         finally:
             watchdog.disarm()
 
-    async def adrain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
+    async def adrain(
+        self, queue: str | None = None, *, concurrency: int = 20, stop: asyncio.Event | None = None
+    ) -> Drained:
         """One cycle: every job that is there and may go now has one turn; then it returns what it did.
 
-        What is put in meanwhile, and what is to be tried again, is for the next cycle.
+        What is put in meanwhile, and what is to be tried again, is for the next cycle. A *stop* ends it between two
+        jobs.
         """
         names = None if queue is None else {queue}
-        worker, wake, threads = self._worker(concurrency, names, {})
+        worker, wake, threads = self._worker(concurrency, names, {}, cycle=True)
         try:
-            done = await worker.drain()
+            done = await worker.drain(stop)
         finally:
             self._wakes.remove(wake)
             threads.close()
@@ -111,8 +116,16 @@ class Working(Acting):
         _no_loop("adrain")
         return asyncio.run(self.adrain(queue, concurrency=concurrency))
 
+    def in_cycles(self, queue: str) -> None:
+        """The jobs of this queue are worked on by `drain` alone: a worker that runs takes none of them."""
+        self._cycled.add(valid_name(queue, field="queue"))
+
+    def next_cycle(self, queue: str, at: float) -> None:
+        """Says when the next cycle of such a queue begins, UNIX time, for whoever asks why its jobs wait."""
+        self.store.write(lambda tx: tx.all("cycle_at", {"name": explain.CYCLE + queue, "value": repr(float(at))}))
+
     def _worker(
-        self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any]
+        self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any], *, cycle: bool
     ) -> tuple[Worker, Wake, Threads]:
         whole(concurrency, field="concurrency", most=10_000)
         if not self._kinds:
@@ -121,6 +134,10 @@ class Working(Acting):
         unknown = sorted(set(queues or ()) - known)
         if unknown:
             raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        wanted = known if queues is None else frozenset(queues)
+        cycled = frozenset[str]() if cycle else wanted & self._cycled
+        if cycled == wanted and not cycle:
+            raise ValueError(f"queue: {min(cycled)!r} is worked on in cycles alone; give another one, or drain it")
         if self.inline:
             numbers = {**_ALONE, **numbers}
         policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
@@ -129,7 +146,7 @@ class Working(Acting):
         self._wakes.append(wake)
         worker = Worker(
             self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
-            policy=policy, queues=known if queues is None else frozenset(queues), store_id=self._store_id,
+            policy=policy, queues=wanted - cycled, store_id=self._store_id, cycled=cycled,
             dice=self._dice, beside=[keeping(list(self._schedules.values()))] if self._schedules else [],
         )  # fmt: skip
         return worker, wake, threads

@@ -21,16 +21,35 @@ JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
 
 
 class Again(Exception):
-    """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back."""
+    """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back.
 
-    def __init__(self, delay: Duration = 0, *, keep_attempt: bool = False, code: str | None = None) -> None:
+    With *ladder* it waits as its kind does after a fault. *code*, *message* and *status* are what is remembered of this
+    attempt; *fault* is what that says about the target, if anything.
+    """
+
+    def __init__(
+        self,
+        delay: Duration = 0,
+        *,
+        ladder: bool = False,
+        keep_attempt: bool = False,
+        code: str | None = None,
+        message: str = "",
+        status: int | None = None,
+        fault: Fault | None = None,
+    ) -> None:
         self.delay = seconds(delay, field="delay")
+        self.ladder = ladder
         self.keep_attempt = keep_attempt
         self.code = code
-        super().__init__(f"again in {self.delay:g} s")
+        self.message = message
+        self.status = status
+        self.fault = fault
+        super().__init__("again, by its ladder" if ladder else f"again in {self.delay:g} s")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.delay, self.keep_attempt, self.code)
+        kept = ("ladder", "keep_attempt", "code", "message", "status", "fault")
+        return _again, (self.delay, {name: getattr(self, name) for name in kept})
 
 
 class Fail(Exception):
@@ -47,8 +66,8 @@ class Fail(Exception):
         return _fail, (self.code, self.message, self.status, self.fault)
 
 
-def _again(delay: float, keep_attempt: bool, code: str | None) -> Again:
-    return Again(delay, keep_attempt=keep_attempt, code=code)
+def _again(delay: float, kept: dict[str, Any]) -> Again:
+    return Again(delay, **kept)
 
 
 def _fail(code: str, message: str, status: int | None, fault: Fault | None) -> Fail:
@@ -96,14 +115,21 @@ def given_back(
     return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
 
 
-def again(job: Claimed, wish: Again, policy: KindPolicy) -> Outcome:
+def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> Outcome:
     """As the handler asked; it has failed when that was its last attempt."""
     if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
-        code = wish.code or "unexpected"
-        return failed(job, code, f"It asked for another attempt, and {job.attempt} are all it may have.")
-    stage = Stage.WAITING if wish.delay else Stage.READY
+        text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
+        return failed(job, wish.code or "unexpected", text, wish.status)
+    wait = policy.backoff.delay(job.attempt - 1, roll) if wish.ladder else wish.delay
     return Outcome(
-        job=job, ending=Ending.AGAIN, stage=stage, wait=wish.delay or None, refund=wish.keep_attempt, code=wish.code
+        job=job,
+        ending=Ending.AGAIN,
+        stage=Stage.WAITING if wait else Stage.READY,
+        wait=wait or None,
+        refund=wish.keep_attempt,
+        code=wish.code,
+        status=wish.status,
+        message=wish.message or None,
     )
 
 

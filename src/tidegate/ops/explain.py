@@ -22,6 +22,7 @@ from tidegate.store import gate_rows, people
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.tx import Tx
 
+CYCLE = "cycle "  # before the name of a queue, in the store: when its next cycle begins
 # A worker that has not been heard of for so long is not there.
 WORKER_GONE = 35.0
 _MOST_COUNTED = 1000
@@ -69,7 +70,7 @@ def job(tx: Tx, id_: int) -> list[Why]:
         return []
     now = float(tx.all("clock")[0][0])
     whys = [*_queue(tx, found.queue, now), *_gates(tx, found.target, found.lane, now), *_itself(tx, found, now)]
-    whys += _no_worker(tx, found.queue, now)
+    whys += [*_cycle(tx, found.queue, now), *_no_worker(tx, found.queue, now)]
     return sorted(whys, key=_rank) or [_next(tx, found)]
 
 
@@ -234,6 +235,16 @@ def _itself(tx: Tx, found: Job, now: float) -> Iterator[Why]:
             until=found.due_at, ended_by=EndedBy.TIME,
             message=said if not found.last_at else f"{tried}{code}. {said}",
         )  # fmt: skip
+
+
+def _cycle(tx: Tx, queue: str, now: float) -> Iterator[Why]:
+    for (value,) in tx.all("store_value", {"name": CYCLE + queue}):
+        if now < float(value):
+            yield Why(
+                reason=WaitsFor.SCHEDULED, subject=f"queue {queue}", since=None, until=float(value),
+                ended_by=EndedBy.TIME,
+                message=f"The queue {queue} is worked on in cycles; the next one begins {_in(float(value) - now)}.",
+            )  # fmt: skip
 
 
 def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[Why]:

@@ -38,7 +38,10 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
                 result = json.loads(text)
                 return Done(result, writes) if writes else result
             case "again":
-                raise Again(float(said["delay"]), keep_attempt=bool(said["keep_attempt"]), code=said["code"])
+                raise Again(
+                    float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),
+                    code=said["code"], message=str(said["message"]), status=said["status"],
+                )  # fmt: skip
             case "fail":
                 raise Fail(str(said["code"]), str(said["message"]), status=said["status"])
             case "held":

@@ -174,7 +174,10 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
         case MemoryError():
             said = {"end": "memory"}
         case Again():
-            said = {"end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code}
+            said = {
+                "end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code,
+                "message": error.message, "status": error.status, "ladder": error.ladder,
+            }  # fmt: skip
         case Fail():
             said = {"end": "fail", "code": error.code, "message": error.message, "status": error.status}
         case Held():

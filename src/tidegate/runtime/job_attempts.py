@@ -135,7 +135,9 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
     job = attempt.job
     match error:
         case Again():
-            return Ended(lifecycle.again(job, error, kind.policy))
+            note = None if error.fault is None else _note(attempt, ok=_well(error.fault), fault=error.fault)
+            error.message = _clean(error.message)
+            return Ended(lifecycle.again(job, error, kind.policy, roll), note)
         case Fail():
             known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)

@@ -98,7 +98,7 @@ class Keeper:
         worker = self._worker
         tx.all("worker_seen", {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
-            "queues": json.dumps(sorted(worker.queues)), "stopping": int(worker.stopping),
+            "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
         })  # fmt: skip
         return claims.renew(tx, held, worker.policy.lease), float(tx.all("clock")[0][0])
 

@@ -54,9 +54,11 @@ class Worker:
         store_id: str,
         dice: Callable[[], float] = random.random,
         beside: Sequence[Callable[[Worker], Coroutine[Any, Any, None]]] = (),
+        cycled: frozenset[str] = frozenset(),
     ) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.policy, self.queues = policy, queues
+        self.cycled = cycled  # queues that its jobs work on, a cycle at a time; it claims nothing of them itself
         self.store, self.clock, self.threads, self.wake, self.dice = store, clock, threads, wake, dice
         self.tally = Tally()
         self.stopping = False
@@ -81,15 +83,18 @@ class Worker:
             finally:
                 waiting.cancel()
 
-    async def drain(self) -> Tally:
-        """One cycle: every job that is there and may go, once, and what that frees; then it returns."""
+    async def drain(self, stop: asyncio.Event | None = None) -> Tally:
+        """One cycle: every job that is there and may go, once, and what that frees; then it returns.
+
+        After a *stop* nothing more is claimed, and what was begun ends as it would.
+        """
         await self.sweeper.sweep()
         await self.clock.asleep(_AFTER)  # what an earlier cycle saw is older than this one, on a virtual clock, too
         self.newest = await self.at_store(_begin_cycle)
         self._gates.cycle = float((await self.at_store(lambda tx: tx.all("clock")))[0][0])
         async with self.wake.listening(others=False):
             await self.asker.once()
-            await self._beside(self._cycle())
+            await self._beside(self._cycle(stop or asyncio.Event()))
         return self.tally
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
@@ -155,10 +160,11 @@ class Worker:
                 await self._rest(patience, stop, ending)
                 patience = min(patience * 2, _PATIENCE[1])
 
-    async def _cycle(self) -> None:
+    async def _cycle(self, stop: asyncio.Event) -> None:
         patience = _PATIENCE[0]
         while True:
             self.wake.take()
+            self.stopping = stop.is_set()
             try:
                 done = await self._turns.take()
                 patience = _PATIENCE[0]

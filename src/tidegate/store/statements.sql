@@ -365,6 +365,12 @@ select queue, state, children, cancellable,
     exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind = 'refused')
 from tg_job where id = :id {for_update};
 
+-- name: doable
+-- What decides which actions a person is offered.
+select job.id, job.state, job.cancellable,
+    exists (select 1 from tg_event as e where e.job = job.id and e.kind = 'refused')
+from {rows id bigint} join tg_job as job on job.id = given.id;
+
 -- name: retry
 -- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
 update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready' end, parents_open = :parents_open,
@@ -558,6 +564,10 @@ select {now};
 
 -- name: store_value
 select value from tg_store where name = :name;
+
+-- name: cycle_at
+-- When the next cycle of a queue begins.
+insert into tg_store (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;
 
 -- name: store_put
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do nothing;

@@ -151,6 +151,18 @@ def test_asking_for_another_attempt_ends_with_the_last_one_unless_nothing_was_se
     assert lifecycle.again(last, Again("5m", code=code, keep_attempt=True), POLICY).stage is Stage.WAITING
 
 
+def test_asking_by_the_ladder_waits_as_after_a_fault_and_remembers_what_was_said() -> None:
+    second = replace(JOB, attempt=2)
+    wish = Again(ladder=True, code="path_taken", message="It is taken.", status=400)
+
+    ended = lifecycle.again(second, wish, POLICY, roll=0.5)
+
+    assert (ended.stage, ended.wait) == (Stage.WAITING, POLICY.backoff.delay(1, 0.5))
+    assert (ended.code, ended.message, ended.status, ended.refund) == ("path_taken", "It is taken.", 400, False)
+    last = lifecycle.again(replace(JOB, attempt=3), wish, POLICY, roll=0.5)
+    assert (last.stage, last.code, last.message, last.status) == (Stage.FAILED, "path_taken", "It is taken.", 400)
+
+
 def test_a_stop_by_a_person_cancels() -> None:
     ended = lifecycle.stopped(JOB)
 
@@ -191,5 +203,7 @@ def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_proce
     assert Done().writes == ()
     again = pickle.loads(pickle.dumps(Again("5m", keep_attempt=True, code="overloaded")))
     assert (again.delay, again.keep_attempt, again.code) == (300.0, True, "overloaded")
+    again = pickle.loads(pickle.dumps(Again(ladder=True, message="Full.", status=400)))
+    assert (again.ladder, again.message, again.status, str(again)) == (True, "Full.", 400, "again, by its ladder")
     failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410)))
     assert (failed.code, failed.message, failed.status, str(failed)) == ("gone", "It is gone.", 410, "It is gone.")
