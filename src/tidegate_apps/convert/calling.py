@@ -18,7 +18,7 @@ from tidegate_apps.convert.settings import MEGABYTE, Settings
 from tidegate_apps.convert.storage import Draft
 
 if TYPE_CHECKING:
-    from tidegate_apps.convert.gateway import GatewayLimits
+    from tidegate_apps.convert.gateway import GatewayLimits, Mappings
 
 CONNECT = 5.0  # seconds
 _PROBE = 5.0
@@ -42,8 +42,15 @@ class Stopped(Exception):
 class Gateway:
     """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
 
-    def __init__(self, settings: Settings, closing: ExitStack, most_result: int = _MOST_RESULT) -> None:
-        self._settings, self._closing, self._most_result = settings, closing, most_result
+    def __init__(
+        self,
+        settings: Settings,
+        closing: ExitStack,
+        mappings: Mappings | None = None,
+        most_result: int = _MOST_RESULT,
+    ) -> None:
+        self._settings, self._closing, self._mappings = settings, closing, mappings
+        self._most_result = most_result
         self._lock = threading.Lock()
         self._url = settings.gateway_url
         limit = float(settings.gateway_timeout)
@@ -61,7 +68,7 @@ class Gateway:
             if not self._url:
                 from tidegate_apps.convert.gateway import Embedded
 
-                embedded = Embedded(limits_of(self._settings))
+                embedded = Embedded(limits_of(self._settings), self._mappings)
                 self._url = embedded.start()
                 self._closing.callback(embedded.stop)
             return self._url

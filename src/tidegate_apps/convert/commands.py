@@ -45,7 +45,11 @@ convert.add_command(gateway)
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default="this folder",
     help="The folder for the XML files.",
 )  # fmt: skip
-@click.option("--mapping", default="text", show_default=True, help="How the XML looks: text or layout.")
+@click.option("--mapping", default="text", show_default=True, help="How the XML looks: text, layout, or one of yours.")
+@click.option(
+    "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with more mappings, if it is done here.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Write over XML files that are there.")
 @click.option("--url", help="The address of a server that does it; without one, it is done here.")
 @click.option("--token-file", type=click.File(), help="A file with the token for that server: `tidegate token create`.")
@@ -54,6 +58,7 @@ def run(
     files: tuple[Path, ...],
     output: Path,
     mapping: str,
+    mappings: Path | None,
     force: bool,
     url: str | None,
     token_file: IO[str] | None,
@@ -73,7 +78,7 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     places = _places(files, output, force)
     token = "" if token_file is None else token_file.read().strip()
-    with here() if url is None else server(url, token) as office:
+    with here(mappings) if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))

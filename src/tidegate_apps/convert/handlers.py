@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 import httpx2
@@ -12,6 +13,7 @@ from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobF
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Gateway, Stopped, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
+from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, Storage, StorageError, StorageFull, Taken, digest, storage_at
 
@@ -56,6 +58,7 @@ class Jobs:
     """What routes, pages and schedules use."""
 
     storage: Storage
+    mappings: Mappings
     gateway: Gateway
     convert: JobFunction[Order, Made]
     retention: JobFunction[str, dict[str, int]]
@@ -65,7 +68,8 @@ class Jobs:
 def jobs(there: Installed[Settings]) -> Jobs:
     settings = there.settings
     storage = storage_at(settings.storage)
-    gateway = Gateway(settings, there.closing)
+    mappings = _mappings(settings)
+    gateway = Gateway(settings, there.closing, mappings)
     work = Converting(there, storage, gateway)
     target = Target(
         TARGET, rules=PACK, backoff=None,
@@ -97,7 +101,14 @@ def jobs(there: Installed[Settings]) -> Jobs:
     def sweep(_: str) -> dict[str, int]:
         return upkeep.sweep(there, storage)
 
-    return Jobs(storage, gateway, convert, retention, sweep)
+    return Jobs(storage, mappings, gateway, convert, retention, sweep)
+
+
+def _mappings(settings: Settings) -> Mappings:
+    try:
+        return Mappings(Path(settings.mappings) if settings.mappings else None)
+    except ValueError as error:
+        raise ValueError(f"convert.mappings: {error}") from error
 
 
 class Converting:

@@ -12,7 +12,7 @@ from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form,
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.codes import TARGET
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
-from tidegate_apps.convert.gateway import MAPPINGS
+from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
 from tidegate_apps.convert.settings import MEGABYTE, Settings
 from tidegate_apps.convert.storage import StorageError
@@ -141,7 +141,9 @@ def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
 def _limits(there: Installed[Settings]) -> dict[str, Any]:
     most = there.settings.most_bytes
     shown = f"{most // MEGABYTE} MB" if most % MEGABYTE == 0 else f"{most:,} bytes"
-    mappings = MAPPINGS if there.settings.mapping in MAPPINGS else (there.settings.mapping, *MAPPINGS)
+    known: Mappings = there.jobs.mappings
+    # The one of the settings may be known only to a gateway elsewhere.
+    mappings = {there.settings.mapping: "", **{name: known.about(name) for name in known.names}}
     return {"most": most, "most_shown": shown, "mappings": mappings, "settings": there.settings}
 
 

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tidegate import Installed
 from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs, owner_session
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
+from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import pieces
@@ -93,6 +94,15 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     def retry(request: Request, job: int, owner: Owner) -> dict[str, Any]:
         """Queues a failed job again."""
         return retried(there, job, owner).as_json(str(request.scope.get("root_path", "")))
+
+    @router.get("/api/convert/schemas/{mapping}", response_class=Response)
+    @needs(ANYONE)
+    def schema(mapping: str) -> Response:
+        """The XML Schema of what a mapping writes."""
+        known: Mappings = there.jobs.mappings
+        if mapping not in known.names:
+            raise Problem("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+        return Response(known.schema(mapping), media_type="application/xml")
 
     @router.post("/api/convert/uploads/pause")
     @needs(Right.PAUSE)

@@ -166,7 +166,7 @@ class _Here:
 
 
 @contextmanager
-def here() -> Iterator[Office]:
+def here(mappings: Path | None = None) -> Iterator[Office]:
     """A queue, a folder and a gateway that are gone afterwards."""
     from tidegate import Queue, install
     from tidegate_apps.convert.app import app
@@ -175,7 +175,11 @@ def here() -> Iterator[Office]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
-        there = install(app, queue, Settings(storage=f"{folder}/files", least_free=0))
+        given = Settings(storage=f"{folder}/files", least_free=0, mappings="" if mappings is None else str(mappings))
+        try:
+            there = install(app, queue, given)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
         stack.push(there.closing)
         stack.enter_context(_working(queue))
         yield _Here(there)

@@ -81,6 +81,7 @@ class Settings(BaseModel):
     mapping: Annotated[str, AfterValidator(_mapping)] = Field(
         default="text", description="The mapping of uploads that name none."
     )
+    mappings: str = Field(default="", description="A folder with more mappings, each a file; empty: there are none.")
     uploads_at_once: int = Field(default=20, ge=1, le=1000, description="How many files may come in at the same time.")
     upload_time: Annotated[Seconds, AfterValidator(_some)] = Field(
         default=Seconds("10m"), description="How long the upload of one file may take."

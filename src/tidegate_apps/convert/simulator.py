@@ -21,7 +21,7 @@ from typing import Any
 from tidegate import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.convert.gateway.accepting import accepts_xml
-from tidegate_apps.convert.gateway.mappings import NAMES, schema
+from tidegate_apps.convert.gateway.mappings import NAMES, Mappings
 
 PROCESS, HEALTH = "POST /process", "GET /health"
 _XML = {"Content-Type": "application/xml"}
@@ -123,7 +123,7 @@ def _processed(asked: Asked) -> object:
 
 def _schema(asked: Asked) -> object:
     name = asked.params["mapping"]
-    return Step(200, schema(name), _XML) if name in NAMES else FAILURES["not_there"]
+    return Step(200, Mappings().schema(name), _XML) if name in NAMES else FAILURES["not_there"]
 
 
 def _form(asked: Asked) -> dict[str, bytes]:

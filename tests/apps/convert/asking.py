@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 from lxml import etree
 
-from tidegate_apps.convert.gateway.mappings import schema
+from tidegate_apps.convert.gateway import Mappings
 
 XML = {"Accept": "application/xml"}
 
@@ -51,4 +51,4 @@ def refusal(answer: httpx2.Response) -> tuple[int, str]:
 
 @cache
 def schema_of(mapping: str) -> Any:
-    return etree.XMLSchema(etree.fromstring(schema(mapping)))
+    return etree.XMLSchema(etree.fromstring(Mappings().schema(mapping)))

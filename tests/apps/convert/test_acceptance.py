@@ -15,7 +15,7 @@ from tidegate import Queue, Seconds, install
 from tidegate.testing import Step
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.gateway.mappings import schema
+from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
 
@@ -188,7 +188,7 @@ def test_everything_works_on_one_machine_with_the_gateway_that_comes_with_it(tmp
         job = server.new(pdfs.text(pages=2), mapping="layout")
         assert server.ended(job)["status"] == "complete"
         xml = server.client.get(f"/api/jobs/{job}/download").content
-        etree.XMLSchema(etree.fromstring(schema("layout"))).assertValid(etree.fromstring(xml))
+        etree.XMLSchema(etree.fromstring(Mappings().schema("layout"))).assertValid(etree.fromstring(xml))
         unknown = server.ended(server.new(pdfs.text(pages=1), mapping="no-such-mapping"))
         assert unknown["error_code"] == "GW_4XX"
         assert unknown["error_message"].endswith("Unsupported mapping.")

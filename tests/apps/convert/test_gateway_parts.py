@@ -16,7 +16,6 @@ from lxml import etree
 from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.document import Box, Line, Word
 from tidegate_apps.convert.gateway.extraction import iso_date
-from tidegate_apps.convert.gateway.mappings import NAMES, mapping, schema
 from tidegate_apps.convert.gateway.mappings.text import blocks, cells, usual_size
 from tidegate_apps.convert.gateway.places import Frame, around
 from tidegate_apps.convert.gateway.xml import TooLong, Xml, attributes, boxed, clean, number
@@ -217,13 +216,3 @@ def test_a_word_that_is_broken_at_the_end_of_a_line_is_whole_again() -> None:
 def test_the_usual_size_is_that_of_most_letters() -> None:
     assert usual_size(Counter({9.0: 10, 11.0: 500, 24.0: 20})) == 11.0
     assert usual_size(Counter()) == 0.0
-
-
-def test_each_mapping_is_a_module_with_a_schema_beside_it() -> None:
-    assert NAMES == ("layout", "text")
-    for name in NAMES:
-        assert callable(mapping(name).write)
-        assert etree.XMLSchema(etree.fromstring(schema(name))) is not None
-    for ask in (mapping, schema):
-        with pytest.raises(KeyError):
-            ask("_frame")

@@ -13,10 +13,9 @@ from lxml import etree
 
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import schema_of
-from tidegate_apps.convert.gateway import MAPPINGS, GatewayLimits
+from tidegate_apps.convert.gateway import MAPPINGS, GatewayLimits, Mappings
 from tidegate_apps.convert.gateway.converting import convert
 from tidegate_apps.convert.gateway.document import Content
-from tidegate_apps.convert.gateway.mappings import schema
 from tidegate_apps.convert.gateway.orders import Order
 from tidegate_apps.convert.gateway.refusals import ROWS
 
@@ -50,7 +49,7 @@ def test_the_example_of_each_mapping_is_what_is_written(mapping: str, tmp_path: 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
 def test_every_element_and_attribute_of_the_schema_is_on_the_page(mapping: str) -> None:
-    root: Any = etree.fromstring(schema(mapping))
+    root: Any = etree.fromstring(Mappings().schema(mapping))
     names = {each.get("name") for each in root.iter("{*}element", "{*}attribute") if each.get("name")}
 
     assert len(names) > 20

@@ -1,6 +1,6 @@
 """A gateway that turns a PDF into XML over HTTP. Names are loaded when they are first used: its children need few.
 
-from tidegate_apps.convert.gateway import MAPPINGS, Embedded, GatewayLimits, app
+from tidegate_apps.convert.gateway import MAPPINGS, Embedded, GatewayLimits, Mappings, app
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from tidegate_apps.convert.gateway.http import app
     from tidegate_apps.convert.gateway.limits import GatewayLimits
     from tidegate_apps.convert.gateway.mappings import NAMES as MAPPINGS
+    from tidegate_apps.convert.gateway.mappings import Mappings
     from tidegate_apps.convert.gateway.serving import Embedded
 
 _HOMES = {
     "MAPPINGS": ("mappings", "NAMES"),
     "Embedded": ("serving", "Embedded"),
     "GatewayLimits": ("limits", "GatewayLimits"),
+    "Mappings": ("mappings", "Mappings"),
     "app": ("http", "app"),
 }
 
-__all__ = ["MAPPINGS", "Embedded", "GatewayLimits", "app"]
+__all__ = ["MAPPINGS", "Embedded", "GatewayLimits", "Mappings", "app"]
 
 
 def __getattr__(name: str) -> object:

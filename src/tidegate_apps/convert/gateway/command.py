@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import click
 
@@ -14,27 +15,35 @@ import click
     "--port", default=8322, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 takes a free one."
 )
 @click.option("--at-a-time", type=click.IntRange(1, 256), help="Conversions at a time.  [default: one for each core]")
+@click.option(
+    "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with more mappings."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
-def gateway(host: str, port: int, at_a_time: int | None, as_json: bool) -> int:
+def gateway(host: str, port: int, at_a_time: int | None, mappings: Path | None, as_json: bool) -> int:
     """Turns PDF files into XML over HTTP, until SIGTERM or SIGINT.
 
     It asks nobody for a password: keep it where only Tidegate reaches it, and set convert.gateway_url there.
     """
     from tidegate_apps.convert.gateway.limits import GatewayLimits
-    from tidegate_apps.convert.gateway.mappings import NAMES
+    from tidegate_apps.convert.gateway.mappings import Mappings
     from tidegate_apps.convert.gateway.serving import CannotListen, serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
+    try:
+        known = Mappings(mappings)
+    except ValueError as error:
+        raise click.UsageError(f"--mappings: {error}") from error
+
     def ready(address: str) -> None:
-        about = {"address": address, "mappings": NAMES}
-        lines = f"The gateway is at {address}\n  mappings  {', '.join(NAMES)}\n  stop with Ctrl-C"
+        about = {"address": address, "mappings": known.names}
+        lines = f"The gateway is at {address}\n  mappings  {', '.join(known.names)}\n  stop with Ctrl-C"
         click.echo(json.dumps(about) if as_json else lines)
 
     limits = GatewayLimits() if at_a_time is None else GatewayLimits(conversions=at_a_time)
     try:
-        serve(host, port, limits, ready=ready)
+        serve(host, port, limits, known, ready=ready)
     except CannotListen as error:
         raise _Unusable(str(error)) from error
     return 0

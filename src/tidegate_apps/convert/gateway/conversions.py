@@ -40,10 +40,17 @@ class _Kept:
 
 
 class Conversions:
-    """Lives in one loop. *folder* is its own; *now* is seconds that only grow."""
+    """Lives in one loop. *folder* is its own, *mappings* that of more mappings; *now* is seconds that only grow."""
 
-    def __init__(self, folder: Path, limits: GatewayLimits, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: GatewayLimits,
+        now: Callable[[], float] = time.monotonic,
+        mappings: Path | None = None,
+    ) -> None:
         self._folder, self._limits, self._now = folder, limits, now
+        self._mappings = None if mappings is None else str(mappings.absolute())
         self._turns = asyncio.Semaphore(limits.conversions)
         self._pool = children.Children(limits.conversions)
         self._kept: dict[str, _Kept] = {}
@@ -145,8 +152,9 @@ class Conversions:
     async def _once(self, asked: Received) -> Result:
         limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"
         order = Order(
-            source=str(asked.path), result=str(path), mapping=asked.mapping, pretty=asked.pretty, most=limits.xml_bytes
-        )
+            source=str(asked.path), result=str(path), mapping=asked.mapping, mappings=self._mappings,
+            pretty=asked.pretty, most=limits.xml_bytes,
+        )  # fmt: skip
         # The clock is watched here, the processor there: so it is known which of the two ended it.
         bounds = children.Limits(memory_mb=limits.memory_mb, cpu=limits.cpu, time=None)
         with _removed_unless_well(path):

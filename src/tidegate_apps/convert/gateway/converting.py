@@ -12,13 +12,14 @@ from tidegate_apps.convert.gateway.xml import TooLong, Xml
 
 
 def convert(order: Order) -> Made:
+    folder = None if order.mappings is None else Path(order.mappings)
     try:
         with (
             opened(Path(order.source)) as (head, pages),
             Path(order.result).open("xb") as out,
             Xml(out, pretty=order.pretty, most=order.most) as xml,
         ):
-            tally = mapping(order.mapping).write(xml, head, pages)
+            tally = mapping(order.mapping, folder).write(xml, head, pages)
     except Unreadable as error:
         return Made(refused=error.code)
     except TooLong:

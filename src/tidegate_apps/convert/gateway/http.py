@@ -19,7 +19,7 @@ from tidegate_apps.convert.gateway.conversions import Conversions
 from tidegate_apps.convert.gateway.folders import own_folder
 from tidegate_apps.convert.gateway.intake import received
 from tidegate_apps.convert.gateway.limits import GatewayLimits
-from tidegate_apps.convert.gateway.mappings import NAMES, schema
+from tidegate_apps.convert.gateway.mappings import Mappings
 from tidegate_apps.convert.gateway.refusals import Refused, answer
 
 _SWEEP = 30.0  # seconds
@@ -27,15 +27,16 @@ _BY_STATUS = {404: "not_there", 405: "method"}
 _log = logging.getLogger("tidegate.convert.gateway")
 
 
-def app(limits: GatewayLimits | None = None) -> Starlette:
+def app(limits: GatewayLimits | None = None, mappings: Mappings | None = None) -> Starlette:
     """The gateway as an ASGI application; its files live in a folder of their own, which goes when it stops."""
-    bounds = limits or GatewayLimits()
+    bounds, known = limits or GatewayLimits(), mappings or Mappings()
 
     @contextlib.asynccontextmanager
     async def lifespan(there: Starlette) -> AsyncIterator[None]:
         with own_folder(bounds.folder) as folder:
-            conversions = Conversions(folder, bounds)
+            conversions = Conversions(folder, bounds, mappings=known.folder)
             there.state.folder, there.state.limits, there.state.conversions = folder, bounds, conversions
+            there.state.mappings = known
             there.state.uploads = 0
             sweeping = asyncio.create_task(_sweep(conversions))
             try:
@@ -64,7 +65,7 @@ async def _process(request: Request) -> Response:
         raise Refused("busy")
     state.uploads += 1
     try:
-        asked = await received(request, state.folder, state.limits)
+        asked = await received(request, state.folder, state.limits, state.mappings.names)
     except ClientDisconnect:
         return Response(status_code=400)  # which nobody reads
     finally:
@@ -75,19 +76,20 @@ async def _process(request: Request) -> Response:
 
 async def _health(request: Request) -> Response:
     conversions: Conversions = request.app.state.conversions
-    found = {"status": "ok", "mappings": NAMES, "active": conversions.active, "waiting": conversions.waiting}
+    names = request.app.state.mappings.names
+    found = {"status": "ok", "mappings": names, "active": conversions.active, "waiting": conversions.waiting}
     return JSONResponse(found, headers={"Cache-Control": "no-store"})
 
 
-async def _schemas(_: Request) -> Response:
-    return JSONResponse({"schemas": {name: f"/schemas/{name}" for name in NAMES}})
+async def _schemas(request: Request) -> Response:
+    return JSONResponse({"schemas": {name: f"/schemas/{name}" for name in request.app.state.mappings.names}})
 
 
 async def _schema(request: Request) -> Response:
-    name = request.path_params["mapping"]
-    if name not in NAMES:
-        raise Refused("not_there", f"There is no mapping of that name; there are: {', '.join(NAMES)}.")
-    return Response(schema(name), media_type="application/xml")
+    name, known = request.path_params["mapping"], request.app.state.mappings
+    if name not in known.names:
+        raise Refused("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+    return Response(known.schema(name), media_type="application/xml")
 
 
 async def _sweep(conversions: Conversions) -> None:

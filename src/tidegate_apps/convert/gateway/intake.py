@@ -17,7 +17,6 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from tidegate_apps.convert.gateway.limits import GatewayLimits
-from tidegate_apps.convert.gateway.mappings import NAMES
 from tidegate_apps.convert.gateway.refusals import Refused
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ class Received:
         return self.sha256, self.mapping, self.pretty
 
 
-async def received(request: Request, folder: Path, limits: GatewayLimits) -> Received:
+async def received(request: Request, folder: Path, limits: GatewayLimits, mappings: tuple[str, ...]) -> Received:
     """The request, whole and checked; Refused when it is not in order, and then nothing of it is left."""
     boundary = _boundary(request)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.pdf_bytes + _FIELDS:
         raise _too_large(limits)
-    form = _Form(limits)
+    form = _Form(limits, mappings)
     parser = MultipartParser(boundary, form.callbacks())
     with _upload(folder) as file:
         try:
@@ -74,8 +73,8 @@ async def received(request: Request, folder: Path, limits: GatewayLimits) -> Rec
 class _Form:
     """The parts of a form as they come: the fields are kept, the file waits in *data* to be written."""
 
-    def __init__(self, limits: GatewayLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: GatewayLimits, mappings: tuple[str, ...]) -> None:
+        self._limits, self._mappings = limits, mappings
         self.data = bytearray()
         self._fields: dict[str, bytearray] = {}
         self._size, self._hash, self._start = 0, hashlib.sha256(), b""
@@ -113,9 +112,9 @@ class _Form:
         if not self._start.startswith(MAGIC):
             raise Refused("not_pdf")
         mapping, pretty, job_id = fields.get("mapping", ""), fields.get("pretty", ""), fields.get("job_id", "")
-        if mapping not in NAMES:
+        if mapping not in self._mappings:
             said = f"{mapping[:64]!r} is not known" if mapping else "it is missing"
-            raise Refused("unknown_mapping", f"mapping: {said}; give one of {', '.join(NAMES)}.")
+            raise Refused("unknown_mapping", f"mapping: {said}; give one of {', '.join(self._mappings)}.")
         if pretty.lower() not in _PRETTY:
             raise Refused("malformed", f"pretty: {pretty[:64]!r} is not allowed; give 1 or 0.")
         if job_id and not _JOB_ID.fullmatch(job_id):

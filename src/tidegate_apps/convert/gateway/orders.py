@@ -12,6 +12,7 @@ class Order:
     source: str
     result: str
     mapping: str
+    mappings: str | None = None  # the folder with those that do not come along
     pretty: bool
     most: int
 

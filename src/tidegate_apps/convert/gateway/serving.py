@@ -14,6 +14,7 @@ import uvicorn
 
 from tidegate_apps.convert.gateway.http import app
 from tidegate_apps.convert.gateway.limits import GatewayLimits
+from tidegate_apps.convert.gateway.mappings import Mappings
 
 HOST = "127.0.0.1"
 _GRACE = 5  # seconds that requests under way have after a stop
@@ -25,9 +26,9 @@ class _Server(uvicorn.Server):
         yield  # signals are for whoever started it
 
 
-def config(limits: GatewayLimits | None) -> uvicorn.Config:
+def config(limits: GatewayLimits | None, mappings: Mappings | None) -> uvicorn.Config:
     return uvicorn.Config(
-        app(limits), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
+        app(limits, mappings), log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
         loop="asyncio", ws="none", timeout_graceful_shutdown=_GRACE, backlog=512,
     )  # fmt: skip
 
@@ -36,7 +37,9 @@ class CannotListen(Exception):
     """Somebody else has the address, or there is none like it."""
 
 
-def serve(host: str, port: int, limits: GatewayLimits | None, *, ready: Callable[[str], None]) -> None:
+def serve(
+    host: str, port: int, limits: GatewayLimits | None, mappings: Mappings | None, *, ready: Callable[[str], None]
+) -> None:
     """Serves until SIGTERM or SIGINT, then lets requests under way end; CannotListen when the address is not free."""
     try:
         listening = socket.create_server((host, port), family=_family(host), backlog=512)
@@ -45,7 +48,7 @@ def serve(host: str, port: int, limits: GatewayLimits | None, *, ready: Callable
         raise CannotListen(f"{host}, port {port}, cannot be used ({why}); choose another with --port") from error
 
     async def main() -> None:
-        server = _Server(config(limits))
+        server = _Server(config(limits, mappings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.handle_exit, number, None)  # the second one ends it at once
@@ -76,8 +79,8 @@ class Embedded:
         httpx.post(f"{url}/process", ...)
     """
 
-    def __init__(self, limits: GatewayLimits | None = None) -> None:
-        self._limits = limits
+    def __init__(self, limits: GatewayLimits | None = None, mappings: Mappings | None = None) -> None:
+        self._limits, self._mappings = limits, mappings
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._url = ""
@@ -87,7 +90,7 @@ class Embedded:
         if self._thread is not None:
             raise RuntimeError(f"the gateway runs already, at {self._url}")
         listening = socket.create_server((HOST, 0), backlog=512)
-        url, server = _url(listening), _Server(config(self._limits))
+        url, server = _url(listening), _Server(config(self._limits, self._mappings))
         ended = threading.Event()
 
         def run() -> None:

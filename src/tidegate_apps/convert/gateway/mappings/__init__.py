@@ -1,38 +1,113 @@
 """The forms of XML that the gateway writes.
 
-Each is a module here with a function `write`, and its schema beside it: `text.py` and `text.xsd`. Another one needs
-nothing else, because names are found by looking. What begins with an underscore is no mapping.
+Each is one file: a Python module with a line ABOUT it, the SCHEMA of what it writes, and a function `write`. Those that
+come along are the modules here; more are found in a folder that a setting names. What begins with an underscore is no
+mapping. What a mapping needs is imported from here:
+
+    from tidegate_apps.convert.gateway.mappings import document, page_attributes, schema_of
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
-from importlib.resources import files
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Protocol, cast
+from xml.parsers.expat import ExpatError, ParserCreate
 
-from tidegate_apps.convert.gateway.document import Head, Page
-from tidegate_apps.convert.gateway.mappings._frame import Tally
-from tidegate_apps.convert.gateway.xml import Xml
+from tidegate_apps.convert.gateway.document import Box, Content, Head, Line, Page, Word
+from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
+from tidegate_apps.convert.gateway.mappings._schema import schema_of
+from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
+
+__all__ = [
+    "NAMES", "Attributes", "Box", "Content", "Head", "Line", "Mapping", "Mappings", "Page", "Tally", "Word", "Xml",
+    "attributes", "boxed", "document", "mapping", "number", "page_attributes", "schema_of",
+]  # fmt: skip
 
 NAMES: tuple[str, ...] = tuple(sorted(each.name for each in iter_modules(__path__) if not each.name.startswith("_")))
 
 
 class Mapping(Protocol):
+    ABOUT: str  # one line for people
+    SCHEMA: str  # XML Schema 1.0
+
     def write(self, xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
         """Writes the whole document, one page after the other, and says what was in it."""
 
 
-def mapping(name: str) -> Mapping:
-    """The mapping of that name, which is one of NAMES."""
-    if name not in NAMES:
-        raise KeyError(name)
-    return cast("Mapping", import_module(f"{__name__}.{name}"))
+class Mappings:
+    """Those that come along and those of a folder, all of them loaded; ValueError says which file is none."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        names = (*NAMES, *(() if folder is None else _names_in(folder)))
+        self._known = {name: mapping(name, folder) for name in sorted(names)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._known)
+
+    def about(self, name: str) -> str:
+        return self._known[name].ABOUT
+
+    def schema(self, name: str) -> bytes:
+        """The XML Schema of what the mapping writes."""
+        return self._known[name].SCHEMA.encode()
 
 
-def schema(name: str) -> bytes:
-    """The XML Schema of what the mapping writes."""
-    if name not in NAMES:
+@cache
+def mapping(name: str, folder: Path | None = None) -> Mapping:
+    """The mapping of that name; KeyError when there is none."""
+    if name in NAMES:
+        return cast("Mapping", import_module(f"{__name__}.{name}"))
+    if folder is None or not is_mapping(name):
         raise KeyError(name)
-    return (files(__name__) / f"{name}.xsd").read_bytes()
+    return _loaded(folder / f"{name}.py")
+
+
+def _names_in(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; give one that has mappings in it")
+    found = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
+    for name in found:
+        if not is_mapping(name):
+            raise ValueError(f"{name}.py: it cannot be the name of a mapping; give {MAPPING}")
+        if name in NAMES:
+            raise ValueError(f"{name}.py: there is a mapping of that name already; give it another one")
+    return found
+
+
+def _loaded(file: Path) -> Mapping:
+    spec = spec_from_file_location(f"tidegate_mapping_{file.stem}", file)
+    assert spec is not None  # noqa: S101 - it ends in .py
+    assert spec.loader is not None  # noqa: S101
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except FileNotFoundError as error:
+        raise KeyError(file.stem) from error
+    except Exception as error:
+        raise ValueError(f"{file.name}: it cannot be loaded ({type(error).__name__}: {error})") from error
+    wrong = _wrong(module)
+    if wrong:
+        raise ValueError(f"{file.name}: {wrong}")
+    return cast("Mapping", module)
+
+
+def _wrong(module: object) -> str:
+    """What keeps a module from being a mapping; empty when nothing does."""
+    for name in ("ABOUT", "SCHEMA"):
+        if not isinstance(getattr(module, name, None), str):
+            return f"{name} is missing; give it a text of that name"
+    if not callable(getattr(module, "write", None)):
+        return "write is missing; give it a function write(xml, head, pages)"
+    try:
+        ParserCreate().Parse(vars(module)["SCHEMA"], True)
+    except ExpatError as error:
+        return f"SCHEMA is no XML ({error}); give an XML Schema, or make one with schema_of"
+    return ""

@@ -6,7 +6,60 @@ from collections.abc import Iterable
 
 from tidegate_apps.convert.gateway.document import Head, Line, Page
 from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
+from tidegate_apps.convert.gateway.mappings._schema import schema_of
 from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+
+ABOUT = "Every line, word and image, with its place on the page."
+SCHEMA = schema_of("layout", ABOUT, """
+  <!-- Lengths are points; boxes count from the top left corner of the page as shown. -->
+  <xs:complexType name="Page">
+    <xs:sequence>
+      <xs:element name="line" type="Line" minOccurs="0" maxOccurs="unbounded"/>
+      <xs:element name="image" type="Image" minOccurs="0" maxOccurs="unbounded"/>
+    </xs:sequence>
+    <xs:attributeGroup ref="Page"/>
+    <xs:attribute name="width" type="xs:decimal" use="required"/>
+    <xs:attribute name="height" type="xs:decimal" use="required"/>
+    <xs:attribute name="rotation" use="required">
+      <xs:simpleType>
+        <xs:restriction base="xs:integer">
+          <xs:enumeration value="0"/>
+          <xs:enumeration value="90"/>
+          <xs:enumeration value="180"/>
+          <xs:enumeration value="270"/>
+        </xs:restriction>
+      </xs:simpleType>
+    </xs:attribute>
+  </xs:complexType>
+
+  <xs:attributeGroup name="Box">
+    <xs:attribute name="x" type="xs:decimal" use="required"/>
+    <xs:attribute name="y" type="xs:decimal" use="required"/>
+    <xs:attribute name="width" type="xs:decimal" use="required"/>
+    <xs:attribute name="height" type="xs:decimal" use="required"/>
+  </xs:attributeGroup>
+
+  <xs:complexType name="Line">
+    <xs:sequence>
+      <xs:element name="word" type="Word" maxOccurs="unbounded"/>
+    </xs:sequence>
+    <xs:attributeGroup ref="Box"/>
+    <xs:attribute name="size" type="xs:decimal" use="required"/>
+    <xs:attribute name="font" type="xs:string"/>
+  </xs:complexType>
+
+  <xs:complexType name="Word">
+    <xs:simpleContent>
+      <xs:extension base="xs:string">
+        <xs:attributeGroup ref="Box"/>
+      </xs:extension>
+    </xs:simpleContent>
+  </xs:complexType>
+
+  <xs:complexType name="Image">
+    <xs:attributeGroup ref="Box"/>
+  </xs:complexType>
+""")  # fmt: skip
 
 
 def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:

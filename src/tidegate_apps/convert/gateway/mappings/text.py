@@ -12,7 +12,48 @@ from typing import Literal
 
 from tidegate_apps.convert.gateway.document import Head, Line, Page
 from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
+from tidegate_apps.convert.gateway.mappings._schema import schema_of
 from tidegate_apps.convert.gateway.xml import NONE, Xml, attributes
+
+ABOUT = "Headings, paragraphs, lists and tables, in their order."
+SCHEMA = schema_of("text", ABOUT, """
+  <xs:complexType name="Page">
+    <xs:choice minOccurs="0" maxOccurs="unbounded">
+      <xs:element name="heading" type="Heading"/>
+      <xs:element name="paragraph" type="xs:string"/>
+      <xs:element name="item" type="xs:string"/>
+      <xs:element name="table" type="Table"/>
+    </xs:choice>
+    <xs:attributeGroup ref="Page"/>
+  </xs:complexType>
+
+  <xs:complexType name="Heading">
+    <xs:simpleContent>
+      <xs:extension base="xs:string">
+        <xs:attribute name="level" use="required">
+          <xs:simpleType>
+            <xs:restriction base="xs:integer">
+              <xs:minInclusive value="1"/>
+              <xs:maxInclusive value="3"/>
+            </xs:restriction>
+          </xs:simpleType>
+        </xs:attribute>
+      </xs:extension>
+    </xs:simpleContent>
+  </xs:complexType>
+
+  <xs:complexType name="Table">
+    <xs:sequence>
+      <xs:element name="row" minOccurs="2" maxOccurs="unbounded">
+        <xs:complexType>
+          <xs:sequence>
+            <xs:element name="cell" type="xs:string" minOccurs="2" maxOccurs="unbounded"/>
+          </xs:sequence>
+        </xs:complexType>
+      </xs:element>
+    </xs:sequence>
+  </xs:complexType>
+""")  # fmt: skip
 
 # How much larger than the running text a line is, to be a heading of that level.
 _LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))

@@ -1,6 +1,15 @@
-<?xml version="1.0" encoding="UTF-8"?>
-<!-- What the mapping "layout" writes. Lengths are points; boxes count from the top left corner of the page as shown. -->
-<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified" version="1">
+"""The XML Schema of a mapping: what all have in common, around what is its own."""
+
+from __future__ import annotations
+
+from tidegate_apps.convert.gateway.mappings._frame import VERSION
+from tidegate_apps.convert.gateway.xml import escaped
+
+_SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified" version="{version}">
+  <xs:annotation>
+    <xs:documentation>{about}</xs:documentation>
+  </xs:annotation>
 
   <xs:element name="document">
     <xs:complexType>
@@ -10,62 +19,20 @@
         <xs:element name="page" type="Page" maxOccurs="unbounded"/>
         <xs:element name="summary" type="Summary"/>
       </xs:sequence>
-      <xs:attribute name="mapping" type="xs:string" fixed="layout" use="required"/>
-      <xs:attribute name="version" type="xs:string" fixed="1" use="required"/>
+      <xs:attribute name="mapping" type="xs:string" fixed="{name}" use="required"/>
+      <xs:attribute name="version" type="xs:string" fixed="{version}" use="required"/>
       <xs:attribute name="pages" type="xs:positiveInteger" use="required"/>
       <xs:attribute name="pdf-version" type="xs:string"/>
     </xs:complexType>
   </xs:element>
 
-  <xs:complexType name="Page">
-    <xs:sequence>
-      <xs:element name="line" type="Line" minOccurs="0" maxOccurs="unbounded"/>
-      <xs:element name="image" type="Image" minOccurs="0" maxOccurs="unbounded"/>
-    </xs:sequence>
+{pages}
+
+  <xs:attributeGroup name="Page">
     <xs:attribute name="number" type="xs:positiveInteger" use="required"/>
     <xs:attribute name="label" type="xs:string"/>
     <xs:attribute name="content" type="Content" use="required"/>
-    <xs:attribute name="width" type="xs:decimal" use="required"/>
-    <xs:attribute name="height" type="xs:decimal" use="required"/>
-    <xs:attribute name="rotation" use="required">
-      <xs:simpleType>
-        <xs:restriction base="xs:integer">
-          <xs:enumeration value="0"/>
-          <xs:enumeration value="90"/>
-          <xs:enumeration value="180"/>
-          <xs:enumeration value="270"/>
-        </xs:restriction>
-      </xs:simpleType>
-    </xs:attribute>
-  </xs:complexType>
-
-  <xs:attributeGroup name="Box">
-    <xs:attribute name="x" type="xs:decimal" use="required"/>
-    <xs:attribute name="y" type="xs:decimal" use="required"/>
-    <xs:attribute name="width" type="xs:decimal" use="required"/>
-    <xs:attribute name="height" type="xs:decimal" use="required"/>
   </xs:attributeGroup>
-
-  <xs:complexType name="Line">
-    <xs:sequence>
-      <xs:element name="word" type="Word" maxOccurs="unbounded"/>
-    </xs:sequence>
-    <xs:attributeGroup ref="Box"/>
-    <xs:attribute name="size" type="xs:decimal" use="required"/>
-    <xs:attribute name="font" type="xs:string"/>
-  </xs:complexType>
-
-  <xs:complexType name="Word">
-    <xs:simpleContent>
-      <xs:extension base="xs:string">
-        <xs:attributeGroup ref="Box"/>
-      </xs:extension>
-    </xs:simpleContent>
-  </xs:complexType>
-
-  <xs:complexType name="Image">
-    <xs:attributeGroup ref="Box"/>
-  </xs:complexType>
 
   <!-- A page without text is marked: "scan" when something is drawn on it, else "blank". -->
   <xs:simpleType name="Content">
@@ -115,3 +82,9 @@
     <xs:attribute name="words" type="xs:nonNegativeInteger" use="required"/>
   </xs:complexType>
 </xs:schema>
+"""
+
+
+def schema_of(name: str, about: str, pages: str) -> str:
+    """The XML Schema of a mapping. *pages* defines the type `Page`, which has the attributes of the group `Page`."""
+    return _SCHEMA.format(name=name, about=escaped(about), version=VERSION, pages=pages.strip("\n"))
