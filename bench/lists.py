@@ -1,6 +1,6 @@
 """What a person sees of a large database: the overview, and lists with every filter and every pair of them.
 
-The queries alone, by the clock on the wall; a page adds its drawing. Run by hand: `python -P -m bench.lists`.
+The queries alone, by the clock on the wall; a page adds its drawing. Run by hand: `python -m bench.lists`.
 """
 
 from __future__ import annotations

@@ -137,17 +137,30 @@ def test_jobs_that_wait_for_each_other_are_all_cancelled(q: Queue) -> None:
     assert {q.events(job)[-1].actor for job in made} == {"ada"}
 
 
-def test_what_its_kind_does_not_allow_to_be_cancelled_is_left(q: Queue) -> None:
+def test_what_its_kind_does_not_allow_to_be_cancelled_is_not_counted(q: Queue) -> None:
     @q.job(queue="mail", name="pay", cancellable=False)
     async def pay(n: int) -> None: ...
 
     jobs = queued(q, 2)
     kept = pay.enqueue(1).id
+    wanted = Filter(queue="mail")
+    assert q.store.read(lambda tx: bulk.preview(tx, "cancel", wanted)) == Count(2)
 
-    found = bulk.run(q.store, "cancel", Filter(queue="mail"), "ada", expected=3)
+    found = bulk.run(q.store, "cancel", wanted, "ada", expected=2)
 
-    assert (found.changed, found.left) == (2, (kept,))
+    assert found == Outcome(2, 2, ())
     assert [q.get(job).state for job in (*jobs, kept)] == ["cancelled", "cancelled", "queued"]
+
+
+def test_what_was_refused_at_intake_is_not_counted_among_those_to_retry(q: Queue, clock: VirtualClock) -> None:
+    @q.job(queue="mail", name="read")
+    async def read(n: int) -> None: ...
+
+    made = failing(q, clock, 2)
+    read.refuse(7, "bad_request")
+
+    assert q.store.read(lambda tx: bulk.matching(tx, "retry", Filter())) == made
+    assert q.store.read(lambda tx: bulk.preview(tx, "forget", Filter())) == Count(3)
 
 
 def test_many_are_forgotten_and_their_queue_remembers_how_many(q: Queue, clock: VirtualClock) -> None:

@@ -132,6 +132,29 @@ def test_many_jobs_are_done_in_the_background_with_a_page_that_says_how_far(tmp_
             assert pages.get("/bulk/b1-none").status_code == 404
 
 
+def test_a_job_shows_only_the_buttons_that_its_state_and_its_kind_allow(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=VirtualClock(), inline=True) as q:
+
+        @q.job(queue="money", cancellable=False)
+        def pay(n: int) -> None:
+            raise RuntimeError("no")
+
+        @q.job(queue="mail")
+        def send(n: int) -> None: ...
+
+        refused, kept, free = pay.refuse(1, "bad_request").id, pay.enqueue(2).id, send.enqueue(3).id
+        found = client(Site(queue=q))
+
+        def buttons(path: str) -> set[str]:
+            return set(re.findall(r'action="/jobs/([0-9]+/[a-z]+)"', found.get(path).text))
+
+        assert buttons("/queue") == {f"{free}/cancel"}
+        assert [buttons(f"/jobs/{job}") for job in (refused, kept, free)] == [set(), set(), {f"{free}/cancel"}]
+        bulk = re.compile(r">(Retry|Cancel|Forget) all")
+        offered = [bulk.findall(found.get(path).text) for path in ("/queue/money?state=queued", "/queue?state=failed")]
+        assert offered == [[], ["Forget"]]
+
+
 @pytest.mark.parametrize(
     "path",
     [

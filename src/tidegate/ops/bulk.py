@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.core.progress import Progress, unheard
 from tidegate.errors import Refused, UniqueTaken
-from tidegate.ops import listing
+from tidegate.ops import allowed, listing
 from tidegate.ops.listing import Count, Filter
 from tidegate.store import gate_rows, people
 from tidegate.store.tx import Store, Tx
@@ -34,10 +34,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of them; *left* were not changed.
-
-    A twin has taken their place, they are not as they were, or their kind does not allow it.
-    """
+    """What became of them; *left* were not changed: a twin has taken their place, or they are not as they were."""
 
     matched: int
     changed: int = 0
@@ -85,13 +82,15 @@ def preview(tx: Tx, action: str, wanted: Filter) -> Count:
 
 
 def matching(tx: Tx, action: str, wanted: Filter, most: int = MOST_AT_ONCE) -> list[int]:
-    """The ids of the jobs that are meant, the oldest first; not many more than *most*."""
+    """The ids of the jobs that are meant and to which it may be done, the oldest first; not many more than *most*."""
     found: list[int] = []
     for state in _states(action, wanted):
         cursor: str | None = None
         while len(found) <= most:
             page = listing.jobs(tx, replace(wanted, state=state), cursor=cursor, most=_PAGE)
-            found += [job.id for job in page.items]
+            found += [
+                id_ for id_, able in allowed.of_jobs(tx, (job.id for job in page.items)).items() if action in able
+            ]
             if (cursor := page.next) is None:
                 break
     return sorted(found)

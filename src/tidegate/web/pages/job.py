@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Path, Request, Response
 
 from tidegate.core.job import Job, JobEvent
 from tidegate.errors import NotThere, Refused
-from tidegate.ops import actions, reports
+from tidegate.ops import actions, allowed, reports
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.store.tx import Tx
 from tidegate.web.masking import shown_json
@@ -53,6 +53,7 @@ class Seen:
     others: list[JobEvent]  # the newest first
     parents: list[tuple[int, str]]
     twin: int | None
+    may: tuple[str, ...]  # what can be done to it
 
 
 def router(site: Site) -> APIRouter:
@@ -67,7 +68,7 @@ def router(site: Site) -> APIRouter:
             request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
             texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
             stage=job.stage, final=job.state.final,
-            refused=any(event.kind == "refused" for event in seen.report.events),
+            may=seen.may,
         )  # fmt: skip
 
     @found.get("/jobs/{id_}/forget")
@@ -111,7 +112,8 @@ def _seen(tx: Tx, id_: int) -> Seen:
     found = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
-    return Seen(report, _line(job), found[::-1], others[::-1], parents, _twin(tx, job))
+    may = allowed.of_jobs(tx, [id_])[id_]
+    return Seen(report, _line(job), found[::-1], others[::-1], parents, _twin(tx, job), may)
 
 
 def _line(job: Job) -> JobLine:

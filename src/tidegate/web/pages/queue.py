@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
 from tidegate.errors import NotThere
-from tidegate.ops import actions, listing, reports
+from tidegate.ops import actions, allowed, listing, reports
 from tidegate.ops.listing import Count, Page
 from tidegate.ops.reports import JobLine, QueueReport
 from tidegate.store import gate_rows
@@ -26,11 +26,6 @@ _MOST = 50
 _COUNTED = 1000  # a number beside a tab is counted no further
 TABS = ("", "queued", "running", "failed", "done", "cancelled")
 _STAGES_OF = {"queued": ("blocked", "waiting", "ready"), "": reports.STAGES}
-# What can be done to all jobs of a state.
-BULK = {
-    "queued": ("cancel",), "blocked": ("cancel",), "waiting": ("cancel",), "ready": ("cancel",), "running": ("cancel",),
-    "failed": ("retry", "forget"), "cancelled": ("retry", "forget"), "done": ("forget",),
-}  # fmt: skip
 
 Field = Annotated[str, Form(max_length=2000)]
 Wanted = Annotated[Chosen, Depends(filtering.chosen)]
@@ -47,6 +42,7 @@ class Seen:
     kinds: list[str]
     codes: list[str]
     events: list[GateEvent]
+    may: dict[int, tuple[str, ...]]  # what can be done to each job
 
 
 def router(site: Site) -> APIRouter:
@@ -96,7 +92,7 @@ def _page(site: Site, request: Request, wanted: Chosen, cursor: str, name: str |
     kept = wanted if name is None else wanted.without("queue")
     return page(
         request, "queue.html", seen=seen, wanted=wanted, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
-        names=[] if name is None else [name], paged=bool(cursor), bulk=BULK.get(wanted.state, ()),
+        names=[] if name is None else [name], paged=bool(cursor), bulk=_together(seen, wanted),
         jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
     )  # fmt: skip
 
@@ -111,7 +107,15 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
         kinds=listing.kinds(tx),
         codes=listing.codes(tx),
         events=[] if name is None else gate_rows.events(tx, "queue", name, 8),
+        may=allowed.of_jobs(tx, (job.id for job in jobs.items)),
     )
+
+
+def _together(seen: Seen, wanted: Chosen) -> list[str]:
+    """What is offered for all jobs of a state: what can be done to one of those that are shown."""
+    if not wanted.state:
+        return []
+    return list(dict.fromkeys(action for actions in seen.may.values() for action in actions))
 
 
 def _counts(tx: Tx, wanted: Chosen, queues: list[QueueReport], jobs: Page[JobLine], cursor: str) -> dict[str, Count]:

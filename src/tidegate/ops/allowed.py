@@ -1,0 +1,26 @@
+"""What a person may do to a job as it stands: one rule for buttons, for bulk actions and for their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.core.job import Stage
+from tidegate.store.tx import Tx
+
+RETRY, CANCEL, FORGET = "retry", "cancel", "forget"
+
+
+def actions_of(stage: str, *, cancellable: bool, refused: bool) -> tuple[str, ...]:
+    """The actions, the most useful first. *refused*: at intake, so that what it would need to run was not kept."""
+    if not Stage(stage).state.final:
+        return (CANCEL,) if cancellable else ()
+    return (RETRY, FORGET) if stage in (Stage.FAILED, Stage.CANCELLED) and not refused else (FORGET,)
+
+
+def of_jobs(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """The actions of each job that is there."""
+    rows = tx.many("doable", [{"id": id_} for id_ in ids])
+    return {
+        int(id_): actions_of(stage, cancellable=bool(cancellable), refused=bool(refused))
+        for id_, stage, cancellable, refused in rows
+    }
