@@ -66,7 +66,7 @@ class Simulator:
         self._on_reset = on_reset
         self._clock = clock
         self._script.outage(self._outage, clock.monotonic())
-        self._front = Front(self._script, self._control, clock)
+        self._answering = Front(self._script, self._control, clock)
         self._running: Running | None = None
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Simulator:
         if self._running is not None:
             raise RuntimeError(f"the simulator {self.name!r} runs already, at {self.url}")
         self._script.outage(self._outage, self._clock.monotonic())
-        self._running = Running(self.name, self._port, self._script, self._front, self._limits)
+        self._running = Running(self.name, self._port, self._script, self._answering, self._limits)
         return self.url
 
     def stop(self) -> None:
@@ -94,7 +94,7 @@ class Simulator:
 
         Delays and hangs take the time of its *clock*, so that a `VirtualClock` plays a day of them in no time.
         """
-        return Inside(self._front.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock)
+        return Inside(self._answering.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock)
 
     @property
     def url(self) -> str:
