@@ -63,7 +63,7 @@ class Acting(ABC):
         return self.store.read(lambda tx: people.events(tx, id_of(job)))
 
     def retry(self, job: Asked, by: str = "person") -> bool:
-        """Queues a failed job again: attempts restart, history stays. False when it has not failed, or was refused."""
+        """Queues a failed job again: attempts restart, history stays. False when it has not failed, or is barred."""
         return self.put(lambda tx: people.retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
@@ -95,6 +95,13 @@ class Acting(ABC):
         The job stays, with its history. False when it has not ended, or holds none.
         """
         return self.put(lambda tx: people.free(tx, id_of(job)), connection)
+
+    def bar(self, job: Asked, by: str = "", *, connection: Any = None) -> bool:
+        """Keeps a final job whose input is gone from being retried: what it needs must be put in anew.
+
+        The job stays, with its history. False when it has not ended, or is barred already.
+        """
+        return self.put(lambda tx: people.bar(tx, id_of(job), by), connection)
 
     def explain(self, job: Asked) -> list[Why]:
         """Why it is not running, the first reason first; empty when it runs or has ended."""

@@ -173,8 +173,11 @@ def retry(tx: Tx, job: int, by: str) -> None:
     found = _require_job(tx, job)
     if people.retry(tx, job, by):
         return
-    if any(event.kind == "refused" for event in people.events(tx, job)):
+    kinds = {event.kind for event in people.events(tx, job)}
+    if "refused" in kinds:
         raise Refused(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
+    if "barred" in kinds:
+        raise Refused(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
     raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 

@@ -10,17 +10,17 @@ from tidegate.store.tx import Tx
 RETRY, CANCEL, FORGET = "retry", "cancel", "forget"
 
 
-def actions_of(stage: str, *, cancellable: bool, refused: bool) -> tuple[str, ...]:
-    """The actions, the most useful first. *refused*: at intake, so that what it would need to run was not kept."""
+def actions_of(stage: str, *, cancellable: bool, barred: bool) -> tuple[str, ...]:
+    """The actions, the most useful first. *barred*: what it would need to run was not kept, or is gone."""
     if not Stage(stage).state.final:
         return (CANCEL,) if cancellable else ()
-    return (RETRY, FORGET) if stage in (Stage.FAILED, Stage.CANCELLED) and not refused else (FORGET,)
+    return (RETRY, FORGET) if stage in (Stage.FAILED, Stage.CANCELLED) and not barred else (FORGET,)
 
 
 def of_jobs(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """The actions of each job that is there."""
     rows = tx.many("doable", [{"id": id_} for id_ in ids])
     return {
-        int(id_): actions_of(stage, cancellable=bool(cancellable), refused=bool(refused))
-        for id_, stage, cancellable, refused in rows
+        int(id_): actions_of(stage, cancellable=bool(cancellable), barred=bool(barred))
+        for id_, stage, cancellable, barred in rows
     }

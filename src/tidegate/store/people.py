@@ -38,7 +38,7 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
 def retry(tx: Tx, id_: int, actor: str) -> bool:
     """A failed or cancelled job queued again, with the children that failed because of it; False when it is neither.
 
-    Also False when it was refused at intake: it never was in the queue, and what it would need was not kept.
+    Also False when it was refused at intake, or barred: what it would need was not kept, or is gone.
 
     It waits for its parents as it did at first, also for one that has failed: that one must be retried, too.
     UniqueTaken when a twin has taken its place.
@@ -47,8 +47,8 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
     rows = tx.all("job_state", {"id": id_})
     if not rows or rows[0][1] not in ("failed", "cancelled"):
         return False
-    queue, before, children, _, refused = rows[0]
-    if refused:
+    queue, before, children, _, barred = rows[0]
+    if barred:
         return False
     waits_for = sum(state != "done" for _, state in parents)
     stage = tx.all("retry", {"id": id_, "parents_open": waits_for})[0][0]
@@ -100,6 +100,15 @@ def forget(tx: Tx, id_: int) -> bool:
 def free(tx: Tx, id_: int) -> bool:
     """Frees the unique of a final job, which stays; False when it is not final, or holds none."""
     return bool(tx.all("free_unique", {"id": id_}))
+
+
+def bar(tx: Tx, id_: int, actor: str) -> bool:
+    """Keeps a final job from being retried by anybody; False when it is not final, or barred already."""
+    rows = tx.all("job_state", {"id": id_})
+    if not rows or not Stage(rows[0][1]).state.final or rows[0][4]:
+        return False
+    _note(tx, [id_], "barred", actor)
+    return True
 
 
 def prune(tx: Tx, queue: str, stage: Stage, before: float, most: int) -> int:

@@ -362,13 +362,13 @@ select id, state from tg_job where id in (select parent from tg_link where child
 -- name: job_state
 -- A job that is about to be changed by a person, kept still.
 select queue, state, children, cancellable,
-    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind = 'refused')
+    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind in ('refused', 'barred'))
 from tg_job where id = :id {for_update};
 
 -- name: doable
 -- What decides which actions a person is offered.
 select job.id, job.state, job.cancellable,
-    exists (select 1 from tg_event as e where e.job = job.id and e.kind = 'refused')
+    exists (select 1 from tg_event as e where e.job = job.id and e.kind in ('refused', 'barred'))
 from {rows id bigint} join tg_job as job on job.id = given.id;
 
 -- name: retry

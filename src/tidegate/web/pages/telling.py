@@ -107,6 +107,7 @@ _JOB: dict[str, tuple[str, str, str]] = {
     "restored": ("calm", "again", "was queued again: the database was put back"),
     "stale_result": ("calm", "info", "had a late result that does not count"),
     "retried": ("busy", "again", "was queued again"),
+    "barred": ("calm", "stop", "cannot be retried any more: what it would need is gone"),
     "expired": ("bad", "clock", "waited too long"),
 }
 

@@ -1,0 +1,41 @@
+"""A job that has ended, and of which what it would need is gone: nobody retries it, one by one or with others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.databases import APSW, POSTGRES, STDLIB, Database
+from tests.runtime_jobs.building import work_for
+from tests.runtime_jobs.gating import queue_on
+from tidegate import Fail
+from tidegate.errors import Refused
+from tidegate.ops import actions, allowed
+from tidegate.runtime.clock import VirtualClock
+
+
+@pytest.mark.req("CNV-09")
+@pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
+def test_a_barred_job_stays_as_it_is_and_is_retried_by_nobody(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job()
+        async def read(n: int) -> None:
+            raise Fail("bad_request")
+
+        job, other = read.enqueue(1), read.enqueue(2)
+        assert not q.bar(job), "a job that has not ended may need it"
+        clock.run(work_for(1, q))
+        assert q.bar(job)
+        assert not q.bar(job)
+
+        assert not q.retry(job)
+        with pytest.raises(Refused, match=f"what job {job.id} would need is gone"):
+            q.store.write(lambda tx: actions.retry(tx, job.id, "ada"))
+        assert q.retry_many(code="bad_request").matched == 1
+        assert q.retry_many(1, code="bad_request").changed == 1
+        assert other.state() == "queued"
+        found = q.get(job)
+        assert (found.state, found.error_code) == ("failed", "bad_request")
+        assert [event.kind for event in q.events(job)] == ["queued", "processing", "failed", "barred"]
+        assert q.store.read(lambda tx: allowed.of_jobs(tx, [job.id])) == {job.id: (allowed.FORGET,)}
