@@ -27,6 +27,7 @@ VERBS = {
     "config": ("tidegate.cli.config", "Show every setting that counts, and where it comes from."),
     "doctor": ("tidegate.cli.doctor", "Check settings, database, workers and targets; change nothing."),
     "classify": ("tidegate.cli.classify", "Say what an answer or an error message means."),
+    "export": ("tidegate.cli.export", "Write rules for alerts, and dashboards."),
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
 

@@ -1,0 +1,159 @@
+"""Rules for Prometheus: when somebody should look, and what they will find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_GROUP = "tidegate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One alert. *lasting* is how long *when* must be true, in Prometheus' own words; empty for at once."""
+
+    name: str
+    when: str
+    lasting: str = ""
+    severity: str = "warning"
+    summary: str
+    means: str  # what it does to the work, and what to do
+    shown_at: str  # the path of the page that shows it
+
+
+RULES = (
+    Rule(
+        name="TidegateBreakerOpen",
+        when="max by (name) (circuit_breaker_state) == 2",
+        lasting="5m",
+        severity="critical",
+        summary="The breaker of {{ $labels.name }} has been open for 5 minutes",
+        means="No calls are made, and jobs are held, not lost. A few calls try it by themselves; look at the service.",
+        shown_at="/targets",
+    ),
+    Rule(
+        name="TidegateBreakerRejecting",
+        when='sum by (name) (rate(circuit_breaker_requests_total{result="rejected"}[2m])) > 10',
+        lasting="2m",
+        summary="The breaker of {{ $labels.name }} turns away more than 10 calls a second",
+        means="A program goes on calling while the breaker is open. Let it wait until the time that the refusal names.",
+        shown_at="/targets",
+    ),
+    Rule(
+        name="TidegateFailuresInARow",
+        when="max by (name) (circuit_breaker_consecutive_failures) >= 5",
+        summary="{{ $labels.name }} has failed {{ $value }} times in a row",
+        means="Its breaker is open or about to open. Look at the last fault on its page.",
+        shown_at="/targets",
+    ),
+    Rule(
+        name="TidegateBreakerFlapping",
+        when='sum by (name) (increase(circuit_breaker_state_transitions_total{to_state="open"}[1h])) > 5',
+        summary="The breaker of {{ $labels.name }} has opened more than 5 times in an hour",
+        means="The service comes back and breaks again under load. Lower its rate or its concurrency.",
+        shown_at="/targets",
+    ),
+    Rule(
+        name="TidegateTargetNeedsYou",
+        when='max by (target) (tidegate_target_state{state="action"}) == 1',
+        summary="{{ $labels.target }} needs a person",
+        means="It refused for a reason that waiting does not cure, such as a wrong key. Its page says what to do.",
+        shown_at="/targets",
+    ),
+    Rule(
+        name="TidegateQueueStuck",
+        when="max by (queue) (tidegate_queue_oldest_age_seconds) > 900",
+        lasting="5m",
+        summary="A job of {{ $labels.queue }} has been ready for more than 15 minutes",
+        means="Nothing takes it: too few workers, or a gate that is shut. `tidegate explain job ID` says why.",
+        shown_at="/queue",
+    ),
+    Rule(
+        name="TidegateJobsGiveUp",
+        when="sum by (queue, error_code) (increase(jobs_failed_total[15m])) > 10",
+        summary="More than 10 jobs of {{ $labels.queue }} gave up with {{ $labels.error_code }} in 15 minutes",
+        means="They are not tried again by themselves. Find the cause, then retry them from the queue's page.",
+        shown_at="/queue",
+    ),
+    Rule(
+        name="TidegateNoWorkers",
+        when="(max(tidegate_workers) == 0) and (sum(queue_depth) > 0)",
+        lasting="2m",
+        severity="critical",
+        summary="Jobs are waiting and no worker is there",
+        means="Nothing is lost and nothing runs. Start `tidegate serve` or `tidegate worker`.",
+        shown_at="/workers",
+    ),
+    Rule(
+        name="TidegateLeasesExpire",
+        when="sum by (queue) (increase(tidegate_lease_expired_total[15m])) > 3",
+        summary="Leases of {{ $labels.queue }} run out",
+        means="Workers die or stand still in the middle of jobs. Look at their logs and at the memory of their hosts.",
+        shown_at="/workers",
+    ),
+    Rule(
+        name="TidegateEngineStalled",
+        when="time() - max(tidegate_engine_last_tick_timestamp_seconds) > 60",
+        lasting="2m",
+        severity="critical",
+        summary="No worker has been heard of for a minute",
+        means="They have ended, hang, or cannot write to the database.",
+        shown_at="/workers",
+    ),
+    Rule(
+        name="TidegateStoreDown",
+        when="max(tidegate_store_up) == 0",
+        lasting="1m",
+        severity="critical",
+        summary="Tidegate cannot read its database",
+        means="Calls are still guarded in process; jobs wait. `tidegate doctor` says what is wrong.",
+        shown_at="/",
+    ),
+    Rule(
+        name="TidegateMetricsMissing",
+        when="absent(tidegate_build_info)",
+        lasting="5m",
+        severity="critical",
+        summary="Tidegate's metrics are gone",
+        means="The server is down, or Prometheus cannot reach /metrics.",
+        shown_at="/",
+    ),
+)
+
+
+def document(page: str) -> dict[str, Any]:
+    """All rules as Prometheus reads them; *page* is where people reach the server."""
+    return {"groups": [{"name": _GROUP, "rules": [_loaded(rule, page.rstrip("/")) for rule in RULES]}]}
+
+
+def rules_file(page: str) -> str:
+    """The same as YAML."""
+    lines = ["groups:", f"  - name: {_GROUP}", "    rules:"]
+    for rule in document(page)["groups"][0]["rules"]:
+        lines += [f"      {line}" for line in _lines(rule)]
+    return "\n".join(lines) + "\n"
+
+
+def _loaded(rule: Rule, page: str) -> dict[str, Any]:
+    return {
+        "alert": rule.name,
+        "expr": rule.when,
+        **({"for": rule.lasting} if rule.lasting else {}),
+        "labels": {"severity": rule.severity},
+        "annotations": {
+            "summary": rule.summary, "description": rule.means, "runbook_url": page + rule.shown_at,
+        },
+    }  # fmt: skip
+
+
+def _lines(rule: Mapping[str, Any]) -> Iterator[str]:
+    mark = "-"
+    for key, value in rule.items():
+        if isinstance(value, str):
+            yield f"{mark} {key}: {json.dumps(value)}"  # a string of JSON is one of YAML
+        else:
+            yield f"{mark} {key}:"
+            yield from (f"    {inner}: {json.dumps(text)}" for inner, text in value.items())
+        mark = " "
