@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -68,6 +69,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
     with contextlib.ExitStack() as stack:
         queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
         there = Assembled(loaded=loaded, queue=queue)
+        key = functools.cache(lambda: secrets_of(loaded))
         for app in (each for each in apps if each.name in loaded.apps):
             settings = loaded.app(app.name)
             if simulators and app.simulator is not None:
@@ -76,7 +78,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
                 stack.callback(simulated.simulator.stop)
                 there.simulators[app.name] = simulated.simulator
                 settings = _changed(settings, simulated.settings(url))
-            installed = install(app, queue, settings)
+            installed = install(app, queue, settings, key)
             stack.push(installed.closing)
             there.apps.append(installed)
         yield there

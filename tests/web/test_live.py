@@ -20,9 +20,12 @@ from tests.databases import POSTGRES, Database
 from tests.web.api.building import Shop, filled, listening, served, shop
 from tests.web.crowd import crowds, measured
 from tidegate import Queue
+from tidegate.ops import accounts
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.tx import Tx
+from tidegate.web.access import COOKIE
 from tidegate.web.frame import build
 from tidegate.web.live.policy import LivePolicy
 from tidegate.web.live.seen import SILENT
@@ -52,9 +55,11 @@ def address(app: FastAPI) -> Iterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def following(address: str, after: object = "", last: str = "") -> AsyncIterator[AsyncIterator[Message]]:
+async def following(
+    address: str, after: object = "", last: str = "", session: str = ""
+) -> AsyncIterator[AsyncIterator[Message]]:
     query = f"?after={after}" if after else ""
-    headers = {"Last-Event-ID": last} if last else {}
+    headers = {**({"Last-Event-ID": last} if last else {}), **({"Cookie": f"{COOKIE}={session}"} if session else {})}
     async with (
         httpx2.AsyncClient() as client,
         client.stream("GET", f"{address}/live{query}", headers={**STREAM, **headers}, timeout=60) as answer,
@@ -90,10 +95,11 @@ def paused(there: Shop, *names: str) -> None:
         there.queue.target("mailer").pause("1h", by=name)
 
 
-def noticed(there: Shop, episode: float = 1.0, level: str = "error") -> None:
+def noticed(there: Shop, episode: float = 1.0, level: str = "error", user: str | None = None) -> None:
     new = NewNotice(
-        kind="fatal", level=level, place=Place(subject="target", name="mailer"), episode=episode,
+        kind="fatal", level=level, place=Place(subject="target", name="mailer", lane=user or ""), episode=episode,
         title="mailer needs your attention", message="The service refused the credentials.", code=f"code-{episode:g}",
+        user=user,
     )  # fmt: skip
     there.queue.put(lambda tx: notice_rows.raised(tx, new))
 
@@ -110,6 +116,34 @@ async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -
         ("mailer needs your attention", "/targets/mailer")
     ]
     assert here["as_of"] == pytest.approx(there.queue.clock.now(), abs=60)
+
+
+@pytest.mark.req("SYNC-09", "SYNC-13")
+async def test_a_notice_for_one_user_is_told_to_nobody_else_now_or_later(there: Shop, address: str) -> None:
+    def people(tx: Tx) -> dict[str, str]:
+        for name, role in (("ada", "admin"), ("bob", "viewer")):
+            accounts.add_user(tx, name, role, "no password fits this")
+        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob")}
+
+    sessions = await asyncio.to_thread(there.queue.store.write, people)
+    async with (
+        following(address, session=sessions["ada"]) as of_ada,
+        following(address, session=sessions["bob"]) as of_bob,
+    ):
+        await the("here", of_ada)
+        last = await the("here", of_bob)
+        await asyncio.to_thread(noticed, there, 1.0, user="ada")
+        mine = await the("notice", of_ada)
+        await asyncio.to_thread(noticed, there, 2.0, user="somebody elsewhere")  # no account has that name
+        theirs = await the("notice", of_bob)
+
+    assert (mine["about"]["id"], theirs["about"]["id"]) == (1, 2)
+    assert mine["about"]["title"] == "mailer needs your attention"
+    for name, seen in (("ada", [2, 1]), ("bob", [2])):
+        async with following(address, after=last["about"]["id"], session=sessions[name]) as later:
+            here = await the("here", later)
+            assert [each["id"] for each in here["about"]["notices"]] == seen
+            assert (await the("notice", later))["about"]["id"] == seen[-1]
 
 
 async def test_a_change_is_told_with_whole_values_and_ids_that_grow(there: Shop, address: str) -> None:
@@ -329,7 +363,7 @@ async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(
     slow, quick = board.join(None, wire), board.join(None)
     for n in range(QUICK.queued):
         assert not wire.cut or n == QUICK.queued - 1
-        board.publish([("now", {"n": n})])
+        board.publish([("now", {"n": n}, None)])
         assert b'"n"' in await quick.chunk()
 
     assert wire.cut
@@ -342,7 +376,7 @@ async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
     board, wire = app.state.live, Wire()
     await board.known()
     client = board.join(None, wire)
-    board.publish(("now", {"n": n}) for n in range(50 * QUICK.queued))
+    board.publish(("now", {"n": n}, None) for n in range(50 * QUICK.queued))
 
     assert not wire.cut
     assert f'"n":{50 * QUICK.queued - 1}'.encode() in await client.chunk()

@@ -9,6 +9,7 @@ installed: first its tables, then `capacity`, `jobs` and `schedules`; `routes` a
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from tidegate.face.db import Db, Source
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.runtime.capacity import Capacity
+from tidegate.secrets import Secrets
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
@@ -121,6 +123,12 @@ class App(Generic[S]):
         return self.title or self.name.capitalize()
 
 
+def _passing() -> Callable[[], Secrets]:
+    """A key that is gone with the process."""
+    made = Secrets(secrets.token_bytes(32))
+    return lambda: made
+
+
 @dataclass(slots=True, kw_only=True)
 class Installed(Generic[S]):
     """An application at work: what its functions are given."""
@@ -133,10 +141,24 @@ class Installed(Generic[S]):
     capacity: Mapping[str, Capacity] = field(default_factory=dict)  # by target, for `Target(capacity=...)`
     jobs: Any = None  # what its function `jobs` returned: the kinds of job that routes and schedules put in
     closing: ExitStack = field(default_factory=ExitStack)  # takes what is to be closed at the end, such as a client
+    key: Callable[[], Secrets] = field(default_factory=_passing, repr=False)
+
+    @property
+    def secrets(self) -> Secrets:
+        """What encrypts and signs with the key of the server, which is made when it is first needed.
+
+        Without a server, each start has a key of its own.
+        """
+        return self.key()
 
 
-def install(app: App[S], queue: Queue, settings: S | None = None) -> Installed[S]:
-    """Declares the tables, jobs and schedules of *app* on *queue*; without *settings*, it has its defaults."""
+def install(
+    app: App[S], queue: Queue, settings: S | None = None, key: Callable[[], Secrets] | None = None
+) -> Installed[S]:
+    """Declares the tables, jobs and schedules of *app* on *queue*; without *settings*, it has its defaults.
+
+    *key* gives what its `secrets` are made with.
+    """
     values = settings if settings is not None else app.settings() if app.settings is not None else None
     there = Installed[S](
         app=app,
@@ -144,6 +166,7 @@ def install(app: App[S], queue: Queue, settings: S | None = None) -> Installed[S
         queue=queue,
         db=queue.db(app.name, _package(app), statements=app.statements, migrations=app.migrations),
         codes=CORE.extend(*app.codes),
+        key=key or _passing(),
     )
     if app.capacity is not None:
         there.capacity = app.capacity(there)

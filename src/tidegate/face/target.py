@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -33,6 +34,7 @@ from tidegate.runtime.calling import acall, call
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_target import TargetRules
+from tidegate.runtime.keys import Known
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.stale import Answer, Shelf
 
@@ -283,6 +285,21 @@ class Target(Part):
     def unhealthy(self) -> list[Health]:
         """Every key, and every operation, that is not well. A key that never failed is not even known."""
         return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy()]
+
+    def restore(self, kept: Iterable[Health]) -> None:
+        """Goes on where an earlier process was, with what its `unhealthy()` said. Rests and breakers begin anew."""
+        offset = self._caller.clock.now() - self._caller.clock.monotonic()
+        for each in kept:
+            if each.failures < 1 or each.fault is None:
+                continue
+            fatal = each.hold is not None and each.hold.reason is HoldReason.FATAL
+            end = math.inf if fatal else -math.inf
+            if each.hold is not None and each.hold.until is not None:
+                end = each.hold.until - offset
+            known = Known(
+                failures=each.failures, since=each.since - offset, until=end, fault=each.fault, fatal=fatal
+            )  # fmt: skip
+            self._caller.keys.restore(each.key, each.operation, known)
 
     def pause(self, until: Until, by: str = "person") -> None:
         """No call of any key until then; always with an end."""

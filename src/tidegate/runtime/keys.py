@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
@@ -38,6 +39,17 @@ class KeyPolicy(Protocol):
     def reprobe(self) -> float | None: ...
     @property
     def cap_notice(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The health of a key as somebody kept it, on the clock that never steps; *until* infinite: a person must act."""
+
+    failures: int
+    since: float
+    until: float
+    fault: Fault
+    fatal: bool
 
 
 class Keys:
@@ -141,6 +153,16 @@ class Keys:
         with self._lock:
             self.adopted |= set(told)
             self._look()
+
+    def restore(self, key: Hashable, operation: str | None, known: Known) -> None:
+        """What an earlier process knew of a key, or of one operation of it; unless more is known already."""
+        with self._lock:
+            state = self._state(key, known.since)
+            part = state if operation is None else _made_part(state, operation, known.since)
+            if not part.failures:
+                part.failures, part.fault, part.fatal = known.failures, known.fault, known.fatal
+                part.since, part.until = known.since, known.until
+            self._settle_down(key)
 
     def clear(self, key: Hashable) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from tidegate import App, Capacity, Code, Every, Installed, JobFunction, Page, Q
 from tidegate.errors import NotThere
 from tidegate.face import app as apps
 from tidegate.face.app import install
+from tidegate.secrets import Secrets
 from tidegate.settings import SettingsError, load
 
 CITY = Code(
@@ -146,3 +147,21 @@ def test_it_closes_what_it_was_given(queue: Queue) -> None:
     there.closing.callback(closed.append, "client")
     there.closing.close()
     assert closed == ["client"]
+
+
+def test_an_application_encrypts_with_the_key_that_it_is_given(queue: Queue) -> None:
+    made: list[Secrets] = []
+
+    def key() -> Secrets:
+        made.append(Secrets("k" * 32))
+        return made[-1]
+
+    there: Installed[None] = install(App(name="weather"), queue, key=key)
+    assert made == []  # nothing is made before it is needed
+    assert Secrets("k" * 32).decrypt("token", there.secrets.encrypt("token", "s3cret")) == "s3cret"
+    assert "Secrets" not in repr(there)
+
+
+def test_without_a_server_an_application_has_a_key_of_its_own(queue: Queue) -> None:
+    there: Installed[None] = install(App(name="weather"), queue)
+    assert there.secrets.decrypt("token", there.secrets.encrypt("token", "s3cret")) == "s3cret"

@@ -40,7 +40,7 @@ class Board:
         self.clients: set[Client] = set()
         # Larger than all that a server before this one has given out.
         self.newest = int(time.time() * 1000)
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=self.numbers.kept)
+        self._kept: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
         self._seen: Seen | None = None
         self._looked = 0.0  # when the last look ended well
         self._away = True  # the store could not be read
@@ -52,15 +52,15 @@ class Board:
 
     # -- those who follow ----------------------------------------------------------------------------------------------
 
-    def join(self, after: int | None, connection: Any = None) -> Client:
+    def join(self, after: int | None, connection: Any = None, user: str | None = None) -> Client:
         """A client that gets how things are, then what it missed *after* that id, then what happens."""
         numbers = self.numbers
         # Not all of them should come back in the same moment.
         ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
-        client = Client(numbers.queued, ends, connection)
+        client = Client(numbers.queued, ends, connection, user)
         self.clients.add(client)
-        missed = [] if after is None else self._missed(after)
-        client.push(_RETRY + b"".join([chunk("here", self.here()), *missed]))
+        missed = [] if after is None else self._missed(after, client)
+        client.push(_RETRY + b"".join([chunk("here", self.here(user)), *missed]))
         return client
 
     def leave(self, client: Client) -> None:
@@ -75,35 +75,44 @@ class Board:
             async with asyncio.timeout(most):
                 await self._first.wait()
 
-    def here(self) -> dict[str, Any]:
-        """How things are now, and the notices that nobody has read."""
-        waiting = [] if self._seen is None else [told(line, self._site) for line in self._seen.waiting]
-        whole = {} if self._seen is None else self._seen.whole()
+    def here(self, user: str | None = None) -> dict[str, Any]:
+        """How things are now, and the notices that nobody has read, of those that are for *user*."""
+        seen = self._seen
+        lines = [] if seen is None else [
+            line for line in seen.waiting if user is None or seen.audience(line) in (None, user)
+        ]  # fmt: skip
+        whole = {} if seen is None else seen.whole()
+        waiting = [told(line, self._site) for line in lines]
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
-    def _missed(self, after: int) -> list[bytes]:
+    def _missed(self, after: int, client: Client) -> list[bytes]:
         oldest = self._kept[0][0] if self._kept else self.newest + 1
         if not oldest - 1 <= after <= self.newest:
             return [chunk("reset", {"id": self.newest}, self.newest)]
-        return [each for id_, each in self._kept if id_ > after]
+        return [each for id_, each, audience in self._kept if id_ > after and client.hears(audience)]
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def publish(self, messages: Iterable[Message]) -> None:
-        """Tells everybody; encoded once, and kept to be told again.
+        """Tells everybody whom it is for; encoded once, and kept to be told again.
 
         In one piece: however much one look has found, nobody is too slow for it.
         """
-        made = []
-        for kind, about in messages:
+        made: list[tuple[bytes, str | None]] = []
+        for kind, about, audience in messages:
             self.newest += 1
-            made.append(chunk(kind, about, self.newest))
-            self._kept.append((self.newest, made[-1]))
-        if made:
-            self._push(b"".join(made))
+            made.append((chunk(kind, about, self.newest), audience))
+            self._kept.append((self.newest, *made[-1]))
+        if all(audience is None for _, audience in made):
+            self._push(b"".join(each for each, _ in made))
+            return
+        for client in self.clients:
+            heard = b"".join(each for each, audience in made if client.hears(audience))
+            if heard:
+                client.push(heard)
 
     def _push(self, made: bytes) -> None:
-        for client in self.clients:
+        for client in self.clients if made else ():
             client.push(made)
 
     def _beat(self) -> dict[str, Any]:

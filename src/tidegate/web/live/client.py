@@ -14,14 +14,15 @@ _BUFFER = 32_768  # bytes that a connection may hold for a client which does not
 class Client:
     """Everything but `chunk` is called by the board, on its loop. Nothing here waits for the network."""
 
-    __slots__ = ("_chunks", "_connection", "_event", "_most", "ends", "gone", "sending_since")
+    __slots__ = ("_chunks", "_connection", "_event", "_most", "ends", "gone", "sending_since", "user")
 
-    def __init__(self, most: int, ends: float, connection: Any) -> None:
+    def __init__(self, most: int, ends: float, connection: Any, user: str | None = None) -> None:
         self._chunks: deque[bytes] = deque()
         self._event = asyncio.Event()
         self._most = most
         self._connection = connection  # a transport of asyncio, where the server lets us have it
         self.ends = ends
+        self.user = user  # who reads there; None: whoever is at this machine, while nobody has a name
         self.gone = False
         self.sending_since: float | None = None
         if connection is not None:
@@ -29,6 +30,10 @@ class Client:
             with contextlib.suppress(OSError):
                 found = connection.get_extra_info("socket")
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+
+    def hears(self, audience: str | None) -> bool:
+        """Whether a message for one user only is for the one who reads here."""
+        return audience is None or self.user is None or self.user == audience
 
     def push(self, chunk: bytes) -> None:
         """Lets it have a message; one that has too many of them unsent is dropped."""

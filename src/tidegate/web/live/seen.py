@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.ops import happenings, notices
+from tidegate.ops import accounts, happenings, notices
 from tidegate.ops.notices import NoticeLine
 from tidegate.ops.overview import Overview, overview
 from tidegate.store.gate_rows import GateEvent
@@ -21,7 +21,8 @@ SILENT = 13.0
 _NEWEST = 50
 _MOST_WAITING = 20
 
-Message = tuple[str, dict[str, Any]]  # its kind, and what it carries: never a difference, always the whole value
+# Its kind, what it carries (never a difference, always the whole value), and the only user whom it is for, if it is.
+Message = tuple[str, dict[str, Any], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,11 @@ class Seen:
     waiting: tuple[NoticeLine, ...]  # unread, and what they tell of goes on
     events: tuple[GateEvent, ...]
     last_event: int
+    people: frozenset[str] = frozenset()  # who can sign in here
+
+    def audience(self, line: NoticeLine) -> str | None:
+        """The one whom a notice is for; None: everybody, also when nobody here has that name."""
+        return line.user if line.user in self.people else None
 
     @property
     def as_of(self) -> float:
@@ -95,6 +101,7 @@ def look(tx: Tx, after: int | None) -> Seen:
         )[:_MOST_WAITING],
         events=tuple(events),
         last_event=newest,
+        people=frozenset(user.name for user in accounts.users(tx)),
     )  # fmt: skip
 
 
@@ -102,12 +109,13 @@ def news(before: Seen | None, seen: Seen, site: Site | None = None) -> Iterator[
     """What is to be told after a look; after the first one everything may be new."""
     for event in seen.events:
         about = event.as_json()
-        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}
+        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}, None
     for id_, line in sorted(seen.notices.items()):
         if before is not None and before.notices.get(id_) != line:
-            yield "notice", {**told(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
+            about = {**told(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
+            yield "notice", about, seen.audience(line)
     if before is None or before.differs() != seen.differs():
-        yield "now", seen.whole()
+        yield "now", seen.whole(), None
 
 
 def told(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:

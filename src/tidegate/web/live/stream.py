@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import MutableMapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from tidegate.ops.rights import Via, Who
+from tidegate.web.access import WHO
 from tidegate.web.guards import CONNECTION, HEAD
 from tidegate.web.live.board import Board
 from tidegate.web.live.client import Client
@@ -27,7 +30,7 @@ def router() -> APIRouter:
         board: Board = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
             await board.known()
-            return JSONResponse(board.here())
+            return JSONResponse(board.here(_named(request.scope)))
         if len(board.clients) >= board.numbers.most:
             raise Problem("too_many", f"{len(board.clients)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
@@ -59,7 +62,7 @@ class Stream(Response):
         self._board, self._after = board, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._board.join(self._after, scope.get(CONNECTION))
+        client = self._board.join(self._after, scope.get(CONNECTION), _named(scope))
         leaving = asyncio.create_task(_leaving(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -71,6 +74,12 @@ class Stream(Response):
         finally:
             leaving.cancel()
             self._board.leave(client)
+
+
+def _named(scope: MutableMapping[str, Any]) -> str | None:
+    """Who reads; None for whoever is at this machine, while nobody has a name."""
+    who = scope.get(WHO)
+    return who.name if isinstance(who, Who) and who.via is not Via.LOCAL else None
 
 
 def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
