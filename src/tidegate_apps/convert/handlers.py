@@ -13,6 +13,7 @@ from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobF
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Gateway, Stopped, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
+from tidegate_apps.convert.files import file_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, Storage, StorageError, StorageFull, Taken, digest, storage_at
@@ -150,7 +151,10 @@ class Converting:
 
     def _called(self, order: Order, job: Context, draft: Draft) -> int:
         if self._storage.size(order.source) is None:
-            raise Fail("EXPIRED")
+            file = file_of(self._there.db, job.id)
+            if file is not None and file.source_gone_at is not None:
+                raise Fail("EXPIRED")
+            raise StorageError("the PDF is missing")  # retention spares what is in work
         with self._storage.open(order.source) as source:
             asked = Asked(source, order.mapping, job.idempotency_key)
             return self._gateway.convert(asked, draft, lambda: job.cancelled)

@@ -47,7 +47,7 @@ update convert_file set result_gone_at = {now} where job = :job and result_gone_
 
 -- name: held_still
 -- A job that nobody changes meanwhile: a retry that is not yet committed is waited for.
-select id from tg_job where id = :job {for_update};
+select state from tg_job where id = :job {for_update};
 
 -- name: source_gone
 -- The PDF of a job that has ended, unless somebody retried it meanwhile.

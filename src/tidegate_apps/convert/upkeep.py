@@ -46,8 +46,11 @@ def retention(there: Installed[Settings], storage: Storage) -> dict[str, int]:
 
 def _sources_gone(there: Installed[Settings], job: int) -> list[str]:
     def work(tx: DbTx) -> list[str]:
-        tx.all("held_still", job=job)
-        return [row[0] for row in tx.all("source_gone", job=job)]
+        states = tx.all("held_still", job=job)
+        gone = [row[0] for row in tx.all("source_gone", job=job)]
+        if gone and states == [("failed",)]:
+            there.queue.bar(job, connection=tx)
+        return gone
 
     return there.db.write(work)
 

@@ -122,8 +122,7 @@ def test_what_was_no_pdf_is_retried_nowhere(each: Place) -> None:
     assert "was refused before it was queued" in refused.json()["detail"]
     assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
     assert not each.queue.retry(job)
-    many = each.queue.retry_many(1, queue="convert")
-    assert (many.matched, many.changed, many.left) == (1, 0, (job,))
+    assert each.queue.retry_many(queue="convert").matched == 0
     each.work(1)
     assert (each.get(job)["status"], each.get(job)["error_code"]) == ("failed", "NOT_PDF")
 
@@ -180,6 +179,41 @@ def test_retention_removes_pdf_and_xml_in_their_time_and_never_what_is_in_work(e
     assert each.get(waiting)["status"] == "queued"
     each.work(1)
     assert each.get(waiting)["status"] == "complete", "its PDF was 25 days old, and never removed"
+
+
+@pytest.mark.req("CNV-09", "CNV-16")
+def test_what_has_lost_its_pdf_to_retention_is_retried_nowhere_and_keeps_its_code(each: Place) -> None:
+    each.gateway.on("POST /process", Status(400))
+    job = each.new()
+    each.work(1)
+    assert "/retry" in each.client.get(f"/jobs/{job}").text
+    each.clock.advance(8 * DAY)
+    upkeep.retention(each.there, each.there.jobs.storage)
+
+    assert "/retry" not in each.client.get(f"/jobs/{job}").text
+    refused = each.client.post(f"/api/v1/jobs/{job}/retry")
+    assert refused.status_code == 409
+    assert "would need is gone" in refused.json()["detail"]
+    assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
+    assert not each.queue.retry(job)
+    assert each.queue.retry_many(queue="convert").matched == 0
+    each.work(1)
+    assert (each.get(job)["status"], each.get(job)["error_code"]) == ("failed", "GW_4XX")
+
+
+@pytest.mark.req("CNV-09", "CNV-16")
+def test_a_retry_that_came_just_before_its_pdf_went_says_so(place: Place) -> None:
+    place.gateway.on("POST /process", Status(400))
+    job = place.new()
+    place.work(1)
+    assert place.there.db.all("source_gone", job=job)
+    place.files("pdf")[0].unlink()
+    assert place.queue.retry(job)
+    place.work(1)
+    found = place.get(job)
+    assert (found["status"], found["error_code"], found["attempt_count"]) == ("failed", "EXPIRED", 1)
+    assert found["error_message"] == "File was removed by retention. Re-upload to regenerate."
+    assert found["links"]["retry"] is None
 
 
 @pytest.mark.req("CNV-16")

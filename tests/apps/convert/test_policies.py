@@ -197,6 +197,19 @@ def test_a_result_that_cannot_be_written_is_tried_once_more(place: Place) -> Non
 
 
 @pytest.mark.req("CNV-04")
+def test_a_pdf_that_is_missing_while_its_job_waits_is_an_io_error_and_not_called_old(place: Place) -> None:
+    job = place.new()
+    pdfs = place.folder / "pdf"
+    pdfs.rename(place.folder / "away")  # a disk that is not there yet
+    place.work(3)
+    waiting = place.get(job)
+    assert (waiting["status"], waiting["last_fault_code"]) == ("queued", "IO_ERROR")
+    (place.folder / "away").rename(pdfs)
+    place.work(60)
+    assert (place.get(job)["status"], place.get(job)["attempt_count"]) == ("complete", 2)
+
+
+@pytest.mark.req("CNV-04")
 def test_a_full_disk_holds_the_queue_and_spends_no_attempt(small_disk: Path, tmp_path: Path) -> None:
     with database("sqlite-apsw", tmp_path) as db, made(db, tmp_path, storage=str(small_disk)) as place:
         jobs = [place.new() for _ in range(3)]
