@@ -1,0 +1,63 @@
+"""The playlists of an account, fetched one after the other; one that cannot be read does not hide the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from tidegate import Fault, Reach
+from tidegate_apps.music.calls import Calls
+from tidegate_apps.music.contract import Bad, Batch, Playlist, Song
+
+MOST_SONGS = 10_000  # of one playlist
+# Of one playlist, although these words reach further elsewhere.
+_OF_ONE = frozenset({"forbidden", "not_found", "not_shared"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What a list of playlists says of one; *version* changes when its songs do, and is empty when nobody knows."""
+
+    ref: str
+    name: str
+    about: str = ""
+    version: str = ""
+
+
+class Playlists:
+    """Knows which versions were handed over, so that a playlist that stays the same costs one request for all."""
+
+    def __init__(self, calls: Calls, songs: Callable[[Head], Awaitable[tuple[Song, ...] | None]]) -> None:
+        self._calls, self._songs = calls, songs
+        self._seen: dict[str, str] = {}
+
+    async def each(self, heads: Iterable[Head], bad: Iterable[Bad] = ()) -> AsyncIterator[Batch[Playlist]]:
+        """A batch for each playlist. What failed for one operation is raised when the others have been fetched."""
+        broken: Exception | None = None
+        unread = tuple(bad)
+        if unread:
+            yield Batch(bad=unread)
+        for head in heads:
+            try:
+                songs = None if self._same(head) else await self._songs(head)
+            except Exception as error:
+                fault = self._calls.verdict(error)
+                if not _goes_on(fault):
+                    raise
+                if fault is not None and fault.reach is Reach.OPERATION and fault.code not in _OF_ONE:
+                    broken = broken or error
+                yield Batch(bad=(Bad(row=head.name[:80], why="" if fault is None else fault.message),))
+                continue
+            yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
+            # Whoever asks for the next one has kept this one.
+            if songs is not None and head.version:
+                self._seen[head.ref] = head.version
+        if broken is not None:
+            raise broken
+
+    def _same(self, head: Head) -> bool:
+        return bool(head.version) and self._seen.get(head.ref) == head.version
+
+
+def _goes_on(fault: Fault | None) -> bool:
+    return fault is None or fault.reach.rank <= Reach.OPERATION.rank or fault.code in _OF_ONE

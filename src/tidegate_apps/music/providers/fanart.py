@@ -1,0 +1,127 @@
+"""Fanart.tv: pictures of artists and albums, by their ids of MusicBrainz. To have none is the normal case."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from tidegate import Rate, rules
+from tidegate_apps.music.calls import Ask, Calls
+from tidegate_apps.music.contract import (
+    Batch,
+    Connection,
+    Field,
+    Found,
+    Kind,
+    Operation,
+    Provider,
+    Surroundings,
+    Wanted,
+)
+from tidegate_apps.music.one_by_one import one_by_one
+from tidegate_apps.music.reading import BadRow, mapping, mbid, number, text
+
+_ADDRESS = "https://webservice.fanart.tv"
+_KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"
+
+# Ours, and theirs: the first of theirs that has a picture is taken.
+_ARTIST = {
+    "thumb": ("artistthumb",),
+    "background": ("artistbackground",),
+    "logo": ("hdmusiclogo", "musiclogo"),
+    "banner": ("musicbanner",),
+}
+_ALBUM = {"cover": ("albumcover",), "disc": ("cdart",)}
+
+
+class Fanart(Provider):
+    """One request for each entry."""
+
+    def __init__(self, connection: Connection, there: Surroundings) -> None:
+        values = connection.values
+        self._base = there.addresses.get("fanart", _ADDRESS).rstrip("/")
+        # In headers, because a query ends up in the logs of everybody in between.
+        self._keys = {"api-key": values["api_key"]}
+        if values.get("client_key"):
+            self._keys["client-key"] = values["client_key"]
+        self._calls = Calls("fanart", rules.fanart, there, rate=kind.rate, key=kind.counted(values))
+
+    async def check(self) -> None:
+        await self._ask(_KNOWN)
+
+    def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
+        return one_by_one(self._calls, wanted, self._look)
+
+    async def aclose(self) -> None:
+        await self._calls.aclose()
+
+    async def _look(self, wanted: Wanted) -> Found:
+        known = mbid(wanted.mbid)
+        if wanted.kind == "song":
+            raise BadRow("there are no pictures of songs")
+        if known is None:
+            # Without an id the address is that of another call, whose 404 would look like "no pictures".
+            raise BadRow("it has no id of MusicBrainz yet")
+        if wanted.kind == "artist":
+            art = self._best(await self._ask(known), _ARTIST)
+        else:
+            document = await self._ask(f"albums/{known}")
+            art = self._best(_album(document.get("albums"), known), _ALBUM)
+        return Found(id=wanted.id, mbid=known, art=art, nothing=not art)
+
+    async def _ask(self, path: str) -> Mapping[str, object]:
+        answer = await self._calls.ask(Ask(url=f"{self._base}/v3/music/{path}", headers=self._keys))
+        if answer.missing:
+            return {}
+        document = mapping(answer.json, "object")
+        return {} if document.get("status") == "error" else document
+
+    def _best(self, document: Mapping[str, object], wanted: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
+        found = {}
+        for ours, theirs in wanted.items():
+            addresses = (self._liked(document.get(each)) for each in theirs)
+            if address := next(filter(None, addresses), None):
+                found[ours] = address
+        return found
+
+    def _liked(self, images: object) -> str | None:
+        """The address of the picture with the most likes, which are numbers in text."""
+        rows = [each for each in (images if isinstance(images, list) else []) if isinstance(each, dict)]
+        rows.sort(key=lambda each: number(each.get("likes")) or 0, reverse=True)
+        return next(filter(None, (self._address(text(each.get("url"))) for each in rows)), None)
+
+    def _address(self, url: str) -> str | None:
+        if url.startswith("http://") and self._base.startswith("https://"):
+            url = f"https://{url.removeprefix('http://')}"
+        return url if url.startswith(("https://", "http://")) else None
+
+
+def _album(albums: object, known: str) -> Mapping[str, object]:
+    """Of the albums in an answer, the one that was asked for: by its id, or in newer versions in a list."""
+    if isinstance(albums, dict):
+        found = albums.get(known)
+        return found if isinstance(found, dict) else {}
+    for each in albums if isinstance(albums, list) else []:
+        if isinstance(each, dict) and mbid(each.get("release_group_id")) == known:
+            return each
+    return {}
+
+
+kind = Kind(
+    name="fanart",
+    title="Fanart.tv",
+    about="Pictures of artists and covers of albums.",
+    operations=(Operation.ART,),
+    fields=(
+        Field(name="api_key", label="API key", secret=True, operator=True, hint="The project key of this program."),
+        Field(
+            name="client_key", label="Personal API key", secret=True, required=False,
+            hint="Shows new pictures a few days earlier.",
+        ),
+    ),
+    every=3600,
+    rules=rules.fanart,
+    make=Fanart,
+    rate=Rate(2, "1s", burst=2),
+    counted=lambda values: values.get("api_key", ""),
+    addresses={"fanart": _ADDRESS},
+)  # fmt: skip

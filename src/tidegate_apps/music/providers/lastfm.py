@@ -1,0 +1,214 @@
+"""Last.fm: what was played, from the history of an account. Numbers come as text, and an only row without its list."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from tidegate import Rate, rules
+from tidegate_apps.music.calls import Ask, Calls
+from tidegate_apps.music.contract import (
+    LOOK_BACK,
+    Bad,
+    Batch,
+    Begun,
+    Connection,
+    Field,
+    Kind,
+    LoginRefused,
+    Operation,
+    Play,
+    Provider,
+    Song,
+    Surroundings,
+)
+from tidegate_apps.music.reading import (
+    BadRow,
+    WrongShape,
+    mapping,
+    mbid,
+    moment,
+    needed,
+    number,
+    part,
+    read_rows,
+    rows,
+    text,
+    token,
+)
+
+_ADDRESS = "https://ws.audioscrobbler.com"
+_WEB = "https://www.last.fm"
+_PAGE = 200
+_OVERLAP = 3600.0  # seconds: players hand in what they played offline
+_MOST_WALKS = 5  # times that the history may change while it is read
+_MOST_PAGES = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """*total*: how many plays there are in all; *pages*: how many pages they make."""
+
+    plays: tuple[Play, ...]
+    bad: tuple[Bad, ...]
+    total: str
+    pages: int
+
+
+class _Shifted(Exception):
+    """A play was added or taken out in the middle of the history."""
+
+
+class LastFm(Provider):
+    """Calls are signed when the user has logged in, which shows a history that is hidden from others."""
+
+    def __init__(self, connection: Connection, there: Surroundings) -> None:
+        self._values, self._clock = connection.values, there.clock
+        self._client = _Client(self._values, there)
+
+    async def check(self) -> None:
+        await self._client.ask("user.getInfo", user=self._values["user"])
+
+    async def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
+        now = self._clock.now()
+        reached = moment(mark)
+        since = now - LOOK_BACK if reached is None else reached - _OVERLAP
+        end = int(now) + 1  # the same for all pages, which new plays would shift
+        for _ in range(_MOST_WALKS):
+            try:
+                async for page in self._walk(int(since), end):
+                    since = reached = max([reached or since, *(play.at for play in page.plays)])
+                    yield Batch(items=page.plays, bad=page.bad, mark=str(int(reached)))
+            except _Shifted:
+                continue  # from what was handed over on
+            return
+
+    async def aclose(self) -> None:
+        await self._client.calls.aclose()
+
+    async def _walk(self, since: int, end: int) -> AsyncIterator[_Page]:
+        """The pages of the history, from the oldest on; _Shifted when it was changed meanwhile, and they with it."""
+        first = await self._page(since, end, 1)
+        for at in range(min(first.pages, _MOST_PAGES), 1, -1):
+            page = await self._page(since, end, at)
+            if page.total != first.total:
+                raise _Shifted
+            yield page
+        yield first
+
+    async def _page(self, since: int, end: int, at: int) -> _Page:
+        document = await self._client.ask(
+            "user.getRecentTracks", user=self._values["user"], limit=_PAGE, page=at, **{"from": since, "to": end}
+        )
+        recent = mapping(document.get("recenttracks"), "recenttracks")
+        about = part(recent, "@attr")
+        plays, bad = read_rows(rows(recent.get("track"), "list of tracks"), _play)
+        plays.reverse()
+        pages = number(about.get("totalPages"))
+        return _Page(plays=tuple(plays), bad=tuple(bad), total=text(about.get("total")), pages=max(1, int(pages or 1)))
+
+
+class _Client:
+    """One method at a time; credentials are in the query, so errors show the method alone."""
+
+    def __init__(self, values: Mapping[str, str], there: Surroundings) -> None:
+        self._values = values
+        self._url = f"{there.addresses.get('lastfm', _ADDRESS).rstrip('/')}/2.0/"
+        self.calls = Calls("lastfm", rules.lastfm, there, rate=kind.rate, key=kind.counted(values))
+
+    async def ask(self, method: str, **given: str | int) -> Mapping[str, object]:
+        query = {"method": method, "api_key": self._values["api_key"], **{k: str(v) for k, v in given.items()}}
+        secret, session = self._values.get("shared_secret"), self._values.get("session_key")
+        if secret and (session or method.startswith("auth.")):
+            if session:
+                query["sk"] = session
+            query["api_sig"] = signature(query, secret)
+        answer = await self.calls.ask(Ask(url=self._url, query={**query, "format": "json"}, shown=("method",)))
+        return mapping(answer.json, "object")
+
+
+def signature(query: Mapping[str, str], secret: str) -> str:
+    """Of a call, as Last.fm makes it: the sorted names and values, then the secret, as MD5."""
+    signed = "".join(f"{name}{query[name]}" for name in sorted(query) if name not in ("format", "callback"))
+    return hashlib.md5(f"{signed}{secret}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _play(row: Mapping[str, object]) -> Play | None:
+    if part(row, "@attr").get("nowplaying") == "true":
+        return None  # not over yet, and so without a date
+    at = moment(part(row, "date").get("uts"))
+    if at is None:
+        raise BadRow("it has no date")
+    title, artist = needed(row, "name"), part(row, "artist")
+    name = text(artist.get("#text")) or text(artist.get("name"))
+    if not name:
+        raise BadRow("it has no artist")
+    # Several songs may be handed in for one second; the name tells them apart.
+    told = hashlib.sha256(f"{name}\n{title}".encode()).hexdigest()[:16]
+    song = Song(
+        title=title,
+        artist=name,
+        album=text(part(row, "album").get("#text")),
+        mbid=mbid(row.get("mbid")),
+        artist_mbid=mbid(artist.get("mbid")),
+        ref=text(row.get("url")),
+    )
+    return Play(ref=f"{int(at)}-{told}", at=at, song=song)
+
+
+class _Login:
+    """In the browser; the address to come back to carries the state, because Last.fm has no place for it."""
+
+    required = False
+
+    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, surroundings: Surroundings) -> Begun:
+        back = f"{redirect}{'&' if '?' in redirect else '?'}{urlencode({'state': state})}"
+        web = surroundings.addresses.get("lastfm_web", _WEB).rstrip("/")
+        return Begun(url=f"{web}/api/auth/?{urlencode({'api_key': values['api_key'], 'cb': back})}")
+
+    async def finish(
+        self,
+        values: Mapping[str, str],
+        *,
+        answer: Mapping[str, str],
+        redirect: str,
+        verifier: str,
+        surroundings: Surroundings,
+    ) -> Mapping[str, str]:
+        if not answer.get("token"):
+            raise LoginRefused("Last.fm has given no permission. Connect once more and allow the access.")
+        if not values.get("shared_secret"):
+            raise LoginRefused("The operator has not entered the shared secret of Last.fm; logins need it.")
+        client = _Client({name: value for name, value in values.items() if name != "session_key"}, surroundings)
+        try:
+            document = await client.ask("auth.getSession", token=answer["token"])
+        finally:
+            await client.calls.aclose()
+        session = part(document, "session")
+        user, key = text(session.get("name")), token(session.get("key"))
+        if not user or not key:
+            raise WrongShape("session with a name and a key")
+        return {"user": user, "session_key": key}
+
+
+kind = Kind(
+    name="lastfm",
+    title="Last.fm",
+    about="What you played, from the history of your account.",
+    operations=(Operation.PLAYS,),
+    fields=(
+        Field(name="user", label="User name"),
+        Field(name="api_key", label="API key", secret=True, operator=True),
+        Field(name="shared_secret", label="Shared secret", secret=True, operator=True, required=False),
+        Field(name="session_key", label="Session", secret=True, required=False, hidden=True),
+    ),
+    every=300,
+    rules=rules.lastfm,
+    make=LastFm,
+    rate=Rate(4, "1s", burst=5),
+    counted=lambda values: values.get("api_key", ""),
+    addresses={"lastfm": _ADDRESS, "lastfm_web": _WEB},
+    oauth=_Login(),
+)

@@ -1,0 +1,164 @@
+"""Navidrome: playlists by the API of Subsonic, and what was played by its own, which is the only one that has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from tidegate import Rate, rules
+from tidegate_apps.music.calls import Calls
+from tidegate_apps.music.contract import (
+    LOOK_BACK,
+    Bad,
+    Batch,
+    Connection,
+    Field,
+    Kind,
+    Operation,
+    Play,
+    Playlist,
+    Provider,
+    Song,
+    Surroundings,
+)
+from tidegate_apps.music.playlists import Playlists
+from tidegate_apps.music.providers.navidrome_session import PAGE, Native
+from tidegate_apps.music.providers.subsonic import Subsonic
+from tidegate_apps.music.reading import (
+    BadRow,
+    mbid,
+    moment,
+    needed,
+    number,
+    read_rows,
+    text,
+)
+
+_TOGETHER = 50
+_MOST_PAGES = 500
+_OVERLAP = 3600.0  # seconds: apps hand in what they played offline
+
+
+class Navidrome(Provider):
+    """One account at one server."""
+
+    def __init__(self, connection: Connection, there: Surroundings) -> None:
+        values = connection.values
+        base = values["url"].rstrip("/")
+        self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=kind.counted(values))
+        self._subsonic = Subsonic(self._calls, base, values["user"], values["password"])
+        self._native = Native(self._calls, base, values, there)
+        self._playlists = Playlists(self._calls, self._subsonic.songs)
+        self._clock = there.clock
+
+    async def check(self) -> None:
+        await self._subsonic.ping()
+
+    async def playlists(self) -> AsyncIterator[Batch[Playlist]]:
+        heads, bad = await self._subsonic.heads()
+        async for batch in self._playlists.each(heads, bad):
+            yield batch
+
+    async def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
+        reached = moment(mark)
+        since = int(self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP)
+        async for plays, bad in self._history(since):
+            reached = max([reached or since, *(min(play.at, self._clock.now()) for play in plays)])
+            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(int(reached)))
+
+    async def aclose(self) -> None:
+        await self._calls.aclose()
+
+    async def _history(self, since: int) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
+        first = await self._native.scrobbles(since, 0)
+        if first is None:
+            for part in await self._last_plays(since):
+                yield part
+            return
+        page, known = first, dict[str, Song]()
+        for number_of_page in range(1, _MOST_PAGES):
+            yield await self._with_songs(page, since, known)
+            if len(page) < PAGE:
+                return
+            page = await self._native.scrobbles(since, number_of_page * PAGE) or []
+
+    async def _with_songs(
+        self, page: Sequence[object], since: int, known: dict[str, Song]
+    ) -> tuple[list[Play], list[Bad]]:
+        """The log has ids alone; the songs are asked for, each once."""
+        heard, bad = read_rows(page, _scrobble)
+        heard = [each for each in heard if each[1] >= since]
+        missing = sorted({ref for ref, _ in heard} - known.keys())
+        for at in range(0, len(missing), _TOGETHER):
+            songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)
+            known.update((song.ref, song) for song in songs)
+            bad += unread
+        bad += [
+            Bad(row=ref, why="its song is not in the library of the server") for ref, _ in heard if ref not in known
+        ]
+        return [_play(known[ref], when) for ref, when in heard if ref in known], bad
+
+    async def _last_plays(self, since: int) -> list[tuple[list[Play], list[Bad]]]:
+        """Of a server without a log: when each song was played last. The oldest page comes first."""
+        pages = []
+        for number_of_page in range(_MOST_PAGES):
+            page = await self._native.last_played(number_of_page * PAGE)
+            plays, bad = read_rows(page, _last_play)
+            wanted = sorted((play for play in plays if play.at >= since), key=lambda play: play.at)
+            pages.append((wanted, bad))
+            if len(page) < PAGE or len(wanted) < len(plays):
+                break
+        return pages[::-1]
+
+
+def _scrobble(row: Mapping[str, object]) -> tuple[str, int]:
+    return needed(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
+
+
+def _second(value: object, name: str) -> int:
+    at = moment(value)
+    if at is None:
+        raise BadRow(f"it has no {name}")
+    return int(at)
+
+
+def _last_play(row: Mapping[str, object]) -> Play | None:
+    # Songs that were never played come last, and have no date.
+    return _play(_song(row), _second(row["playDate"], "playDate")) if row.get("playDate") else None
+
+
+def _play(song: Song, at: int) -> Play:
+    return Play(ref=f"{song.ref}@{at}", at=float(at), song=song)
+
+
+def _song(row: Mapping[str, object]) -> Song:
+    # Releases differ in how they write the names of these fields.
+    ids = {name.lower(): value for name, value in row.items() if name.lower().startswith("mbz")}
+    return Song(
+        title=needed(row, "title"),
+        artist=needed(row, "artist"),
+        album=text(row.get("album")),
+        mbid=mbid(ids.get("mbzrecordingid")),
+        artist_mbid=mbid(ids.get("mbzartistid")),
+        album_mbid=mbid(ids.get("mbzreleasegroupid")),
+        seconds=number(row.get("duration")),
+        ref=needed(row, "id"),
+    )
+
+
+kind = Kind(
+    name="navidrome",
+    title="Navidrome",
+    about="What you played on your own music server, and your playlists there.",
+    operations=(Operation.PLAYS, Operation.PLAYLISTS),
+    fields=(
+        Field(name="url", label="Address", hint="As in your browser, such as https://music.example.org"),
+        Field(name="user", label="User name"),
+        Field(name="password", label="Password", secret=True),
+        Field(name="session", label="Session", secret=True, required=False, hidden=True),
+    ),
+    every=300,
+    rules=rules.navidrome,
+    make=Navidrome,
+    rate=Rate(10, "1s", burst=10),
+    counted=lambda values: values.get("url", "").rstrip("/"),
+)
