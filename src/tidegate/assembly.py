@@ -203,7 +203,4 @@ def _issuers(loaded: Loaded) -> list[Issuer]:
     own = [Issuer.own(secrets_of(loaded).derived("jwt"))]
     if not said.public_key:
         return own
-    try:
-        return [*own, Issuer.of_public_key(said.public_key, said.issuer, said.audience)]
-    except ValueError as error:
-        raise ValueError(f"jwt.public_key: {error}") from error
+    return [*own, Issuer.of_public_key(said.public_key, said.issuer, said.audience)]

@@ -48,7 +48,11 @@ class Secrets:
             except OSError as error:
                 raise BadSecret(f"secret_key_file: {path.name} cannot be made ({error.strerror})") from error
         newest, *former = _read(path).split("\n")
-        return cls(newest, former)
+        try:
+            return cls(newest, former)
+        except BadSecret as error:
+            told = str(error).removeprefix("secret_key: it has")
+            raise BadSecret(f"secret_key_file: a line of {path.name} has{told}") from None
 
     def derived(self, purpose: str) -> bytes:
         """A key of its own for one purpose."""

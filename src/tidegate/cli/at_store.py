@@ -20,6 +20,7 @@ import click
 from tidegate.cli.exits import Exit
 from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
 from tidegate.runtime.clock import SYSTEM
+from tidegate.secrets import BadSecret
 from tidegate.settings.place import DEFAULT_URL, store_url
 from tidegate.settings.problems import SettingsError
 from tidegate.settings.references import is_reference
@@ -39,6 +40,7 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
     (SchemaTooNew, Exit.CONFIGURATION),
     (StoreBusy, Exit.UNREACHABLE),
     (StoreError, Exit.CONFIGURATION),
+    (BadSecret, Exit.CONFIGURATION),
     (ValueError, Exit.USAGE),
     (TypeError, Exit.USAGE),
     (TidegateError, Exit.NEGATIVE),

@@ -20,12 +20,14 @@ from tidegate.cli.tables import is_terminal
 from tidegate.ops import checkup, checkup_work
 from tidegate.ops.checkup import Finding, Status, warn, well, wrong
 from tidegate.runtime.clock import SYSTEM
+from tidegate.secrets import BadSecret, Secrets
+from tidegate.settings.problems import Problem
 from tidegate.store.migrate import Migration, core_migrations, migrations_in
 from tidegate.store.opening import check_url, file_of
 
 if TYPE_CHECKING:
     from tidegate.face.app import App
-    from tidegate.settings import Loaded, Problem
+    from tidegate.settings import Loaded
 
 _COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.ERROR: "red"}
 
@@ -99,9 +101,9 @@ def _settings(
     return loaded, found
 
 
-def _problem(problem: Problem) -> Finding:
+def _problem(problem: Problem, name: str = "settings.valid") -> Finding:
     what, _, fix = problem.what.rpartition("; ")
-    return wrong("settings.valid", f"{problem.where}: {what or fix}.", fix if what else "tidegate config check")
+    return wrong(name, f"{problem.where}: {what or fix}.", fix if what else "tidegate config check")
 
 
 def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
@@ -135,9 +137,22 @@ def _security(loaded: Loaded | None, url: str | None) -> list[Finding]:
             found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
         else:
             found.append(well("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
+        found += _key(loaded)
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)
     return [*found, *checkup.private({**({Path(path): "the database"} if path else {}), **secret})]
+
+
+def _key(loaded: Loaded) -> list[Finding]:
+    """Whether the file with the key of the server can be used, if there is one; the first start makes it."""
+    file = Path(loaded.values.secret_key_file)
+    if loaded.values.secret_key.get_secret_value() or not file.exists():
+        return []
+    try:
+        Secrets.in_file(file)
+    except BadSecret as error:
+        return [_problem(Problem(*str(error).split(": ", 1)), "security.key")]
+    return [well("security.key", f"The key of the server is in {file.name}.")]
 
 
 def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:

@@ -12,6 +12,7 @@ from tidegate.ops.rights import Role, Via, Who
 
 ISSUER = AUDIENCE = "tidegate"
 _LEEWAY = 10.0  # seconds that clocks may differ
+_NOT_SUPPORTED = "this kind of public key is not supported; give an RSA, an EC (P-256) or an Ed25519 key"
 _REQUIRED = ("exp", "aud", "iss", "sub", "role")
 
 
@@ -35,7 +36,7 @@ class Issuer:
     @classmethod
     def of_public_key(cls, pem: str, name: str = ISSUER, audience: str = AUDIENCE) -> Issuer:
         """ValueError for what is no public key. The kind of key decides the algorithm, never the token."""
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+        from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -46,11 +47,16 @@ class Issuer:
             raise ValueError(
                 "it is no public key in PEM form; give the text between BEGIN and END PUBLIC KEY"
             ) from error
-        kinds = {RSAPublicKey: "RS256", EllipticCurvePublicKey: "ES256", Ed25519PublicKey: "EdDSA"}
-        for kind, algorithm in kinds.items():
-            if isinstance(key, kind):
-                return cls(key=key, algorithms=(algorithm,), name=name, audience=audience)
-        raise ValueError("this kind of public key is not supported; give an RSA, an EC (P-256) or an Ed25519 key")
+        match key:
+            case RSAPublicKey():
+                algorithm = "RS256"
+            case EllipticCurvePublicKey(curve=SECP256R1()):  # on another curve, every token would seem forged
+                algorithm = "ES256"
+            case Ed25519PublicKey():
+                algorithm = "EdDSA"
+            case _:
+                raise ValueError(_NOT_SUPPORTED)
+        return cls(key=key, algorithms=(algorithm,), name=name, audience=audience)
 
 
 def made(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> str:

@@ -130,12 +130,7 @@ def _with_references(given: Found, environ: Mapping[str, str], problems: list[Pr
 
 
 def _looked_up(given: Given, environ: Mapping[str, str]) -> Given:
-    if isinstance(given.value, str):
-        value: Any = resolved(given.value, environ, given.folder)
-    elif isinstance(given.value, (list, tuple)):
-        value = [resolved(each, environ, given.folder) if isinstance(each, str) else each for each in given.value]
-    else:
-        return given
+    value = _resolved(given.value, environ, given.folder)
     named = [each for each in _values(given.value) if is_reference(each)]
     return Given(
         key=given.key, value=value, origin=given.origin, where=given.where, folder=given.folder,
@@ -143,8 +138,22 @@ def _looked_up(given: Given, environ: Mapping[str, str]) -> Given:
     )  # fmt: skip
 
 
+def _resolved(value: Any, environ: Mapping[str, str], folder: FilePath) -> Any:
+    """With what it refers to in its place, also inside of lists and tables."""
+    match value:
+        case str():
+            return resolved(value, environ, folder)
+        case list() | tuple():
+            return [_resolved(each, environ, folder) for each in value]
+        case Mapping():
+            return {name: _resolved(each, environ, folder) for name, each in value.items()}
+    return value
+
+
 def _values(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [inner for each in value for inner in _values(each)] if isinstance(value, (list, tuple)) else [value]
 
 
 def _to_run(

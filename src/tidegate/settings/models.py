@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate.core.checks import valid_name
 from tidegate.face.written import Seconds
+from tidegate.ops.jwts import Issuer
+from tidegate.secrets import BadSecret, Secrets
 from tidegate.settings.place import DEFAULT_URL
 from tidegate.store.opening import check_url
 
@@ -42,6 +44,21 @@ def _host_name(name: str) -> str:
     return name.lower()
 
 
+def _key(key: SecretStr) -> SecretStr:
+    if key.get_secret_value():
+        try:
+            Secrets(key.get_secret_value())
+        except BadSecret as error:
+            raise ValueError(str(error).removeprefix("secret_key: ")) from None
+    return key
+
+
+def _public_key(pem: str) -> str:
+    if pem:
+        Issuer.of_public_key(pem)
+    return pem
+
+
 def _name(name: str) -> str:
     try:
         return valid_name(name, field="")
@@ -68,7 +85,7 @@ class Server(Part):
 class Jwt(Part):
     """JSON Web Tokens of somebody else, beside those that `tidegate token jwt` makes."""
 
-    public_key: str = Field(
+    public_key: Annotated[str, AfterValidator(_public_key)] = Field(
         default="", json_schema_extra={"reference": True},
         description="The public key (RSA, EC P-256 or Ed25519, in PEM form) that signed them; file:PATH reads it.",
     )  # fmt: skip
@@ -137,7 +154,7 @@ class Settings(Part):
     simulators: bool = Field(
         default=False, description="Run the applications on their simulators, not on the real services."
     )
-    secret_key: SecretStr = Field(
+    secret_key: Annotated[SecretStr, AfterValidator(_key)] = Field(
         default=SecretStr(""),
         description="The key that signs and encrypts, 32 characters or more; without it, secret_key_file has one.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pydantic import SecretBytes, SecretStr
@@ -48,7 +48,7 @@ _GIVE = {
 }
 
 
-def told(error: ErrorDetails, secrets: Iterable[str] = ()) -> str:
+def told(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
     """One sentence: what is wrong and what to give. None of *secrets* is in it."""
     context: dict[str, Any] = error.get("ctx") or {}
     kind, value = error["type"], error["input"]
@@ -57,17 +57,18 @@ def told(error: ErrorDetails, secrets: Iterable[str] = ()) -> str:
     give = _GIVE.get(kind, "").format_map(context)
     if not give:
         what = error["msg"][:1].lower() + error["msg"][1:]
-        return hidden(f"{shown(value)} is not allowed: {what}", secrets)
-    return hidden(f"{shown(value)} is not allowed; give {give}", secrets)
+        return hidden(f"{shown(value, secrets)} is not allowed: {what}", secrets)
+    return hidden(f"{shown(value, secrets)} is not allowed; give {give}", secrets)
 
 
-def shown(value: object) -> str:
-    """A value as the user wrote it, without what looks like a secret."""
+def shown(value: object, secrets: Iterable[str] = ()) -> str:
+    """A value as the user wrote it, without *secrets*, and without what looks like one."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return "it"
     if isinstance(value, bool):
         return str(value).lower()
-    return redacted(repr(value), _MOST)
+    # Before it is cut: nobody would know half of a secret again.
+    return redacted(hidden(repr(value), secrets), _MOST)
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:

@@ -114,6 +114,21 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_a_warning(
     assert (f"fix: chmod 600 {file}\n" in command("doctor").out) is warned
 
 
+@pytest.mark.parametrize(
+    ("text", "mode", "line"),
+    [(f"{'ab' * 32}\n", 0o600, "  ok    The key of the server is in tidegate.key."),
+     (f"{'ab' * 32}\n", 0o644, "  error secret_key_file: others may read tidegate.key."),
+     ("\n", 0o600, "  error secret_key_file: a line of tidegate.key has 0 bytes.")],
+)  # fmt: skip
+def test_a_key_that_the_server_would_not_start_with_is_an_error(
+    command: Command, text: str, mode: int, line: str
+) -> None:
+    Path("tidegate.key").write_text(text)
+    Path("tidegate.key").chmod(mode)
+
+    assert line in command("doctor").out.splitlines()
+
+
 def test_simulators_are_not_forgotten(command: Command) -> None:
     Path("tidegate.toml").write_text("simulators = true\n")
 

@@ -113,6 +113,7 @@ def test_a_token_that_is_not_wholly_right_opens_nothing(issuer: Issuer, token: s
     ("pem", "says"),
     [
         ("hello", "it is no public key in PEM form"),
+        (pem_of(ec.generate_private_key(ec.SECP384R1())), "this kind of public key is not supported"),
         (pem_of(dsa.generate_private_key(1024)), "this kind of public key is not supported"),
     ],
 )

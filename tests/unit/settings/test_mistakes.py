@@ -147,7 +147,7 @@ def test_what_must_be_given_and_is_not_is_said_with_its_variable() -> None:
         ("TIDEGATE_SERVICE_PORT_HTTP", "8321"), ("TIDEGATE_PORT", "tcp://10.0.0.7:8321"),
         ("TIDEGATE_PORT_8321_TCP", "tcp://10.0.0.7:8321"), ("TIDEGATE_PORT_8321_TCP_ADDR", "10.0.0.7"),
         ("TIDEGATE_SERVER_PORT", "tcp://10.0.0.7:8321"), ("TIDEGATE_WEB_SERVICE_HOST", "10.0.0.7"),
-        ("TIDEGATE_CONFIG", ""), ("TIDEGATE_SECRET_KEY", "x"), ("TIDEGATE", "x"), ("tidegate_url", "x"),
+        ("TIDEGATE_CONFIG", ""), ("TIDEGATE_SECRET_KEY", "x" * 32), ("TIDEGATE", "x"), ("tidegate_url", "x"),
     ],
 )  # fmt: skip
 def test_what_kubernetes_puts_in_and_what_others_read_is_no_mistake(variable: str, value: str) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field, SecretStr
 
 from tests.unit.settings.weather import origins, settings
+from tidegate.face.app import App
 from tidegate.settings import SettingsError, store_url
 
 KEY = "kx7-Qwertz-91"
@@ -115,3 +117,23 @@ def test_only_secrets_and_the_database_are_looked_up() -> None:
 
     assert found.app("weather").stations == ("env:HOME",)
     assert store_url(environ={"TIDEGATE_URL": "env:DB", "DB": "sqlite:///a.db"}) == "sqlite:///a.db"
+
+
+def test_not_even_the_beginning_of_a_long_secret_is_in_the_message_about_it() -> None:
+    class Settings(BaseModel):
+        api_key: SecretStr = Field(default=SecretStr(""), max_length=100)
+
+    with pytest.raises(SettingsError) as error:
+        settings(f"[long]\napi_key = '{KEY * 12}'\n", apps=(App(name="long", settings=Settings),))
+
+    assert str(error.value).startswith("tidegate.toml: long.api_key: it is not allowed; give at most 100")
+    assert KEY not in str(error.value)
+
+
+def test_a_key_with_which_the_server_would_not_start_is_a_mistake_of_the_settings() -> None:
+    with pytest.raises(SettingsError) as error:
+        settings("secret_key = 'short'\n[jwt]\npublic_key = 'none'\n")
+
+    assert [str(each).partition(";")[0] for each in error.value.problems] == [
+        "tidegate.toml: secret_key: it has 5 bytes", "tidegate.toml: jwt.public_key: it is no public key in PEM form",
+    ]  # fmt: skip
