@@ -77,28 +77,12 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager) -> set[i
 
 def _items(tx: DbTx, read: Sequence[Finished]) -> dict[int, int]:
     """How many entries are new, by source."""
-    rows = [
-        {"source_id": each.before.source_id, **row}
-        for each in read
-        for row in (() if each.feed is None else item_rows(each.feed))
-    ]
+    rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
     found: dict[int, int] = {}
     if rows:
         for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
             found[source_id] = found.get(source_id, 0) + new
     return {source_id: n for source_id, n in found.items() if n}
-
-
-def item_rows(feed: Feed) -> list[dict[str, Any]]:
-    """The entries of a feed, each once: oldest first, so that the newest has the highest number."""
-    rows: dict[str, dict[str, Any]] = {}
-    for entry in reversed(feed.entries):
-        rows[entry.key] = {
-            "ident": entry.key, "guid": entry.guid, "link": entry.link, "title": entry.title, "author": entry.author,
-            "summary": entry.summary_html or None, "published_at": entry.published or entry.updated,
-            "hash": entry.digest,
-        }  # fmt: skip
-    return list(rows.values())
 
 
 def _about(each: Finished) -> dict[str, Any]:

@@ -187,10 +187,12 @@ delete from feeds_beat where (source_id, at) in (select source_id, at from feeds
 returning source_id;
 
 -- name: put_items
+-- The entries of feeds, each feed's as one piece of JSON: {"0": [key, guid, ...], "1": ...}, the oldest first.
 insert into feeds_item (source_id, ident, guid, link, title, author, summary, published_at, hash, seen_at, changed_at)
-select source_id, ident, guid, link, title, author, summary, published_at, hash, :at, :at
-from {rows source_id bigint, ident text, guid text, link text, title text, author text, summary text,
-    published_at double precision, hash text}
+select given.source_id, entry.value ->> 0, entry.value ->> 1, entry.value ->> 2, entry.value ->> 3, entry.value ->> 4,
+    nullif(entry.value ->> 5, ''), cast(coalesce(entry.value ->> 6, entry.value ->> 7) as double precision),
+    entry.value ->> 8, :at, :at
+from {rows source_id bigint, entries json}, json_each(given.entries) as entry
 where true
 on conflict (source_id, ident) do update
 set guid = excluded.guid, link = excluded.link, title = excluded.title, author = excluded.author,

@@ -15,9 +15,10 @@ from tidegate import Installed, Queue, SelfGuard, net
 from tidegate.face.app import install
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.fetching import Fetching, Parse
 from tidegate_apps.feeds.matrix import ErrorType, PollError
-from tidegate_apps.feeds.parsing import Entry, Feed, ParseError
+from tidegate_apps.feeds.parsing import Feed, ParseError
+from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Tally, Times
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
@@ -34,12 +35,10 @@ def fetched(status: int = 200, body: str = "", url: str = "http://a.example/f", 
     return net.Fetched(status=status, headers=httpx2.Headers(named), body=body.encode(), url=url)
 
 
-def entry(guid: str, title: str = "") -> Entry:
+def entry(guid: str, title: str = "") -> list[object]:
+    """A row as readers make them."""
     digest = sha256(f"{guid} {title}".encode()).hexdigest()
-    return Entry(
-        key=guid, guid=guid, link=None, title=title or guid, author=None, summary_html="", published=None, updated=None,
-        digest=digest,
-    )  # fmt: skip
+    return [guid, guid, None, title or guid, None, "", None, None, digest]
 
 
 async def words(body: bytes, content_type: str, url: str) -> Feed:
@@ -47,8 +46,8 @@ async def words(body: bytes, content_type: str, url: str) -> Feed:
     text = body.decode()
     if text.startswith("<html"):
         raise ParseError("it is a web page")
-    entries = tuple(entry(*word.split("=")) for word in text.split())
-    return Feed(title=url, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, entries=entries)
+    rows = rows_of([entry(*word.split("=")) for word in text.split()])
+    return Feed(title=url, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, rows=rows)
 
 
 @dataclass
@@ -96,10 +95,10 @@ class Desk:
     def fetching(self) -> Fetching:
         return Fetching(self._get, words)
 
-    def poller(self, get: Any = None) -> Poller:
+    def poller(self, get: Any = None, parse: Parse = words) -> Poller:
         times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
         manager = self.manager or self.there.jobs.manager
-        return Poller(self.there.db, manager, Fetching(get or self._get, words), times, self.policy)
+        return Poller(self.there.db, manager, Fetching(get or self._get, parse), times, self.policy)
 
     def next_turn(self) -> Poller:
         """As the job of this server makes one for each of its turns."""

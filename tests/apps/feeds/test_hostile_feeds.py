@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tidegate.children import Children, Limits
-from tidegate_apps.feeds.parsing import Feed, ParseError, asking, parse
+from tidegate_apps.feeds.parsing import Feed, ParseError, parse
+from tidegate_apps.feeds.parsing.asking import Reader, Reading
 
+URL = "https://feed.example/"
 MB = 1_000_000
 RSS = b"<rss version='2.0'><channel>"
 GOOD = RSS + b"<title>good</title><item><guid>1</guid></item></channel></rss>"
@@ -51,7 +53,7 @@ HARMLESS = {
 
 async def tried(body: bytes) -> Feed | str:
     try:
-        return await parse(body, "text/xml", "https://feed.example/")
+        return await parse(body, "text/xml", URL)
     except ParseError as error:
         return str(error)
 
@@ -80,22 +82,18 @@ async def test_what_can_be_read_of_a_hostile_feed_is_harmless(name: str) -> None
         (Limits(memory_mb=512, cpu="60s", time="1ms"), "the feed takes too long to read"),
     ],
 )
-async def test_what_goes_beyond_its_limits_is_a_parse_error(
-    limits: Limits, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "LIMITS", limits)
+async def test_what_goes_beyond_its_limits_is_a_parse_error(limits: Limits, says: str) -> None:
     among = Children(1)
     try:
         with pytest.raises(ParseError, match=says):
-            await parse(RSS + b"<a>x</a>" * 200_000, "text/xml", "https://feed.example/", among=among)
-        monkeypatch.undo()
-        assert (await parse(GOOD, "", "https://feed.example/", among=among)).title == "good"
+            await Reader(Reading(limits=limits), among).parse(RSS + b"<a>x</a>" * 200_000, "text/xml", URL)
+        assert (await Reader(among=among).parse(GOOD, "", URL)).title == "good"
     finally:
         among.close()
 
 
 async def test_a_feed_comes_back_as_values() -> None:
-    feed = await parse(GOOD.replace(b"<title>", b"<ttl>5</ttl><title>"), "", "https://feed.example/")
+    feed = await parse(GOOD.replace(b"<title>", b"<ttl>5</ttl><title>"), "", URL)
     assert (feed.title, feed.ttl, feed.malformed, feed.skip_hours) == ("good", 300, None, ())
     [entry] = feed.entries
     assert (entry.key, entry.guid, entry.link, entry.title, entry.summary_html) == ("1", "1", None, "", "")

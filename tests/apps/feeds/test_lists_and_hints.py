@@ -18,7 +18,7 @@ from tidegate_apps.feeds.sources import Source
 from tidegate_apps.feeds.verdicts import FeedState
 
 NOW = 1_700_000_000.0
-FEED = Feed(title=None, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, entries=())
+FEED = Feed(title=None, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, rows="{}")
 SOURCE = Source(7, "A & <b>", "http://a.example/f?x=1&y=2", HOUR, 1, None, None, None, 0.0, NOW)
 STATE = FeedState(source_id=7, name="a", feed_url="http://a.example/f", host="a.example:80", interval=HOUR)
 

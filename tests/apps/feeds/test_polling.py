@@ -13,7 +13,8 @@ from tests.apps.feeds.building import DAY, GUARD, HOUR, Desk, fetched
 from tidegate import net
 from tidegate.errors import StoreBusy
 from tidegate_apps.feeds.matrix import PollError
-from tidegate_apps.feeds.parsing import ParseError
+from tidegate_apps.feeds.parsing import Feed, ParseError
+from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller, PollPolicy
 from tidegate_apps.feeds.sources import Wanted
 
@@ -42,6 +43,24 @@ def test_entries_are_kept_once_and_updated_when_they_change(desk: Desk) -> None:
     assert desk.there.db.one("details", source_id=source.id)[5] == 3  # type: ignore[index]
     beats = desk.there.db.all("beats", source_id=source.id, since=0.0, n=9)
     assert sorted(beat[4] for beat in beats) == [1, 2]
+
+
+@pytest.mark.req("FEED-14")
+def test_entries_come_back_as_they_were_written(desk: Desk) -> None:
+    texts = ["007", "1e5", "null", '"quoted"', "back\\slash\\u0041", "käse", "🌊", "\u2028", "[1,2]", "'", "%s :name"]
+
+    async def parse(_: bytes, __: str, url: str) -> Feed:
+        rows = [[f"k{text}", f"g{text}", f"l{text}", text, text, text, None, n + 0.5, text]
+                for n, text in enumerate(texts)]  # fmt: skip
+        rows.append(["k007", None, None, "the same again", None, "", None, None, "x"])
+        return Feed(title="", link=None, ttl=0, skip_hours=(), skip_days=(), malformed=None, rows=rows_of(rows))
+
+    desk.add(URL)
+    desk.poll(desk.poller(parse=parse))
+    found = desk.there.db.all("items", source_id=1, before=2**53, n=1000)
+    assert [row[1:7] for row in found] == [
+        (f"g{text}", f"l{text}", text, text, text, n + 0.5) for n, text in enumerate(texts)
+    ]
 
 
 @pytest.mark.req("FEED-13")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 
 import pytest
 
-from tidegate.children import ChildError, Limits
-from tidegate_apps.feeds.parsing import Feed, ParseError, asking, parse
+from tidegate.children import ChildError, Children, Limits
+from tidegate_apps.feeds.parsing import Feed, ParseError, parse
+from tidegate_apps.feeds.parsing.asking import Reader, Reading
+
+URL = "https://a.example/"
 
 
 def feed(title: str, inside: str = "") -> bytes:
@@ -16,7 +20,7 @@ def feed(title: str, inside: str = "") -> bytes:
 
 async def test_many_feeds_at_once_get_their_own_answers() -> None:
     asked = [feed(str(n)) if n % 5 else b"no feed" for n in range(60)]
-    found = await asyncio.gather(*(parse(body, "", "https://a.example/") for body in asked), return_exceptions=True)
+    found = await asyncio.gather(*(parse(body, "", URL) for body in asked), return_exceptions=True)
     for n, answer in enumerate(found):
         if n % 5:
             assert isinstance(answer, Feed)
@@ -25,29 +29,39 @@ async def test_many_feeds_at_once_get_their_own_answers() -> None:
             assert isinstance(answer, ParseError)
 
 
-async def test_a_feed_that_breaks_its_reader_breaks_for_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_feed_that_breaks_its_reader_breaks_for_itself_alone() -> None:
     # An answer that is longer than a reader may give ends the call, as running out of memory does.
-    monkeypatch.setattr(asking, "LIMITS", Limits(answer_mb=1))
-    monkeypatch.setattr(asking, "_SMALL", 10_000_000)
+    reader = Reader(Reading(limits=Limits(answer_mb=1), small=10_000_000))
     items = "".join(f"<item><guid>{n}</guid><description>{'x' * 30_000}</description></item>" for n in range(50))
     bodies = [feed("large", items) if n == 20 else feed(str(n)) for n in range(40)]
-    found = await asyncio.gather(*(parse(body, "", "https://a.example/") for body in bodies), return_exceptions=True)
+    found = await asyncio.gather(*(reader.parse(body, "", URL) for body in bodies), return_exceptions=True)
     assert [n for n, answer in enumerate(found) if not isinstance(answer, Feed)] == [20]
     assert isinstance(found[20], ChildError)
 
 
 @pytest.mark.req("FEED-03")
-async def test_a_reader_that_cannot_start_is_an_error_of_each_poll_that_waited(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def no_process(*_: object, **__: object) -> object:
-        raise OSError("no process can be started")
+async def test_a_reader_that_is_not_installed_is_an_error_of_each_poll_that_waited() -> None:
+    reader = Reader(Reading(function="tidegate_apps.feeds.parsing.nowhere:read_all"))
+    asked = (reader.parse(feed(str(n)), "", URL) for n in range(20))
+    assert {type(answer) for answer in await asyncio.gather(*asked, return_exceptions=True)} == {ChildError}
 
-    monkeypatch.setattr(asking, "run", no_process)
-    asked = (parse(feed(str(n)), "", "https://a.example/") for n in range(20))
-    assert {type(answer) for answer in await asyncio.gather(*asked, return_exceptions=True)} == {OSError}
+
+@pytest.mark.req("FEED-03")
+async def test_that_no_process_can_be_started_is_not_the_fault_of_a_feed() -> None:
+    among = Children(1)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reading = asyncio.ensure_future(Reader(among=among).parse(feed("good"), "", URL))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))  # none but those that are open already
+    try:
+        with pytest.raises(ChildError, match="could not be started"):
+            await reading
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        among.close()
 
 
 async def test_who_does_not_wait_any_more_holds_up_nobody() -> None:
-    reading = [asyncio.ensure_future(parse(feed(str(n)), "", "https://a.example/")) for n in range(40)]
+    reading = [asyncio.ensure_future(parse(feed(str(n)), "", URL)) for n in range(40)]
     await asyncio.sleep(0)
     for task in reading[::2]:
         task.cancel()
@@ -58,4 +72,4 @@ async def test_who_does_not_wait_any_more_holds_up_nobody() -> None:
 
 def test_a_second_loop_reads_as_well_as_the_first() -> None:
     for title in ("first", "second"):
-        assert asyncio.run(parse(feed(title), "", "https://a.example/")).title == title
+        assert asyncio.run(parse(feed(title), "", URL)).title == title

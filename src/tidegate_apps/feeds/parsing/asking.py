@@ -6,61 +6,68 @@ import asyncio
 import base64
 import os
 from collections import deque
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tidegate.children import ChildError, Children, Limits, run
-from tidegate_apps.feeds.parsing.values import Entry, Feed, ParseError
+from tidegate_apps.feeds.parsing.values import Feed, ParseError
 
-LIMITS = Limits(memory_mb=512, cpu="5s", time="60s", answer_mb=128)
-
-_CHILD = "tidegate_apps.feeds.parsing.inside:read_all"  # named: this process needs none of its libraries
 _BEYOND = {
     "child_time": "the feed takes too long to read",
     "child_memory": "the feed needs too much memory to read",
     "child_died": "the feed breaks its reader",
 }
-_TOGETHER, _SMALL = 8, 200_000  # feeds that are read in one go, and characters that each of them may have for that
 _AT_ONCE = max(2, os.cpu_count() or 2)
+_CALLS_EACH = 1000  # to start a reader takes as long as to read two hundred feeds
 
 _Asked = list[str]
 _Waiting = tuple[_Asked, "asyncio.Future[dict[str, Any]]"]
 
 
-async def parse(body: bytes, content_type: str, url: str, *, among: Children | None = None) -> Feed:
-    """The feed in *body*; ParseError when there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What readers may use."""
 
-    *content_type* is the header as it came, *url* where it came from: what relative links are relative to.
-    """
-    asked = [base64.b64encode(body).decode("ascii"), content_type[:200], url]
-    if among is not None or len(asked[0]) > _SMALL:
-        [answer] = await _answers([asked], among)
-    else:
-        answer = await _line_of(asyncio.get_running_loop()).answer(asked)
-    if "error" in answer:
-        raise ParseError(answer["error"])
-    return _feed(answer)
+    limits: Limits = field(default_factory=lambda: Limits(memory_mb=512, cpu="5s", time="60s", answer_mb=128))
+    together: int = 16  # feeds that are read in one go
+    small: int = 200_000  # bytes that each of them may have for that
+    function: str = "tidegate_apps.feeds.parsing.inside:read_all"  # named: this process needs none of its libraries
 
 
-class _Line:
-    """Feeds that wait to be read: whoever comes while all readers are busy is read together with the others."""
+class Reader:
+    """Feeds that wait to be read: whoever comes while all children are busy is read together with the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, how: Reading | None = None, among: Children | None = None) -> None:
+        """*among* are the child processes; there are some for all, if none are given."""
+        self._how, self._among = how or Reading(), among
         self._waiting: deque[_Waiting] = deque()
-        self._readers: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
 
-    async def answer(self, asked: _Asked) -> dict[str, Any]:
+    async def parse(self, body: bytes, content_type: str, url: str) -> Feed:
+        """As `parse`."""
+        asked = [base64.b64encode(body).decode("ascii"), content_type[:200], url]
+        if len(body) > self._how.small:
+            [answer] = await self._answers([asked])
+        else:
+            answer = await self._in_line(asked)
+        if "error" in answer:
+            raise ParseError(answer["error"])
+        return _feed(answer)
+
+    async def _in_line(self, asked: _Asked) -> dict[str, Any]:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
-        if len(self._readers) < _AT_ONCE:
-            reader = asyncio.ensure_future(self._read())
-            self._readers.add(reader)
-            reader.add_done_callback(self._readers.discard)
+        if len(self._busy) < _AT_ONCE:
+            task = asyncio.ensure_future(self._read())
+            self._busy.add(task)
+            task.add_done_callback(self._busy.discard)
         return await future
 
     async def _read(self) -> None:
         while self._waiting:
-            some = [self._waiting.popleft() for _ in range(min(_TOGETHER, len(self._waiting)))]
+            some = [self._waiting.popleft() for _ in range(min(self._how.together, len(self._waiting)))]
             some = [each for each in some if not each[1].done()]  # the others are not waited for any more
             try:
                 await self._read_these(some)
@@ -70,7 +77,7 @@ class _Line:
 
     async def _read_these(self, some: list[_Waiting]) -> None:
         try:
-            answers = await _answers([asked for asked, _ in some], None)
+            answers = await self._answers([asked for asked, _ in some])
         except (ChildError, ParseError) as error:
             if len(some) > 1:
                 # One of them breaks its reader: each by itself, so that it breaks for that one alone.
@@ -78,19 +85,44 @@ class _Line:
                     await self._read_these([each])
             else:
                 _settle(some[0][1], error)
-        except Exception as error:  # of ours, such as a reader that cannot start: each poll says it as its own
+        except Exception as error:  # of ours: each poll says it as its own
             for _, future in some:
                 _settle(future, error)
         else:
             for (_, future), answer in zip(some, answers, strict=True):
                 _settle(future, answer)
 
+    async def _answers(self, asked: list[_Asked]) -> list[dict[str, Any]]:
+        how = self._how
+        try:
+            found: list[dict[str, Any]] = await run(
+                how.function, asked, how.limits, among=self._among or _readers(os.getpid())
+            )
+        except ChildError as error:
+            # That this machine can start no process is not the fault of a feed.
+            if error.code in _BEYOND and not isinstance(error.__cause__, OSError):
+                raise ParseError(_BEYOND[error.code]) from error
+            raise
+        return found
 
-_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
+
+async def parse(body: bytes, content_type: str, url: str) -> Feed:
+    """The feed in *body*; ParseError when there is none.
+
+    *content_type* is the header as it came, *url* where it came from: what relative links are relative to.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _of_loops:
+        _of_loops[loop] = Reader()
+    return await _of_loops[loop].parse(body, content_type, url)
 
 
-def _line_of(loop: asyncio.AbstractEventLoop) -> _Line:
-    return _lines.setdefault(loop, _Line())
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Reader] = WeakKeyDictionary()
+
+
+@lru_cache(maxsize=1)
+def _readers(pid: int) -> Children:  # noqa: ARG001 - what it is cached by: those of a process that forked are not ours
+    return Children(_AT_ONCE, calls_each=_CALLS_EACH)
 
 
 def _settle(future: asyncio.Future[dict[str, Any]], outcome: dict[str, Any] | Exception) -> None:
@@ -102,32 +134,7 @@ def _settle(future: asyncio.Future[dict[str, Any]], outcome: dict[str, Any] | Ex
         future.set_result(outcome)
 
 
-async def _answers(asked: list[_Asked], among: Children | None) -> list[dict[str, Any]]:
-    try:
-        found: list[dict[str, Any]] = await run(_CHILD, asked, LIMITS, among=among)
-    except ChildError as error:
-        if error.code in _BEYOND:
-            raise ParseError(_BEYOND[error.code]) from error
-        raise
-    return found
-
-
 def _feed(answer: dict[str, Any]) -> Feed:
-    """Field by field, because this runs beside everything else, and is most of what a poll costs here."""
-    entries = tuple(
-        Entry(
-            key=key,
-            guid=guid,
-            link=link,
-            title=title,
-            author=author,
-            summary_html=html,
-            published=published,
-            updated=updated,
-            digest=digest,
-        )
-        for key, guid, link, title, author, html, published, updated, digest in answer["entries"]
-    )
     return Feed(
         title=answer["title"],
         link=answer["link"],
@@ -135,5 +142,5 @@ def _feed(answer: dict[str, Any]) -> Feed:
         skip_hours=tuple(answer["skip_hours"]),
         skip_days=tuple(answer["skip_days"]),
         malformed=answer["malformed"],
-        entries=entries,
+        rows=answer["rows"],
     )

@@ -40,7 +40,9 @@ def visible(text: str) -> str:
 
 def plain(value: object, most: int = _MOST_TITLE) -> str:
     """*value* as one line of text, its markup taken out."""
-    text = visible(value[: 4 * most]) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    text = visible(value[: 4 * most])
     if "<" in text or "&" in text:
         text = html.unescape(_PLAIN.clean(text))
         text = visible(text)

@@ -13,7 +13,7 @@ import fastfeedparser  # type: ignore[import-untyped]
 from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain, visible
 from tidegate_apps.feeds.parsing.encodings import text_of
 from tidegate_apps.feeds.parsing.strict import Noted, read_strictly
-from tidegate_apps.feeds.parsing.values import ParseError
+from tidegate_apps.feeds.parsing.values import ParseError, rows_of
 
 _MOST_ENTRIES = 2000  # that are kept: the first ones, which are the newest
 _MOST_READ = 10_000
@@ -60,7 +60,7 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         "skip_hours": noted.skip_hours[:24],
         "skip_days": noted.skip_days[:7],
         "malformed": noted.malformed or wrong,
-        "entries": _entries(found.get("entries") or [], cleaner),
+        "rows": rows_of(_entry(each, cleaner) for each in (found.get("entries") or [])[:_MOST_ENTRIES]),
     }
 
 
@@ -107,21 +107,13 @@ def _forgivingly(text: str) -> dict[str, Any]:
     return found
 
 
-def _entries(found: list[Any], cleaner: Cleaner) -> list[list[Any]]:
-    entries: dict[str, list[Any]] = {}
-    for each in found[:_MOST_ENTRIES]:
-        entry = _entry(each, cleaner)
-        entries.setdefault(entry[0], entry)
-    return list(entries.values())
-
-
 def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
-    title = plain(found.get("title"))
-    link = cleaner.link(_link(found))
-    guid = _guid(found.get("id"))
-    published, updated = moment(found.get("published")), moment(found.get("updated"))
-    summary, content = found.get("description"), _content(found)
-    author = plain(found.get("author"), 200) or None
+    """A row: the values of an `Entry`, in its order."""
+    get = found.get
+    title, summary, content = plain(get("title")), get("description"), _content(get("content"))
+    link, guid = cleaner.link(_link(found)), _guid(get("id"))
+    published, updated = moment(get("published")), moment(get("updated"))
+    author = plain(get("author"), 200) or None
     key = guid or link or _hash(title, str(published))
     if len(key) > _MOST_KEY:
         key = _hash(key)
@@ -143,9 +135,8 @@ def _guid(value: object) -> str | None:
     return text[: 4 * _MOST_KEY] or None
 
 
-def _content(found: Any) -> str:
-    parts = found.get("content") or ()
-    return next((_str(part.get("value")) for part in parts), "")
+def _content(parts: Any) -> str:
+    return _str(parts[0].get("value")) if parts else ""
 
 
 def _cut_from(summary: object, content: str) -> bool:
@@ -162,5 +153,5 @@ def _str(value: object) -> str:
 
 def _hash(*parts: str) -> str:
     # Lengths first, so that no two lists of parts look the same.
-    whole = "\0".join((*(str(len(part)) for part in parts), *parts))
+    whole = "\0".join((*map(str, map(len, parts)), *parts))
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

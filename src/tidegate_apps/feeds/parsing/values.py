@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 class ParseError(Exception):
@@ -24,6 +27,9 @@ class Entry:
     digest: str
 
 
+FIELDS = tuple(Entry.__dataclass_fields__)  # of an entry as a row, in this order
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
     """What one answer held."""
@@ -34,4 +40,21 @@ class Feed:
     skip_hours: tuple[int, ...]  # of the day, in UTC
     skip_days: tuple[str, ...]  # "Monday"
     malformed: str | None  # what is wrong with it, although it could be read
-    entries: tuple[Entry, ...]
+    rows: str  # its entries as JSON, the oldest first: the database reads it, and nobody else has to
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its entries, the newest first."""
+        rows = reversed(json.loads(self.rows).values())
+        return tuple(Entry(**dict(zip(FIELDS, row, strict=True))) for row in rows)
+
+
+def rows_of(entries: Iterable[list[Any]]) -> str:
+    """The entries of a feed, given with the newest first, as `Feed.rows`: {"0": [key, guid, ...], "1": ...}.
+
+    Each is there once. It is an object, because that is what both databases take apart with the same words.
+    """
+    once: dict[str, list[Any]] = {}
+    for entry in entries:
+        once.setdefault(entry[0], entry)
+    return json.dumps(dict(enumerate(reversed(once.values()))), separators=(",", ":"))
