@@ -1,0 +1,182 @@
+"""What Tautulli answers, as values. Nearly every field may be null, and a number may come as a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `status` says; the integrity is None unless the database was to be checked."""
+
+    message: str
+    integrity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """One row of the history. Times are UNIX time, durations are seconds."""
+
+    row_id: int
+    reference_id: int | None
+    started: int
+    stopped: int | None
+    duration: int
+    paused: int
+    user_id: int | None
+    user: str
+    friendly_name: str
+    platform: str
+    product: str
+    player: str
+    media_type: str
+    rating_key: int | None
+    full_title: str
+    title: str
+    parent_title: str
+    grandparent_title: str
+    year: int | None
+    transcode_decision: str
+    percent_complete: int | None
+    watched_status: float | None
+
+    @property
+    def person(self) -> str:
+        """The name that people know a user by."""
+        return self.friendly_name or self.user or "unknown"
+
+    @property
+    def show(self) -> str:
+        """The series, the artist or the film."""
+        return self.grandparent_title or self.full_title or self.title or "untitled"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A page of the history. *total* and *filtered* count rows at Tautulli, before and after the filters."""
+
+    plays: Sequence[Play]
+    rows: int  # on this page, also those that are no finished plays
+    total: int
+    filtered: int
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A stream that is played right now. Durations are milliseconds."""
+
+    session_key: str
+    state: str
+    user: str
+    full_title: str
+    duration: int | None
+    view_offset: int | None
+    progress_percent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What is played right now."""
+
+    stream_count: int
+    sessions: Sequence[Session]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an address is, as far as it is known."""
+
+    country: str
+    code: str
+    region: str
+    city: str
+    latitude: float | None
+    longitude: float | None
+
+
+def play_of(row: Mapping[str, Any]) -> Play | None:
+    """A row of the history; None for a stream that goes on, which has no id yet, and for a row without a time."""
+    row_id = number(row.get("row_id") if row.get("row_id") is not None else row.get("id"))
+    started = number(row.get("started"))
+    started = number(row.get("date")) if started is None else started
+    if row_id is None or started is None or row.get("state"):
+        return None
+    duration = number(row.get("play_duration"))
+    return Play(
+        row_id=row_id, reference_id=number(row.get("reference_id")), started=started,
+        stopped=number(row.get("stopped")) or None,
+        duration=max(0, (number(row.get("duration")) if duration is None else duration) or 0),
+        paused=max(0, number(row.get("paused_counter")) or 0), user_id=number(row.get("user_id")),
+        user=text(row.get("user")), friendly_name=text(row.get("friendly_name")), platform=text(row.get("platform")),
+        product=text(row.get("product")), player=text(row.get("player")), media_type=text(row.get("media_type")),
+        rating_key=number(row.get("rating_key")), full_title=text(row.get("full_title")),
+        title=text(row.get("title")), parent_title=text(row.get("parent_title")),
+        grandparent_title=text(row.get("grandparent_title")), year=number(row.get("year")),
+        transcode_decision=text(row.get("transcode_decision")), percent_complete=number(row.get("percent_complete")),
+        watched_status=fraction(row.get("watched_status")),
+    )  # fmt: skip
+
+
+def history_of(data: Mapping[str, Any]) -> History:
+    rows = [row for row in _list(data.get("data")) if isinstance(row, Mapping)]
+    plays = [play for row in rows if (play := play_of(row)) is not None]
+    return History(
+        plays, len(rows), number(data.get("recordsTotal")) or 0, number(data.get("recordsFiltered")) or 0,
+        number(data.get("draw")) or 0,
+    )  # fmt: skip
+
+
+def activity_of(data: Mapping[str, Any]) -> Activity:
+    sessions = [_session(row) for row in _list(data.get("sessions")) if isinstance(row, Mapping)]
+    count = number(data.get("stream_count"))
+    return Activity(len(sessions) if count is None else count, sessions)
+
+
+def place_of(data: Mapping[str, Any]) -> Place:
+    return Place(
+        text(data.get("country")), text(data.get("code")), text(data.get("region")), text(data.get("city")),
+        fraction(data.get("latitude")), fraction(data.get("longitude")),
+    )  # fmt: skip
+
+
+def number(value: object) -> int | None:
+    """A whole number, also one that came as a text; None for null, an empty text and what is none."""
+    found = fraction(value)
+    return None if found is None else int(found)
+
+
+def fraction(value: object) -> float | None:
+    if isinstance(value, int | float):
+        return value if abs(value) < 2**53 else None
+    if not isinstance(value, str) or len(value) > 40:
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if abs(found) < 2**53 else None  # not so for a number that is none
+
+
+def text(value: object) -> str:
+    """A text that every database takes; empty for null."""
+    if value is None or isinstance(value, dict | list):
+        return ""
+    found = value if isinstance(value, str) else str(value)
+    if "\0" in found or not found.isprintable():
+        found = found.replace("\0", "").encode("utf-8", "replace").decode()
+    return found[:1000]
+
+
+def _session(row: Mapping[str, Any]) -> Session:
+    return Session(
+        text(row.get("session_key")), text(row.get("state")), text(row.get("friendly_name") or row.get("user")),
+        text(row.get("full_title")), number(row.get("duration")), number(row.get("view_offset")),
+        number(row.get("progress_percent")),
+    )  # fmt: skip
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,69 @@
+"""The client behind its breaker, made when it is first needed: whoever only looks at the store has none."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import Any, Protocol
+
+from tidegate import Breaker, Installed, Target
+from tidegate_apps.tautulli.client import Tautulli, Times
+from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.settings import Settings
+
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+
+class Api:
+    """Every call of Tautulli in this process goes through here, and so through one breaker."""
+
+    def __init__(self, there: Installed[Settings]) -> None:
+        self._there = there
+
+    @cached_property
+    def target(self) -> Target:
+        queue = self._there.queue
+        return Target(
+            TARGET, rules=PACK, backoff=None, breaker=self._there.settings.breaker, clock=queue.clock,
+            # Its page shows it to people; a virtual clock has no threads that could tell of it.
+            store=None if queue.inline else queue.url,
+        )  # fmt: skip
+
+    @cached_property
+    def client(self) -> Tautulli:
+        return self.target.wrap(bare_client(self._there))
+
+    @property
+    def breaker(self) -> Breaker:
+        found = self.target.breaker
+        if found is None:  # the settings always have its numbers
+            raise RuntimeError(f"the target {TARGET} has no breaker")
+        return found
+
+    def let_try(self) -> None:
+        """A person asked: what stands in the way is forgotten, and the next call is a trial."""
+        self.target.clear()
+        self.breaker.half_open()
+
+
+def bare_client(there: Installed[Settings]) -> Tautulli:
+    """The client without a gate."""
+    settings = there.settings
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every address, and the key is in it
+    times = Times(begin=float(settings.timeout), total=float(settings.total), clock=there.queue.clock.monotonic)
+    client = Tautulli(settings.url, settings.api_key.get_secret_value(), times)
+    there.closing.callback(client.close)
+    return client
+
+
+def picture(breaker: Breaker, clock: Clock) -> dict[str, Any]:
+    """The breaker in plain values, its times as UNIX time; what pages and commands read from the store."""
+    offset, until = clock.now() - clock.monotonic(), breaker.until
+    return {
+        "state": breaker.state, "since": breaker.since + offset, "until": None if until is None else until + offset,
+        "failures_in_a_row": breaker.run, **breaker.counts._asdict(),
+    }  # fmt: skip

@@ -1,0 +1,183 @@
+"""A client of Tautulli's API, version 2. It knows nothing of gates; `target.wrap(client)` puts it behind one.
+
+with Tautulli("http://tautulli:8181", key) as client:
+    client.status()
+    for play in client.get_history(Wanted(length=100)).plays: ...
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Self
+
+import httpx2
+
+from tidegate_apps.tautulli import answers
+from tidegate_apps.tautulli.answers import Activity, History, Place, Status
+
+_MOST_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How long a call may take, in seconds: until the answer begins, and in all."""
+
+    begin: float = 10.0
+    total: float = 30.0
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rows of the history. Days are those of Tautulli's own time zone, and are included."""
+
+    start: int = 0
+    length: int = 25
+    oldest_first: bool = False
+    after: date | None = None
+    before: date | None = None
+    start_date: date | None = None
+    user: str = ""
+    user_id: int | None = None
+    rating_key: int | None = None
+    section_id: int | None = None
+    media_type: str = ""
+    search: str = ""
+    expected: bool = False  # rows are known to be there: none raises EmptyHistory
+
+    def as_query(self) -> dict[str, str]:
+        """Rows as they are, not grouped, and without the streams that go on."""
+        given: dict[str, object] = {
+            "start": self.start, "length": self.length, "order_column": "date",
+            "order_dir": "asc" if self.oldest_first else "desc", "grouping": 0, "include_activity": 0,
+            "after": self.after, "before": self.before, "start_date": self.start_date, "user": self.user,
+            "user_id": self.user_id, "rating_key": self.rating_key, "section_id": self.section_id,
+            "media_type": self.media_type, "search": self.search,
+        }  # fmt: skip
+        return {name: str(value) for name, value in given.items() if value not in ("", None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came back: enough of it for a verdict."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class TautulliError(Exception):
+    """Tautulli refused or failed a call; *message* is what it said. The answer is in *response*."""
+
+    def __init__(self, message: str, response: Answered) -> None:
+        self.message = message
+        self.response = response
+        super().__init__(message or f"HTTP status {response.status_code} without a message")
+
+
+class EmptyHistory(TautulliError):
+    """No rows where there should be some. A failed query of its database looks like this, too."""
+
+
+class NoEnvelope(json.JSONDecodeError):
+    """JSON came back that Tautulli does not write."""
+
+
+class Tautulli:
+    """One method for each command that we use. Raises TautulliError, JSONDecodeError, or what httpx2 raises."""
+
+    def __init__(self, url: str, key: str, times: Times | None = None) -> None:
+        self._url = f"{url.rstrip('/')}/api/v2"
+        self._key = key
+        self._times = times or Times()
+        self._http = httpx2.Client(timeout=self._times.begin, follow_redirects=True, max_redirects=3)
+
+    def status(self, check: str = "") -> Status:
+        """Whether it is there; with the check `database`, also whether its database is sound."""
+        message, data = self._asked("status", {"check": check} if check else {})
+        found = data.get("integrity_check") if isinstance(data, Mapping) else None
+        return Status(message, None if found is None else answers.text(found))
+
+    def server_status(self) -> bool:
+        """Whether Tautulli is connected to Plex. It says nothing of the health of Tautulli."""
+        _, data = self._asked("server_status", {})
+        return isinstance(data, Mapping) and data.get("connected") is True
+
+    def arnold(self) -> str:
+        """A line of a film."""
+        message, data = self._asked("arnold", {})
+        return answers.text(data) or message
+
+    def get_history(self, wanted: Wanted) -> History:
+        """A page of the history."""
+        answer = self._sent("get_history", wanted.as_query())
+        _, data = _opened(answer)
+        found = answers.history_of(data if isinstance(data, Mapping) else {})
+        # Behind the first page, the end may have come closer meanwhile: somebody deleted rows.
+        ended = wanted.start > 0 and found.draw and found.filtered <= wanted.start
+        if wanted.expected and not found.rows and not ended:
+            raise EmptyHistory("no rows, although there were some", answer)
+        return found
+
+    def get_activity(self, session_key: str = "") -> Activity:
+        """What is played right now."""
+        _, data = self._asked("get_activity", {"session_key": session_key} if session_key else {})
+        return answers.activity_of(data if isinstance(data, Mapping) else {})
+
+    def get_geoip_lookup(self, ip_address: str) -> Place:
+        """Where an address is; TautulliError when that is not known."""
+        answer = self._sent("get_geoip_lookup", {"ip_address": ip_address})
+        _, data = _opened(answer)
+        if not isinstance(data, Mapping) or data.get("error"):
+            raise TautulliError(answers.text(data.get("error") if isinstance(data, Mapping) else None), answer)
+        return answers.place_of(data)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _asked(self, command: str, query: Mapping[str, str]) -> tuple[str, Any]:
+        return _opened(self._sent(command, query))
+
+    def _sent(self, command: str, query: Mapping[str, str]) -> Answered:
+        asked = {"apikey": self._key, "cmd": command, "out_type": "json", **query}
+        end = self._times.clock() + self._times.total
+        with self._http.stream("GET", self._url, params=asked) as response:
+            body = bytearray()
+            for piece in response.iter_bytes():
+                body += piece
+                if self._times.clock() > end:
+                    raise httpx2.ReadTimeout(f"the answer took longer than {self._times.total:g} s")
+                if len(body) > _MOST_BYTES:
+                    raise httpx2.RemoteProtocolError(f"the answer is longer than {_MOST_BYTES} bytes")
+            return Answered(response.status_code, dict(response.headers), bytes(body))
+
+
+def _opened(answer: Answered) -> tuple[str, Any]:
+    """The message and the data of a good answer; TautulliError for the others."""
+    if answer.status_code >= 300:
+        raise TautulliError(_message(answer), answer)
+    document = json.loads(answer.content)
+    response = document.get("response") if isinstance(document, Mapping) else None
+    if not isinstance(response, Mapping) or "result" not in response:
+        raise NoEnvelope("there is no response in it", answer.content[:1000].decode("utf-8", "replace"), 0)
+    message = answers.text(response.get("message"))
+    if response["result"] != "success":
+        raise TautulliError(message, answer)
+    return message, response.get("data")
+
+
+def _message(answer: Answered) -> str:
+    try:
+        return answers.text(json.loads(answer.content)["response"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,160 @@
+"""`tidegate tautulli`: sync the history, say how that is, and ask whether Tautulli is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tidegate import Installed, classify
+from tidegate_apps.tautulli import reading, shapes
+from tidegate_apps.tautulli.api import bare_client
+from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.storing import state_of
+from tidegate_apps.tautulli.syncing import Doubtful, Syncing
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_UNREACHABLE = ("network", "timeout", "cut_short", "overloaded", "upstream_failure", "html_answer")
+
+
+class NotSet(click.ClickException):
+    exit_code = 3
+
+
+class Unreachable(click.ClickException):
+    exit_code = 4
+
+
+class NotAuthorised(click.ClickException):
+    exit_code = 5
+
+
+def at_server(command: F) -> F:
+    """Adds --config, --url and --json."""
+    options = (
+        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
+        click.option("--url", help="The database, if not that of the settings."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        click.pass_obj,
+    )
+    for option in reversed(options):
+        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
+    return command
+
+
+@click.group()
+def tautulli() -> None:
+    """Keeps what was played on Plex, from the history of Tautulli."""
+
+
+@tautulli.command()
+@at_server
+def sync(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
+    """Syncs the history now, here; a server that runs sees it at once."""
+    with obj(config=config, url=url) as there:
+        _must_be_set(there)
+        told = _progress if not as_json and sys.stderr.isatty() else _silence
+        try:
+            found = Syncing(
+                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
+            ).run()  # fmt: skip
+        except Exception as error:
+            raise _plain(error) from error
+        _ended_well(there)
+    document = {"new": found.new, "changed": found.changed, "seen": found.seen, "pages": found.pages}
+    _say(document, as_json, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
+
+
+@tautulli.command()
+@at_server
+def status(obj: Any, config: Path | None, url: str | None, as_json: bool) -> int:
+    """Says how fresh the stored history is, and how the breaker is; 1 when it is not as fresh as it should be."""
+    with obj(config=config, url=url) as there:
+        now = there.queue.clock.now()
+        fresh, total = there.db.read(lambda tx: (reading.freshness(tx, there.settings, now), tx.all("total")[0]))
+        found = shapes.status_shown(TARGET, there.settings.url, fresh, total[0])
+        _say(json.loads(found.model_dump_json()), as_json, *_lines(found))
+    return 1 if not found.url or found.synced_at is None or found.stale_since is not None else 0
+
+
+@tautulli.command()
+@at_server
+def ping(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
+    """Asks Tautulli whether it is there, with its address and its key, past every gate."""
+    with obj(config=config, url=url) as there:
+        _must_be_set(there)
+        began = there.queue.clock.monotonic()
+        try:
+            client = bare_client(there)
+            client.status()
+            took = there.queue.clock.monotonic() - began
+            connected = client.server_status()
+        except Exception as error:
+            raise _plain(error) from error
+        document = {"url": there.settings.url, "seconds": round(took, 3), "plex_connected": connected}
+        plex = "connected to Plex" if connected else "not connected to Plex"
+        _say(document, as_json, f"{there.settings.url} answers, in {took * 1000:.0f} ms; it is {plex}")
+
+
+def _progress(seen: int, all_of_them: int) -> None:
+    click.echo(f"\r{seen:,} of {all_of_them:,} rows", err=True, nl=seen >= all_of_them)
+
+
+def _silence(seen: int, all_of_them: int) -> None:
+    pass
+
+
+def _must_be_set(there: Installed[Any]) -> None:
+    if not there.settings.url:
+        raise NotSet("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL")
+
+
+def _ended_well(there: Installed[Any]) -> None:
+    """As after a sync by the server; how its breaker is stays as it was told."""
+    said = state_of(there.db.one("state"))
+    there.db.all(
+        "ended", at=there.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json
+    )
+
+
+def _plain(error: Exception) -> click.ClickException:
+    """What went wrong in one line, with the exit code of its kind."""
+    if isinstance(error, click.ClickException):
+        return error
+    if isinstance(error, Doubtful):
+        return click.ClickException("Tautulli sent an empty history, although there were plays; ask again in 30 s")
+    fault = classify(error, PACK)
+    if fault is None or fault.unclassified:
+        raise error
+    kind = NotAuthorised if fault.code in ("unauthorized", "api_off") else click.ClickException
+    made = Unreachable if fault.code in _UNREACHABLE else kind
+    advice = f" {fault.advice}" if fault.fatal else ""  # of the others, it is about the next try by itself
+    return made(f"{fault.message}{advice} ({fault.code}: {fault.detail})")
+
+
+def _lines(found: shapes.StatusShown) -> list[str]:
+    if not found.url:
+        return ["no address of Tautulli is set; set tautulli.url"]
+    when = "never" if found.synced_at is None else shapes.iso(found.synced_at)
+    lines = [f"{found.url}: {found.plays:,} plays stored, synced {when}"]
+    if found.stale_since is not None:
+        lines.append(f"stale: nothing newer than {shapes.iso(found.stale_since)} is known")
+    if found.outcome == "failed":
+        lines.append(f"the last sync failed: {found.message} ({found.code})")
+    breaker = found.breaker
+    trial = "" if breaker.next_trial is None else f", next trial {shapes.iso(breaker.next_trial)}"
+    counted = f"{breaker.requests} calls, {breaker.failures} failed, {breaker.failures_in_a_row} failures in a row"
+    return [*lines, f"breaker {breaker.name}: {breaker.state} ({counted}){trial}"]
+
+
+def _say(document: Any, as_json: bool, *lines: str) -> None:
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,157 @@
+"""The job that syncs the history: what each ending of it means, for the log, for the store and for the next attempt."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tidegate import (
+    Again,
+    Backoff,
+    BreakerOpen,
+    Context,
+    Fail,
+    Fault,
+    Held,
+    Installed,
+    JobFunction,
+    LeaseLost,
+    TooManyRequests,
+    classify,
+    fault_of,
+)  # fmt: skip
+from tidegate_apps.tautulli.api import Api, picture
+from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Stopped, Synced, Syncing
+
+_log = logging.getLogger("tidegate.tautulli")
+
+QUEUE = "tautulli"
+BY_CLOCK, BY_PERSON = "history", "history now"
+_ATTEMPTS = 5
+_BACKOFF = Backoff("2s", cap="30s", jitter=0.1)  # five attempts within half a minute: a breaker that opens at five does
+_LEAST = 1.0  # seconds that a run which may not go now rests at least
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What routes, pages, schedules and commands use."""
+
+    api: Api
+    sync: JobFunction[str, Synced]
+
+
+def jobs(there: Installed[Settings]) -> Jobs:
+    api = Api(there)
+    there.queue.keep(QUEUE, done="1d", failed="7d")
+
+    @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda _: BY_CLOCK, attempts=_ATTEMPTS)
+    def sync(which: str, job: Context) -> Synced:
+        return Run(there, api, job).made(which)
+
+    return Jobs(api, sync)
+
+
+class Run:
+    """One attempt at a sync."""
+
+    def __init__(self, there: Installed[Settings], api: Api, job: Context) -> None:
+        self._there, self._api, self._job = there, api, job
+
+    def made(self, which: str) -> Synced:
+        if not self._there.settings.url:
+            raise Fail("misconfigured", "No address of Tautulli is set: tautulli.url.")
+        if which == BY_PERSON:
+            self._api.let_try()
+        try:
+            self._trials()
+            found = self._syncing().run()
+        except Stopped as error:
+            self._stopped(error)
+            return Synced()
+        except Held as held:
+            self._held(held)
+        except Exception as error:
+            self._failed(error)
+        self.record("synced")
+        level = logging.INFO if found.new or found.changed else logging.DEBUG
+        _log.log(level, "history synced new=%s changed=%s seen=%s", found.new, found.changed, found.seen)
+        return found
+
+    def record(self, outcome: str, fault: Fault | None = None) -> None:
+        """Writes how it went, with the breaker as it is now."""
+        clock = self._there.queue.clock
+        self._there.db.all(
+            "ended", at=clock.now(), outcome=outcome, code=None if fault is None else fault.code,
+            message=None if fault is None else f"{fault.message} {fault.advice}",
+            breaker=json.dumps(picture(self._api.breaker, clock)),
+        )  # fmt: skip
+
+    def _syncing(self) -> Syncing:
+        job = self._job
+        return Syncing(
+            self._there.db, self._api.client, self._there.settings.page, self._there.queue.clock.now,
+            lambda: job.cancelled or job.stopping,
+        )  # fmt: skip
+
+    def _trials(self) -> None:
+        """Small calls close a half-open breaker: a sync that has little to ask would leave it so for hours."""
+        for _ in range(self._there.settings.breaker_max_requests):
+            if self._api.breaker.state != "half-open":
+                return
+            self._api.client.status()
+
+    def _stopped(self, error: Stopped) -> None:
+        """Nothing is lost: the next one goes on from the last page that was stored."""
+        if self._job.lost:
+            raise LeaseLost(self._job.id, self._job.fence) from error
+        if self._job.stopping:
+            raise Again(keep_attempt=True) from error
+
+    def _held(self, held: Held) -> NoReturn:
+        """The call was not made: what is stored is served until it may be."""
+        if isinstance(held, TooManyRequests):
+            self.record("throttled")
+            _log.warning("sync throttled target=%s retry_after=%.1f", TARGET, held.retry_after or 0.0)
+        elif held.reason == "fatal":
+            self._gave_up(held)
+        else:
+            self.record("skipped")
+            why = "open" if isinstance(held, BreakerOpen) else held.reason
+            _log.warning("sync skipped target=%s breaker=%s retry_after=%.1f", TARGET, why, held.retry_after or 0.0)
+        raise Again(max(held.retry_after or 0.0, _LEAST), keep_attempt=True) from held
+
+    def _gave_up(self, held: Held) -> NoReturn:
+        """Tautulli refused us before, and nobody has changed anything since."""
+        fault = next((each.fault for each in self._api.target.unhealthy() if each.fault is not None), None)
+        fault = fault or PACK.book["misconfigured"].fault("held")
+        self.record("failed", fault)
+        _log.log(fault.level.number, "sync failed code=%s error=held", fault.code)
+        raise Fail(fault.code, f"{fault.message} {fault.advice}") from held
+
+    def _failed(self, error: Exception) -> NoReturn:
+        if isinstance(error, Doubtful):
+            fault: Fault | None = PACK.book["empty_history"].fault("first-look")
+        else:
+            fault = fault_of(error) or classify(error, PACK)
+        fault = fault or PACK.book["unexpected"].fault("sync", detail=f"{type(error).__name__}: {error}")
+        self.record("failed", fault)
+        unknown = error if fault.unclassified else None
+        _log.log(fault.level.number, "sync failed code=%s error=%s", fault.code, fault.detail, exc_info=unknown)
+        if fault.fatal:
+            raise Fail(fault.code, f"{fault.message} {fault.advice}", status=fault.status or None) from error
+        raise self._again(fault, doubtful=isinstance(error, Doubtful)) from error
+
+    def _again(self, fault: Fault, *, doubtful: bool) -> Exception:
+        """Once more, after a while. It costs no attempt unless the breaker is closed: the next one finds it open."""
+        if self._api.breaker.state != "closed":
+            return Again(_LEAST, keep_attempt=True, code=fault.code)
+        if doubtful:
+            return Again(DOUBT, keep_attempt=True, code=fault.code)
+        if self._job.attempt >= _ATTEMPTS:
+            return Fail(fault.code, f"{fault.message} {fault.advice}", status=fault.status or None)
+        wait = max(_BACKOFF.delay(self._job.attempt - 1), fault.retry_after or 0.0)
+        return Again(wait, code=fault.code)

@@ -1,0 +1,41 @@
+"""The page "Plays": charts, the most played, the last plays, and how fresh all of it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from tidegate import DbTx, Installed
+from tidegate.web import Right, needs, page
+from tidegate_apps.tautulli import drawing, reading
+from tidegate_apps.tautulli.reading import RANGES
+from tidegate_apps.tautulli.routes import LARGEST
+from tidegate_apps.tautulli.settings import Settings, next_time
+
+_LAST = 15
+_TITLES = {"person": "Users", "show": "Titles", "platform": "Platforms"}
+_NEWEST = {
+    "started": LARGEST, "row_id": 0, "since": -LARGEST, "person": "", "show": "", "platform": "", "media_type": "",
+    "n": _LAST,
+}  # fmt: skip
+
+
+@needs(Right.SEE)
+def show(request: Request, there: Installed[Settings]) -> Response:
+    chosen = RANGES.get(request.query_params.get("range", ""), RANGES["30d"])
+    now, settings = there.queue.clock.now(), there.settings
+
+    def read(tx: DbTx) -> dict[str, Any]:
+        total, seconds, first = tx.all("total")[0]
+        return {
+            "fresh": reading.freshness(tx, settings, now), "total": total, "hours_played": seconds // 3600,
+            "since": None if first is None else first * 3600.0,
+            "charts": reading.charts(tx, chosen, now) if total else None,
+            "last": reading.history(tx, _NEWEST) if total else [],
+        }  # fmt: skip
+
+    return page(
+        request, "tautulli/plays.html", **there.db.read(read), settings=settings, chosen=chosen, ranges=RANGES,
+        titles=_TITLES, picture=drawing, next_sync=next_time(settings, now),
+    )  # fmt: skip

@@ -1,0 +1,103 @@
+-- The sync.
+
+-- name: state
+select row_id, started, synced_at, empty_at, empty_believed, tried_at, outcome, code, message, breaker
+from tautulli_state where id = 1;
+
+-- name: lock_state
+-- Two syncs at once, of a late worker or at a terminal, write one after the other.
+select row_id, started from tautulli_state where id = 1 {for_update};
+
+-- name: known
+-- What is stored of the rows of a page: enough to see a change, and to take the old values out of the tallies.
+select p.row_id, p.started, p.duration, p.person, p.show, p.platform, p.digest
+from tautulli_play as p, {rows row_id bigint} where p.row_id = given.row_id;
+
+-- name: put
+insert into tautulli_play (row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
+    player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest)
+select row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
+    player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest
+from {rows row_id bigint, reference_id bigint, started bigint, stopped bigint, duration bigint, paused bigint,
+    user_id bigint, person text, platform text, product text, player text, media_type text, rating_key bigint, show text,
+    full_title text, year bigint, transcode_decision text, percent_complete bigint, watched_status double precision,
+    digest bigint}
+where true
+on conflict (row_id) do update set reference_id = excluded.reference_id, started = excluded.started,
+    stopped = excluded.stopped, duration = excluded.duration, paused = excluded.paused, user_id = excluded.user_id,
+    person = excluded.person, platform = excluded.platform, product = excluded.product, player = excluded.player,
+    media_type = excluded.media_type, rating_key = excluded.rating_key, show = excluded.show,
+    full_title = excluded.full_title, year = excluded.year, transcode_decision = excluded.transcode_decision,
+    percent_complete = excluded.percent_complete, watched_status = excluded.watched_status, digest = excluded.digest;
+
+-- name: add_hours
+insert into tautulli_hour (hour, plays, seconds)
+select hour, plays, seconds from {rows hour bigint, plays bigint, seconds bigint}
+where true
+on conflict (hour) do update set plays = tautulli_hour.plays + excluded.plays,
+    seconds = tautulli_hour.seconds + excluded.seconds;
+
+-- name: add_tallies
+insert into tautulli_tally (kind, grain, at, name, plays, seconds)
+select kind, grain, at, name, plays, seconds
+from {rows kind text, grain text, at bigint, name text, plays bigint, seconds bigint}
+where true
+on conflict (kind, grain, at, name) do update set plays = tautulli_tally.plays + excluded.plays,
+    seconds = tautulli_tally.seconds + excluded.seconds;
+
+-- name: seen
+-- The watermark never goes back, and rows have come: what looked empty is not.
+update tautulli_state
+set row_id = case when row_id < :row_id then :row_id else row_id end,
+    started = case when started is null or started < :started then :started else started end,
+    empty_at = null, empty_believed = 0
+where id = 1;
+
+-- name: looked_empty
+update tautulli_state set empty_at = coalesce(empty_at, :at), empty_believed = :believed where id = 1;
+
+-- name: ended
+-- How an attempt went, and how the breaker was then.
+update tautulli_state
+set tried_at = :at, outcome = :outcome, code = :code, message = :message, breaker = :breaker,
+    synced_at = case when :outcome = 'synced' then :at else synced_at end
+where id = 1;
+
+-- What is read.
+
+-- name: hours
+select hour, plays, seconds from tautulli_hour where hour >= :first and plays > 0 order by hour;
+
+-- name: total
+select coalesce(sum(plays), 0), coalesce(sum(seconds), 0), min(case when plays > 0 then hour end) from tautulli_hour;
+
+-- name: top
+select name, sum(plays), sum(seconds) from tautulli_tally
+where kind = :kind and grain = :grain and at >= :first
+group by name having sum(plays) > 0 order by 2 desc, 1 limit :n;
+
+-- name: plays
+-- The newest first, from one place on. An empty text is no condition.
+select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
+    full_title, year, transcode_decision, percent_complete, watched_status
+from tautulli_play
+where (started, row_id) < (:started, :row_id) and started >= :since
+    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
+order by started desc, row_id desc limit :n;
+
+-- name: plays_of_person
+select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
+    full_title, year, transcode_decision, percent_complete, watched_status
+from tautulli_play
+where person = :person and (started, row_id) < (:started, :row_id) and started >= :since
+    and (:show = '' or show = :show)
+    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
+order by started desc, row_id desc limit :n;
+
+-- name: plays_of_show
+select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
+    full_title, year, transcode_decision, percent_complete, watched_status
+from tautulli_play
+where show = :show and (started, row_id) < (:started, :row_id) and started >= :since
+    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
+order by started desc, row_id desc limit :n;

@@ -1,0 +1,111 @@
+"""One sync of the history: what is new since the last one, and a day of overlap.
+
+Tautulli can be asked for days only, and they are those of its own time zone. A play gets its row when it ends, so one
+that began earlier may come later. Both are what the overlap is for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from tidegate import Db, DbTx
+from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
+from tidegate_apps.tautulli.storing import State, Stored, state_of, store
+
+_log = logging.getLogger("tidegate.tautulli")
+
+DOUBT = 30.0  # seconds between two looks at a history that is empty all of a sudden
+_OVERLAP = timedelta(days=1)
+
+
+class Stopped(Exception):
+    """The worker is to end; what was stored stays, and the next sync goes on from there."""
+
+
+class Doubtful(Exception):
+    """There were rows, and now there are none. It is looked at once more before that is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync found."""
+
+    new: int = 0
+    changed: int = 0
+    seen: int = 0
+    pages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Syncing:
+    """*stop* says whether to end at the next page; *told* hears how many rows were seen, and how many there are."""
+
+    db: Db
+    client: Tautulli
+    page: int
+    now: Callable[[], float]
+    stop: Callable[[], bool] = lambda: False
+    told: Callable[[int, int], object] = lambda seen, filtered: None
+
+    def run(self) -> Synced:
+        """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
+        state = state_of(self.db.one("state"))
+        after, found = first_day(state, self.now()), Synced()
+        while True:
+            if self.stop():
+                raise Stopped
+            asked = Wanted(
+                start=found.seen, length=self.page, oldest_first=True, after=after,
+                expected=found.seen > 0 or (after is not None and not state.empty_believed),
+            )  # fmt: skip
+            try:
+                page = self.client.get_history(asked)
+            except EmptyHistory as error:
+                if found.seen:
+                    raise  # there were some a moment ago
+                self._empty(state, error)
+                return found
+            stored = self.db.write(lambda tx: store(tx, page.plays))  # noqa: B023 - it is run at once
+            found = _more(found, page.rows, stored)
+            self.told(found.seen, page.filtered)
+            if found.seen >= page.filtered or not page.rows:
+                return found
+
+    def _empty(self, state: State, error: EmptyHistory) -> None:
+        """Believes an empty history at the second look, and only if the database of Tautulli is sound."""
+        now = self.now()
+        if state.empty_at is None or now - state.empty_at < DOUBT:
+            self.db.write(lambda tx: _looked_empty(tx, now, believed=False))
+            raise Doubtful from error
+        if not self._sound():
+            raise error
+        self.db.write(lambda tx: _looked_empty(tx, now, believed=True))
+
+    def _sound(self) -> bool:
+        """Whether Tautulli says that its database is; an old version says nothing of it."""
+        try:
+            return self.client.status("database").integrity in ("ok", None)
+        except TautulliError as error:
+            _log.warning("database of tautulli not sound error=%s", error)
+            return False
+
+
+def first_day(state: State, now: float) -> date | None:
+    """The day from which on rows are asked for; None for all of them.
+
+    No zone is more than 14 hours from UTC, so a day before that of the watermark in UTC is early enough anywhere.
+    """
+    if state.started is None:
+        return None
+    return datetime.fromtimestamp(min(state.started, now), UTC).date() - _OVERLAP
+
+
+def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
+    tx.all("looked_empty", at=now, believed=int(believed))
+
+
+def _more(found: Synced, rows: int, stored: Stored) -> Synced:
+    return Synced(found.new + stored.new, found.changed + stored.changed, found.seen + rows, found.pages + 1)
