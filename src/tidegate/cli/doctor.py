@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from importlib.resources import files
 from ipaddress import ip_address
 from itertools import groupby
@@ -17,7 +19,7 @@ from tidegate.cli.at_store import many, plain_mistakes, printable, say
 from tidegate.cli.configured import config_option, installed
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import is_terminal
-from tidegate.ops import checkup, checkup_work
+from tidegate.ops import accounts, checkup, checkup_work
 from tidegate.ops.checkup import Finding, Status, warn, well, wrong
 from tidegate.runtime.clock import SYSTEM
 from tidegate.secrets import BadSecret, Secrets
@@ -28,6 +30,7 @@ from tidegate.store.opening import check_url, file_of
 if TYPE_CHECKING:
     from tidegate.face.app import App
     from tidegate.settings import Loaded
+    from tidegate.store.tx import Tx
 
 _COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.ERROR: "red"}
 
@@ -50,13 +53,14 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
     with plain_mistakes():
         loaded, findings = _settings(config, url, apps, broken)
         database = _url(loaded, config, url)
+        somebody: list[bool] = []
         if database is not None:
             steps = [step for each in apps if loaded and each.name in loaded.apps for step in _steps(each)]
             findings += checkup.database(
                 database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
-                checks=(checkup_work.workers, checkup_work.targets),
+                checks=(checkup_work.workers, checkup_work.targets, partial(_ask_for_users, somebody)),
             )  # fmt: skip
-        findings += _security(loaded, database)
+        findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:
             from tidegate.ops.checkup_network import reachable
 
@@ -129,14 +133,24 @@ def _steps(app: App[Any]) -> list[Migration]:
     return migrations_in(Path(folder) if isinstance(folder, str) else folder, app.name)
 
 
-def _security(loaded: Loaded | None, url: str | None) -> list[Finding]:
+def _ask_for_users(answer: list[bool], tx: Tx) -> Iterable[Finding]:
+    answer.append(accounts.anybody(tx))
+    return ()
+
+
+def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list[Finding]:
     found: list[Finding] = []
     if loaded is not None:
         host = loaded.values.server.host
         if host == "localhost" or ip_address(host).is_loopback:
             found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
-        else:
+        elif signs_in:
             found.append(well("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
+        else:
+            fact = (
+                f"The server is to listen on {host}, which others reach, and nobody has a password: it does not start."
+            )
+            found.append(wrong("security.bind", fact, "tidegate user add NAME --role admin"))
         found += _key(loaded)
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from secrets import token_bytes
 from typing import Any, TypeVar
 
@@ -96,6 +97,15 @@ def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
     return _OF_ACTION.get(path.rsplit("/", 1)[-1], Right.MANAGE)
 
 
+def _from_elsewhere(request: Request) -> bool:
+    """Whether another machine asks, as it may when the last user is gone from a server that others reach."""
+    try:
+        peer = ip_address(request.client.host if request.client else "")
+    except ValueError:
+        return False  # a socket of this machine has no address
+    return not (getattr(peer, "ipv4_mapped", None) or peer).is_loopback
+
+
 class Access:
     """Recognises who asks, by a token in the header or a session in the cookie."""
 
@@ -121,11 +131,11 @@ class Access:
         return LOCAL if self.open(site, request) else None
 
     def open(self, site: Site, request: Request) -> bool:
-        """Whether nobody has to sign in: no user is there, and nothing stands between the browser and us.
+        """Whether nobody has to sign in: no user is there, and the browser is at this machine, nothing between us.
 
         While the database is away, what it said last counts; without that, nobody gets in.
         """
-        if any(name in request.headers for name in _FORWARDED):
+        if any(name in request.headers for name in _FORWARDED) or _from_elsewhere(request):
             return False
         try:
             self._nobody = not site.read(accounts.anybody)

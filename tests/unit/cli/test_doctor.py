@@ -14,6 +14,7 @@ from tidegate.assembly import there_are
 from tidegate.cli.exits import Exit
 from tidegate.face.queue import Queue
 
+PASSWORD = b"correct horse battery\n"
 PRIVATE = 0o600
 
 
@@ -112,6 +113,14 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_a_warning(
     Path(file).chmod(mode)
 
     assert (f"fix: chmod 600 {file}\n" in command("doctor").out) is warned
+
+
+def test_a_server_that_others_reach_needs_somebody_who_can_sign_in(command: Command) -> None:
+    Path("tidegate.toml").write_text("[server]\nhost = '0.0.0.0'\n")
+
+    assert "fix: tidegate user add NAME --role admin\n" in command("doctor").out
+    assert command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=PASSWORD).code == Exit.OK
+    assert "  ok    The server listens on 0.0.0.0: whoever reaches it must sign in.\n" in command("doctor").out
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,16 @@ def test_what_came_through_a_proxy_is_nobody_from_here(there: Shop, header: str)
         assert client.get("/api/v1/jobs", headers={header: "127.0.0.1"}).status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("peer", "status"),
+    [("127.0.0.1", 200), ("127.8.9.1", 200), ("::1", 200), ("::ffff:127.0.0.1", 200), ("203.0.113.5", 401),
+     ("2001:db8::5", 401), ("::ffff:203.0.113.5", 401)],
+)  # fmt: skip
+def test_without_a_user_nobody_gets_in_from_another_machine(there: Shop, peer: str, status: int) -> None:
+    with TestClient(build(there.site()), base_url=HERE, client=(peer, 50000)) as client:
+        assert client.get("/api/v1/jobs").status_code == status
+
+
 def test_a_button_that_would_be_refused_is_there_and_says_why(there: Shop, stranger: TestClient) -> None:
     for name, barred in {"vera": {"pause", "reset"}, "otto": set[str](), "ada": set[str]()}.items():
         page = signed_in(there, stranger, name).get("/targets/mailer").text
