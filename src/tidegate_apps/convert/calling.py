@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,16 +12,17 @@ from xml.parsers import expat
 
 import httpx2
 
-from tidegate_apps.convert.codes import MORE, BadAnswer
-from tidegate_apps.convert.settings import MEGABYTE, Settings
+from tidegate_apps.convert.codes import MEGABYTE, MORE, BadAnswer, too_large
+from tidegate_apps.convert.in_time import Bounded
+from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft
 
 if TYPE_CHECKING:
     from tidegate_apps.convert.gateway import GatewayLimits, Mappings
 
-CONNECT = 5.0  # seconds
-_PROBE = 5.0
+_PROBE = 5.0  # seconds
 _MOST_RESULT = 512 * MEGABYTE
+_TOO_LARGE = 413
 _MOST_SAID = 4096  # bytes of an answer that is no XML
 
 
@@ -35,10 +35,6 @@ class Asked:
     job_id: str  # the same at every attempt, so that the gateway need not do it twice
 
 
-class Stopped(Exception):
-    """Nobody waits for the answer any more."""
-
-
 class Gateway:
     """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
 
@@ -48,19 +44,14 @@ class Gateway:
         closing: ExitStack,
         mappings: Mappings | None = None,
         most_result: int = _MOST_RESULT,
+        probe: float = _PROBE,
     ) -> None:
         self._settings, self._closing, self._mappings = settings, closing, mappings
-        self._most_result = most_result
+        self._most_result, self._probe = most_result, probe
         self._lock = threading.Lock()
         self._url = settings.gateway_url
-        limit = float(settings.gateway_timeout)
-        self._client = closing.enter_context(
-            httpx2.Client(
-                timeout=httpx2.Timeout(limit, connect=min(CONNECT, limit), write=limit, pool=limit),
-                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=40),
-                trust_env=False,
-            )
-        )
+        self._transport = Bounded()
+        self._client = closing.enter_context(httpx2.Client(transport=self._transport, timeout=None, trust_env=False))
 
     @property
     def url(self) -> str:
@@ -75,32 +66,32 @@ class Gateway:
 
     def probe(self) -> None:
         """Whether it is well; raises when it is not."""
-        answer = self._client.get(f"{self.url}/health", timeout=_PROBE)
-        answer.raise_for_status()
+        health = f"{self.url}/health"
+        with self._transport.until(self._probe), self._client.stream("GET", health) as answer:
+            answer.raise_for_status()
 
     def convert(self, asked: Asked, draft: Draft, stop: Callable[[], bool]) -> int:
         """Writes the XML to *draft*, and returns the status of the answer.
 
         Raises what the client raises, BadAnswer for what is no XML, and Stopped when *stop* says so meanwhile.
         """
-        end = time.monotonic() + self._settings.gateway_timeout
+        process = f"{self.url}/process"
         fields = {"mapping": asked.mapping, "pretty": "1", "job_id": asked.job_id}
         file = {"file": ("document.pdf", asked.source, "application/pdf")}
-        with self._client.stream(
-            "POST", f"{self.url}/process", data=fields, files=file, headers={"Accept": "application/xml"}
-        ) as answer:
+        with (
+            self._transport.until(self._settings.gateway_timeout, stop),
+            self._client.stream(
+                "POST", process, data=fields, files=file, headers={"Accept": "application/xml"}
+            ) as answer,
+        ):
             if answer.status_code != httpx2.codes.OK:
-                _begun(answer, end)
+                _begun(answer)
                 answer.raise_for_status()
                 raise BadAnswer(f"status {answer.status_code}")
             if _is_other(answer):
                 raise BadAnswer(f"it is {answer.headers['content-type']:.60}")
             check = _Wellformed()
-            # As they come: pieces of a size would be waited for, and the client bounds each wait, and not the whole.
             for piece in answer.iter_bytes():
-                if stop():
-                    raise Stopped
-                _in_time(end)
                 if draft.size + len(piece) > self._most_result:
                     raise BadAnswer(f"more than {self._most_result} bytes")
                 check.add(piece)
@@ -125,16 +116,10 @@ def limits_of(settings: Settings) -> GatewayLimits:
     )
 
 
-def _in_time(end: float) -> None:
-    if time.monotonic() > end:
-        raise httpx2.ReadTimeout("the whole answer took too long")
-
-
-def _begun(answer: httpx2.Response, end: float) -> None:
+def _begun(answer: httpx2.Response) -> None:
     """Reads the beginning of an answer, and lets go of the rest: it may be long."""
     said = b""
     for piece in answer.iter_bytes():
-        _in_time(end)
         said += piece
         if len(said) >= _MOST_SAID:
             break
@@ -145,11 +130,13 @@ def more_of(error: httpx2.HTTPStatusError) -> str:
     """What the answer adds to the line for people, in our own words; empty when it has none of the codes we know."""
     try:
         told: Any = json.loads(error.response.extensions.get("said", b""))
-        code = told.get("code") if isinstance(told, dict) else None
     except ValueError:
-        code = None
-    if error.response.status_code == 413:
-        code = "too_large"
+        told = None
+    known = told if isinstance(told, dict) else {}
+    if error.response.status_code == _TOO_LARGE:
+        most = known.get("most_bytes")
+        return too_large(most) if isinstance(most, int) and most > 0 else MORE["too_large"]
+    code = known.get("code")
     return MORE.get(code, "") if isinstance(code, str) else ""
 
 

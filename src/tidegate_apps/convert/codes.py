@@ -13,6 +13,7 @@ from tidegate import Code, Level, Reach, Reason, rules
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"
+MEGABYTE = 1024 * 1024
 UNKNOWN = "UNKNOWN"
 
 _OPERATOR = "Look at the page Convert, and at its runbook in Help."
@@ -89,7 +90,7 @@ ONCE_MORE = frozenset({"IO_ERROR", UNKNOWN, f"{TARGET}:bad-answer"})
 MORE: Mapping[str, str] = {
     "unknown_mapping": "Unsupported mapping.",
     "not_pdf": "It is no PDF.",
-    "too_large": LINES["TOO_LARGE"],
+    "too_large": "The converter does not take files of this size.",
     "encrypted": "The document is locked with a password.",
     "broken": "The document is damaged.",
     "no_pages": "The document has no pages.",
@@ -98,6 +99,16 @@ MORE: Mapping[str, str] = {
     "crashed": "The document cannot be read.",
     "result_too_large": "The result would be too large.",
 }
+
+
+def size_shown(size: int) -> str:
+    """A limit as people read it."""
+    return f"{size // MEGABYTE} MB" if size % MEGABYTE == 0 else f"{size:,} bytes"
+
+
+def too_large(most: int) -> str:
+    """The line of TOO_LARGE for a limit of so many bytes."""
+    return f"File exceeds {size_shown(most)} limit."
 
 
 def shown(code: str | None) -> str | None:

@@ -11,10 +11,11 @@ import httpx2
 
 from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobFunction, LeaseLost, Target, classify
 from tidegate_apps.convert import upkeep
-from tidegate_apps.convert.calling import Asked, Gateway, Stopped, more_of
+from tidegate_apps.convert.calling import Asked, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
 from tidegate_apps.convert.files import file_of
 from tidegate_apps.convert.gateway import Mappings
+from tidegate_apps.convert.in_time import Stopped
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, Storage, StorageError, StorageFull, Taken, digest, storage_at
 

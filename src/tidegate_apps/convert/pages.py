@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request, Response
 from tidegate import Installed
 from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, page, said
 from tidegate_apps.convert import intake
-from tidegate_apps.convert.codes import TARGET
+from tidegate_apps.convert.codes import TARGET, size_shown
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
-from tidegate_apps.convert.settings import MEGABYTE, Settings
+from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
 from tidegate_apps.convert.uploading import Uploads
 
@@ -140,11 +140,10 @@ def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
 
 def _limits(there: Installed[Settings]) -> dict[str, Any]:
     most = there.settings.most_bytes
-    shown = f"{most // MEGABYTE} MB" if most % MEGABYTE == 0 else f"{most:,} bytes"
     known: Mappings = there.jobs.mappings
     # The one of the settings may be known only to a gateway elsewhere.
     mappings = {there.settings.mapping: "", **{name: known.about(name) for name in known.names}}
-    return {"most": most, "most_shown": shown, "mappings": mappings, "settings": there.settings}
+    return {"most": most, "most_shown": size_shown(most), "mappings": mappings, "settings": there.settings}
 
 
 def _preview(there: Installed[Settings], file: File) -> str | None:

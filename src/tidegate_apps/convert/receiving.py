@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from tidegate.web import Problem
-from tidegate_apps.convert.codes import LINES
+from tidegate_apps.convert import codes
 from tidegate_apps.convert.storage import PIECE, Draft
 
 MAGIC = b"%PDF-"
@@ -52,10 +52,7 @@ class Received:
 
 def too_large(most: int) -> Problem:
     # What is still coming is not read, so the connection cannot be used again.
-    return Problem(
-        "TOO_LARGE", LINES["TOO_LARGE"] if most == 50 * 1024 * 1024 else f"File exceeds the limit of {most} bytes.",
-        status=413, headers={"Connection": "close"}, most_bytes=most,
-    )  # fmt: skip
+    return Problem("TOO_LARGE", codes.too_large(most), status=413, headers={"Connection": "close"}, most_bytes=most)
 
 
 def check_length(request: Request, most: int) -> None:

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tidegate import Seconds
+from tidegate_apps.convert.codes import MEGABYTE
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
-
-MEGABYTE = 1024 * 1024
 
 
 def _mapping(value: str) -> str:

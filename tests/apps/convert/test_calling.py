@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,15 +20,35 @@ from tests.apps.convert.building import XML
 from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate import Seconds
-from tidegate.testing import Simulator, Step
-from tidegate_apps.convert.calling import Asked, Gateway, Stopped, limits_of
+from tidegate.testing import Hang, Simulator, Step
+from tidegate_apps.convert.calling import Asked, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer
 from tidegate_apps.convert.folder import FileDraft
 from tidegate_apps.convert.gateway import GatewayLimits
+from tidegate_apps.convert.in_time import Stopped
 from tidegate_apps.convert.settings import Settings
 
 # It would take an hour; each byte comes long before any client is tired of waiting for it.
 DRIPPING: dict[str, Any] = {"body": b"<a>" + b"x" * 72_000 + b"</a>", "drip": "0.05s", "piece": 1}
+
+
+@contextmanager
+def dripping_head() -> Iterator[str]:
+    """The address of a server whose answers never get beyond their headers, of which a byte comes now and then."""
+    ended = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as client, contextlib.suppress(ConnectionError):
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not ended.wait(0.05):
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(drip, server)
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            ended.set()
 
 
 @pytest.fixture
@@ -33,9 +57,9 @@ def sim() -> Iterator[Simulator]:
         yield found
 
 
-def asked(sim: Simulator, folder: Path, stop: Any = lambda: False, patience: float = 1.0, **more: Any) -> int:
+def asked(url: str, folder: Path, stop: Any = lambda: False, patience: float = 1.0, **more: Any) -> int:
     with ExitStack() as stack, FileDraft(folder) as draft:
-        gateway = Gateway(Settings(gateway_url=sim.url, gateway_timeout=Seconds(patience)), stack, **more)
+        gateway = Gateway(Settings(gateway_url=url, gateway_timeout=Seconds(patience)), stack, **more)
         return gateway.convert(Asked(BytesIO(b"%PDF-"), "text", "7"), draft, stop)
 
 
@@ -44,7 +68,26 @@ def asked(sim: Simulator, folder: Path, stop: Any = lambda: False, patience: flo
 def test_an_answer_that_only_drips_is_a_timeout(sim: Simulator, tmp_path: Path, status: int) -> None:
     sim.on("POST /process", Step(status, **DRIPPING))
     with pytest.raises(httpx2.ReadTimeout):
-        asked(sim, tmp_path)
+        asked(sim.url, tmp_path)
+
+
+@pytest.mark.req("CNV-04")
+def test_headers_that_only_drip_are_a_timeout_too(tmp_path: Path) -> None:
+    with dripping_head() as url, pytest.raises(httpx2.ReadTimeout):
+        asked(url, tmp_path)
+
+
+@pytest.mark.req("CNV-08")
+def test_a_probe_ends_however_slowly_its_answer_comes() -> None:
+    with dripping_head() as url, ExitStack() as stack, pytest.raises(httpx2.ReadTimeout):
+        Gateway(Settings(gateway_url=url), stack, probe=0.5).probe()
+
+
+@pytest.mark.req("CNV-07")
+def test_whoever_lost_its_lease_does_not_wait_for_a_silent_gateway(sim: Simulator, tmp_path: Path) -> None:
+    sim.on("POST /process", Hang("1h"))
+    with pytest.raises(Stopped):
+        asked(sim.url, tmp_path, lambda: sim.count("POST /process") > 0, patience=3000)
 
 
 @pytest.mark.req("CNV-07")
@@ -52,15 +95,15 @@ def test_whoever_lost_its_lease_does_not_wait_for_the_rest_of_an_answer(sim: Sim
     sim.on("POST /process", Step(200, **DRIPPING))
     looks = itertools.count()
     with pytest.raises(Stopped):
-        asked(sim, tmp_path, lambda: next(looks) > 5, patience=3000)
+        asked(sim.url, tmp_path, lambda: next(looks) > 5, patience=3000)
 
 
 @pytest.mark.req("CNV-04")
 def test_more_xml_than_anybody_keeps_is_a_bad_answer(sim: Simulator, tmp_path: Path) -> None:
     sim.on("POST /process", XML)
-    assert asked(sim, tmp_path, patience=60, most_result=len(XML)) == 200
+    assert asked(sim.url, tmp_path, patience=60, most_result=len(XML)) == 200
     with pytest.raises(BadAnswer, match="more than"):
-        asked(sim, tmp_path, patience=60, most_result=len(XML) - 1)
+        asked(sim.url, tmp_path, patience=60, most_result=len(XML) - 1)
 
 
 def test_the_gateway_that_is_built_in_works_as_long_as_somebody_waits() -> None:

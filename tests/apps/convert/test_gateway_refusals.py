@@ -119,6 +119,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_arrives(url: str, chunked:
     answer = httpx2.post(f"{url}/process", content=content, headers=BOUNDARY)
 
     assert refusal(answer) == (413, "too_large")
+    assert answer.json()["most_bytes"] == LIMIT
     assert f"{LIMIT:,} bytes" in answer.json()["detail"]
 
 

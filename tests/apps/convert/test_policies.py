@@ -82,7 +82,9 @@ def test_the_gateway_adds_to_the_line_only_what_is_on_our_list(place: Place) -> 
     answers = [
         (Step(400, {"code": "unknown_mapping", "detail": "/etc/passwd"}), "Unsupported mapping."),
         (Step(422, {"code": "encrypted"}), "The document is locked with a password."),
-        (Step(413, "what a large file"), "File exceeds 50 MB limit."),
+        (Step(413, "what a large file"), "The converter does not take files of this size."),
+        (Step(413, {"code": "too_large", "most_bytes": 2_097_152}), "File exceeds 2 MB limit."),
+        (Step(413, {"code": "too_large", "most_bytes": "/etc"}), "The converter does not take files of this size."),
         (Step(400, {"code": "<script>", "detail": "Traceback at /srv/secret"}), ""),
         (Step(400, "Traceback (most recent call last): /srv/secret"), ""),
     ]

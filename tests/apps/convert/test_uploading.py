@@ -73,6 +73,7 @@ def test_a_file_over_the_limit_is_refused_while_it_comes_and_leaves_no_job(tmp_p
 
         assert code_of(answer) == (413, "TOO_LARGE")
         assert answer.json()["most_bytes"] == 300_000
+        assert answer.json()["detail"] == "File exceeds 300,000 bytes limit."
         assert answer.headers["connection"] == "close"
         assert place.client.get("/api/jobs").json()["jobs"] == []
         assert (place.files("pdf"), place.files("drafts")) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,10 +17,14 @@ import click
 )
 @click.option("--at-a-time", type=click.IntRange(1, 256), help="Conversions at a time.  [default: one for each core]")
 @click.option(
+    "--most-bytes", default=50 * 1024 * 1024, show_default="50 MB", type=click.IntRange(1024),
+    help="How large a file may be; as convert.most_bytes of whoever asks.",
+)  # fmt: skip
+@click.option(
     "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with more mappings."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
-def gateway(host: str, port: int, at_a_time: int | None, mappings: Path | None, as_json: bool) -> int:
+def gateway(host: str, port: int, at_a_time: int | None, most_bytes: int, mappings: Path | None, as_json: bool) -> int:
     """Turns PDF files into XML over HTTP, until SIGTERM or SIGINT.
 
     It asks nobody for a password: keep it where only Tidegate reaches it, and set convert.gateway_url there.
@@ -41,7 +46,9 @@ def gateway(host: str, port: int, at_a_time: int | None, mappings: Path | None, 
         lines = f"The gateway is at {address}\n  mappings  {', '.join(known.names)}\n  stop with Ctrl-C"
         click.echo(json.dumps(about) if as_json else lines)
 
-    limits = GatewayLimits() if at_a_time is None else GatewayLimits(conversions=at_a_time)
+    limits = GatewayLimits(pdf_bytes=most_bytes)
+    if at_a_time is not None:
+        limits = replace(limits, conversions=at_a_time)
     try:
         serve(host, port, limits, known, ready=ready)
     except CannotListen as error:

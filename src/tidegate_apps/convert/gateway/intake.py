@@ -196,7 +196,7 @@ def _boundary(request: Request) -> bytes:
 
 
 def _too_large(limits: GatewayLimits) -> Refused:
-    return Refused("too_large", f"The file is larger than {limits.pdf_bytes:,} bytes.")
+    return Refused("too_large", f"The file is larger than {limits.pdf_bytes:,} bytes.", most_bytes=limits.pdf_bytes)
 
 
 @contextmanager

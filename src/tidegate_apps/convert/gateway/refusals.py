@@ -48,9 +48,9 @@ ROWS: dict[str, Row] = {
 class Refused(Exception):
     """A request that is not answered with XML; *detail* is a sentence that says more than the code."""
 
-    def __init__(self, code: str, detail: str = "") -> None:
+    def __init__(self, code: str, detail: str = "", **more: int) -> None:
         super().__init__(code, detail)
-        self.code, self.detail = code, detail
+        self.code, self.detail, self.more = code, detail, more
         self.row = ROWS[code]
 
     @property
@@ -68,6 +68,7 @@ def answer(refused: Refused) -> Response:
         "detail": refused.detail or row.title,
         "code": refused.code,
         "retriable": not refused.lasting,
+        **refused.more,
     }
     headers = {} if row.retry_after is None else {"Retry-After": str(row.retry_after)}
     return Response(json.dumps(found, ensure_ascii=False), row.status, headers, MEDIA_TYPE)
