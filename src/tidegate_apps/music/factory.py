@@ -15,7 +15,7 @@ _log = logging.getLogger("tidegate.music")
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """By name, ours first. One that cannot be loaded is left out, and the log says why."""
+    """By name, those that are synced most often first. One that cannot be loaded is left out, and the log says why."""
     return loaded(entry_points(group=GROUP))
 
 
@@ -30,7 +30,7 @@ def loaded(points: Iterable[EntryPoint]) -> Mapping[str, Kind]:
             _log.error("the provider %r of %s is left out: its name is taken", kind.name, point.value)
             continue
         found[kind.name] = kind
-    return found
+    return dict(sorted(found.items(), key=lambda each: (each[1].every, each[1].title)))
 
 
 def made(kind: Kind, connection: Connection, surroundings: Surroundings) -> Provider | None:

@@ -1,0 +1,93 @@
+"""A Fanart.tv: most have pictures, some have none, which is a 404 and no error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import ClassVar
+
+from tidegate.testing import Asked, Simulator, Step
+from tidegate_apps.music.simulators.catalogue import ALBUMS, ARTISTS, known_as
+from tidegate_apps.music.simulators.service import Fault, Service
+
+KEY, PERSONAL = "fanart-simulated-key", "fanart-simulated-personal"
+_WITHOUT = 3  # each third has no pictures
+_COLOURS = ("#1f6feb", "#2da44e", "#bf3989", "#9a6700", "#8250df", "#cf222e")
+
+
+def _said(status: int, message: str) -> Step:
+    return Step(status, {"status": "error", "error message": message})
+
+
+class FanartService(Service):
+    """*version*: "v3" has albums by their ids, "v3.2" in a list. *url* is where its pictures are."""
+
+    name = "fanart"
+    faults: ClassVar[Mapping[str, Fault]] = {
+        "not_found": _said(404, "Not found"),
+        "not_found_in_200": _said(200, "Not found"),
+        "key_invalid": _said(401, "Invalid API key"),
+        "key_missing_in_200": _said(200, "No API key provided"),
+        "error_in_200": _said(200, "Something went wrong"),
+        "no_pictures": Step(200, {"name": "Nobody", "mbid_id": "x"}),
+        "other_album": Step(200, {"name": "Nobody", "albums": {known_as("release-group", "another"): {}}}),
+    }
+
+    def begin(self) -> None:
+        super().begin()
+        self.version = "v3"
+        self.url = "https://assets.fanart.example"
+
+    def mount(self, sim: Simulator) -> None:
+        self._route(sim, "artist", "GET /v3/music/{id}", self._artist)
+        self._route(sim, "album", "GET /v3/music/albums/{id}", self._album)
+        self._route(sim, "picture", "GET /picture/{name}/{colour}", self._picture)
+
+    def has(self, name: str) -> bool:
+        """Whether there are pictures of an artist, or of an album of this name."""
+        return sum(map(ord, name)) % _WITHOUT != 0
+
+    def _artist(self, asked: Asked) -> object:
+        if (no := _kept_out(asked)) is not None:
+            return no
+        name = next((each for each in ARTISTS if known_as("artist", each) == asked.params["id"]), None)
+        if name is None or not self.has(name):
+            return self.faults["not_found"]
+        return {
+            "name": name, "mbid_id": asked.params["id"],
+            "artistthumb": [self._image(name, 1, "3"), self._image(name, 2, "12")],
+            "artistbackground": [self._image(name, 3, "1")],
+            "musiclogo": [self._image(name, 4, "0")],
+        }  # fmt: skip
+
+    def _album(self, asked: Asked) -> object:
+        if (no := _kept_out(asked)) is not None:
+            return no
+        wanted = asked.params["id"]
+        found = next((track for track in ALBUMS if track.album_mbid == wanted), None)
+        if found is None or not self.has(found.album):
+            return self.faults["not_found"]
+        art = {
+            "albumcover": [self._image(found.album, 5, "7")],
+            "cdart": [{**self._image(found.album, 6, "2"), "disc": "1"}],
+        }
+        listed: object = {wanted: art} if self.version == "v3" else [{"release_group_id": wanted, **art}]
+        return {"name": found.artist, "mbid_id": found.artist_mbid, "albums": listed}
+
+    def _image(self, name: str, number: int, likes: str) -> dict[str, str]:
+        at = f"{self.url}/fanart/picture/{sum(map(ord, name))}-{number}/{number}"
+        return {"id": str(number), "url": at, "likes": likes, "lang": "en"}
+
+    def _picture(self, asked: Asked) -> object:
+        colour = _COLOURS[(sum(map(ord, asked.params["name"]))) % len(_COLOURS)]
+        words = escape(asked.params["name"])
+        shape = f'<rect width="300" height="300" fill="{colour}"/><circle cx="150" cy="150" r="90" fill="#ffffff44"/>'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 300"><title>{words}</title>{shape}</svg>'
+        return Step(200, svg, {"Content-Type": "image/svg+xml"})
+
+
+def _kept_out(asked: Asked) -> Step | None:
+    given = asked.headers.get("api-key") or asked.query.get("api_key", "")
+    if not given:
+        return _said(401, "No API key provided")
+    return None if given == KEY else _said(401, "Invalid API key")

@@ -1,0 +1,193 @@
+"""A Spotify: the Web API in two generations, with a window of 30 seconds, on top of its accounts service."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from tidegate.testing import Asked, Simulator, Step
+from tidegate_apps.music.simulators.catalogue import TRACKS, Track
+from tidegate_apps.music.simulators.listening import Listening, Time
+from tidegate_apps.music.simulators.service import Fault, Service
+from tidegate_apps.music.simulators.spotify_accounts import REVOKED, Accounts, Consent, refused
+
+_WINDOW = 30.0
+_KEPT = 50  # plays
+
+
+def said(status: int, message: str, *, reason: str = "", retry_after: float | None = None) -> Step:
+    """In the form of the Web API."""
+    error = {"status": status, "message": message, **({"reason": reason} if reason else {})}
+    return Step(status, {"error": error}, retry_after=retry_after)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "token_expired": said(401, "The access token expired"),
+    "token_invalid": said(401, "Invalid access token"),
+    "scope_missing": said(403, "Insufficient client scope"),
+    "not_registered": said(403, "User not registered in the Developer Dashboard"),
+    "forbidden": said(403, "Forbidden"),
+    "premium_required": said(403, "Player command failed: Premium required", reason="PREMIUM_REQUIRED"),
+    "owner_not_premium": said(403, "Active premium subscription required for the owner of the app."),
+    "not_found": said(404, "Resource not found"),
+    "too_fast": said(429, "API rate limit exceeded", retry_after=17),
+    "too_fast_for_hours": said(429, "API rate limit exceeded", retry_after=40_000),
+    "quota_exceeded": said(429, "Quota exceeded", reason="QUOTA_EXCEEDED"),
+    "server_error": said(500, "Server error."),
+    "bad_gateway_said": said(502, "Bad gateway."),
+    "unavailable_said": said(503, "Service unavailable"),
+    "mass_invalid_grant": REVOKED,  # of everybody, while nobody has revoked anything
+    "invalid_client": refused("invalid_client", "Invalid client"),
+    "token_too_fast": Step(429, {"error": "too_many_requests"}, retry_after=9),
+    "token_broken": Step(503, "upstream connect error"),
+    "private_session": Step(204, b""),
+}
+
+Reply = Callable[[Consent, Asked], object]
+
+
+@dataclass
+class OwnedList:
+    """A playlist; its songs are numbers of the catalogue, None is one that was taken down."""
+
+    name: str
+    owner: str
+    songs: list[int | None] = field(default_factory=list)
+    snapshot: int = 1
+    exists: bool = True
+
+
+class SpotifyService(Service):
+    """*generation*: "new" knows playlists by their `items`, "old" by their `tracks`. *limit*: requests in 30 s."""
+
+    name = "spotify"
+    faults = FAULTS
+
+    def __init__(self, clock: Time, every: float | None = None) -> None:
+        self._every = every
+        self.accounts = Accounts(clock)
+        super().__init__(clock)
+
+    def begin(self) -> None:
+        super().begin()
+        self.listening = Listening(self.clock, self._every)
+        self.accounts.begin()
+        self.playlists: dict[str, OwnedList] = {}
+        self.generation = "new"
+        self.limit = 100
+        self.newest_first = True  # what a full page after a moment has: the newest plays, or those right after it
+        self._requests: deque[float] = deque()
+
+    def user(self, name: str) -> dict[str, str]:
+        """An account that allows everything, and its tokens."""
+        self._opened(name)
+        return self.accounts.consent(name)
+
+    def _opened(self, name: str) -> None:
+        """With two playlists of its own and one of somebody else."""
+        self.playlists.setdefault(f"{name}1", OwnedList(f"Road songs of {name}", name, [1, 2, None, 17]))
+        self.playlists.setdefault(f"{name}2", OwnedList("Nothing yet", name))
+        self.playlists.setdefault(f"{name}3", OwnedList("Made for you", "spotify", [3, 4]))
+        self.listening.heard(name)
+
+    def mount(self, sim: Simulator) -> None:
+        self._route(sim, "authorize", "GET /authorize", self.accounts.authorize)
+        self._route(sim, "authorized", "POST /authorize", self.accounts.authorized)
+        self._route(sim, "token", "POST /api/token", self.accounts.token)
+        calls: Mapping[str, tuple[str, str, Reply]] = {
+            "me": ("/v1/me", "", self._me),
+            "recently-played": ("/v1/me/player/recently-played", "user-read-recently-played", self._recent),
+            "playlists": ("/v1/me/playlists", "playlist-read-private", self._lists),
+            "items": ("/v1/playlists/{id}/items", "", partial(self._songs, generation="new")),
+            "tracks": ("/v1/playlists/{id}/tracks", "", partial(self._songs, generation="old")),
+        }
+        for where, (path, scope, reply) in calls.items():
+            self._route(sim, where, f"GET {path}", partial(self._let_in, scope=scope, reply=reply))
+
+    def _let_in(self, asked: Asked, scope: str, reply: Reply) -> object:
+        now = self.clock.now()
+        while self._requests and now - self._requests[0] >= _WINDOW:
+            self._requests.popleft()
+        if len(self._requests) >= self.limit:
+            wait = max(1.0, self._requests[0] + _WINDOW - now)
+            return said(429, "API rate limit exceeded", retry_after=round(wait))
+        self._requests.append(now)
+        kind, _, token = asked.headers.get("authorization").partition(" ")
+        if kind != "Bearer" or not token:
+            return said(401, "No token provided")
+        consent = self.accounts.holder(token)
+        if consent is None:
+            return FAULTS["token_expired"]
+        if scope and scope not in consent.scopes.split():
+            return FAULTS["scope_missing"]
+        self._opened(consent.user)  # whoever came through the login page
+        return reply(consent, asked)
+
+    def _me(self, consent: Consent, asked: Asked) -> object:
+        return {"id": consent.user, "display_name": consent.user.title()}
+
+    def _recent(self, consent: Consent, asked: Asked) -> object:
+        given = asked.query
+        if "after" in given and "before" in given:
+            return said(400, "Only one of after and before may be given")
+        after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
+        plays = [(round(at * 1000), track) for at, track in self.listening.heard(consent.user)][-_KEPT:]
+        wanted = [(at, track) for at, track in plays if after < at < before]
+        limit = int(given.get("limit", 20))
+        page = (wanted[:limit] if "after" in given and not self.newest_first else wanted[-limit:])[::-1]
+        items = [{"track": _track(track), "played_at": _date(at / 1000), "context": None} for at, track in page]
+        cursors = {"after": str(page[0][0]), "before": str(page[-1][0])} if page else None
+        return {"items": items, "next": "more" if len(wanted) > limit else None, "cursors": cursors, "limit": limit}
+
+    def _lists(self, consent: Consent, asked: Asked) -> object:
+        found = [
+            self._listed(ref, each)
+            for ref, each in self.playlists.items()
+            if each.exists and (each.owner == consent.user or ref.startswith(consent.user))
+        ]
+        return _paged(found, asked)
+
+    def _listed(self, ref: str, found: OwnedList) -> dict[str, object]:
+        contents = {"href": f"/v1/playlists/{ref}", "total": len(found.songs)}
+        return {
+            "id": ref, "name": found.name, "description": "", "public": False, "owner": {"id": found.owner},
+            "snapshot_id": f"snapshot {found.snapshot}", "images": None,
+            "items" if self.generation == "new" else "tracks": contents,
+        }  # fmt: skip
+
+    def _songs(self, consent: Consent, asked: Asked, generation: str) -> object:
+        if generation != self.generation:
+            return FAULTS["forbidden"] if generation == "old" else FAULTS["not_found"]
+        found = self.playlists.get(asked.params["id"])
+        if found is None or not found.exists:
+            return FAULTS["not_found"]
+        if found.owner != consent.user:
+            return FAULTS["forbidden"] if self.generation == "new" else FAULTS["not_found"]
+        word = "item" if self.generation == "new" else "track"
+        rows: list[dict[str, object]] = [
+            {"added_at": _date(0), "is_local": False, word: None if song is None else _track(TRACKS[song])}
+            for song in found.songs
+        ]
+        return _paged(rows, asked)
+
+
+def _paged(found: list[dict[str, object]], asked: Asked) -> dict[str, object]:
+    limit, offset = int(asked.query.get("limit", 20)), int(asked.query.get("offset", 0))
+    more = offset + limit < len(found)
+    return {"items": found[offset : offset + limit], "next": "more" if more else None, "total": len(found)}
+
+
+def _track(track: Track) -> dict[str, object]:
+    ref = f"sp{track.number:020d}"
+    return {
+        "id": ref, "uri": f"spotify:track:{ref}", "type": "track", "name": track.title,
+        "duration_ms": track.seconds * 1000, "album": {"name": track.album}, "artists": [{"name": track.artist}],
+        "external_ids": {"isrc": track.isrc}, "external_urls": {"spotify": f"https://open.spotify.example/{ref}"},
+    }  # fmt: skip
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
