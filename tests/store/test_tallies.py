@@ -52,7 +52,7 @@ def test_failures_and_retries_are_counted_for_ever(jobs: Jobs) -> None:
         jobs.forget(id_)
 
     assert {key[1]: n for key, n in jobs.tallies().items() if "total" in key[1]} == {
-        "failed_total:gone": 3, "failed_total:timeout": 1, "manual_retry_total": 1, "took_total:0": 4,
+        "failed_total:gone": 3, "failed_total:timeout": 1, "bad_total": 4, "manual_retry_total": 1, "took_total:0": 4,
     }  # fmt: skip
 
 

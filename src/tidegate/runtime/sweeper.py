@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.codes import CORE
 from tidegate.core.job import Stage
 from tidegate.errors import StoreError
-from tidegate.store import claims, gate_rows, notice_rows, people, requests, tallies
+from tidegate.store import claims, gate_rows, notice_rows, people, requests, rollups, tallies
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -29,6 +29,7 @@ class Sweeper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._put_down = 0  # the slot whose numbers were last put down
 
     async def run(self) -> None:
         """For ever."""
@@ -65,7 +66,10 @@ class Sweeper:
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
+        if rollups.slot_of(now) != self._put_down:
+            self._put_down = rollups.take(tx, now)
         slices = [
+            rollups.prune(tx, now, _SLICE),
             gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
             notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
             requests.prune(tx, now - requests.KEPT, _SLICE),

@@ -13,7 +13,8 @@ from tidegate.store.tx import Tx
 PARENT_FAILED = "parent_failed"
 _MOST_TEXT = 2000
 # Attempts that came to an end of their own: how long they took says something.
-_MADE = (Ending.DONE, Ending.AGAIN, Ending.FAILED)
+_WENT_BADLY = (Ending.AGAIN, Ending.FAILED)
+_MADE = (Ending.DONE, *_WENT_BADLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,11 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
     changes.update(
         (o.job.queue, tallies.FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is Stage.FAILED
     )
+    changes.update((o.job.queue, tallies.BAD) for o, _, _ in ended if o.ending in _WENT_BADLY and not o.refund)
     changes.update(tallies.took([
         (outcome.job.queue, row[-1] - outcome.job.claimed_at)
         for (outcome, _, _), row in zip(ended, rows, strict=True)
-        if not outcome.refund and (outcome.ending is Ending.DONE or outcome.ending in _MADE)
+        if not outcome.refund and outcome.ending in _MADE
     ]))  # fmt: skip
     tallies.add(tx, changes)
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})

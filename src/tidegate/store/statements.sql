@@ -35,9 +35,9 @@ returning id;
 -- Would-be parents, kept still until the child is linked; in order, so that two intakes do not meet crosswise.
 select job.id, job.state from tg_job as job join {rows id bigint} on job.id = given.id order by job.id {for_update};
 
--- name: adopt_child
--- One more child of a parent.
-update tg_job set children = children + 1 from {rows id bigint} where tg_job.id = given.id;
+-- name: adopt_children
+-- So many more children of each parent.
+update tg_job set children = children + given.n from {rows id bigint, n integer} where tg_job.id = given.id;
 
 -- name: link
 insert into tg_link (parent, child) select parent, child from {rows parent bigint, child bigint} where true
@@ -1116,3 +1116,20 @@ select id, at, kind, name, actor, fields from tg_account_event order by id desc 
 
 -- name: account_events_prune
 delete from tg_account_event where id < :before returning id;
+
+-- rollups
+
+-- name: rollups_put
+insert into tg_rollup (scope, name, at, figures) select scope, name, :at, figures
+from {rows scope text, name text, figures text} where true
+on conflict do nothing;
+
+-- name: rollups
+select at, figures from tg_rollup where scope = :scope and name = :name and at >= :since order by at;
+
+-- name: rollups_prune
+-- Old ones but for those of whole hours, and those when they are older still.
+delete from tg_rollup where (scope, name, at) in (
+    select scope, name, at from tg_rollup
+    where at < :hours_before or (at < :fine_before and at % 3600 <> 0) order by at limit :n
+) returning at;

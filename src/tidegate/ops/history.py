@@ -1,0 +1,121 @@
+"""How a queue or a target did over the last day or week, from what was put down meanwhile."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Generic, TypeVar
+
+from tidegate.store import rollups
+from tidegate.store.rollups import HOUR, SLOT, Rollup
+from tidegate.store.tallies import BUCKETS
+from tidegate.store.tx import Tx
+
+# How far back, in slots of how many seconds.
+SPANS: Mapping[str, tuple[int, int]] = {
+    "3h": (3 * HOUR, SLOT), "24h": (24 * HOUR, 3 * SLOT), "7d": (7 * 24 * HOUR, HOUR),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One slot of a queue. Nobody put anything down for a slot that is missing: nothing ran then."""
+
+    at: int  # its end
+    attempts: int
+    bad: int  # of these
+    gave_up: int
+    p95: float | None  # seconds that an attempt took; None when there was none
+    depth: int  # at the end of the slot
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """One slot of a target."""
+
+    at: int
+    good: int
+    bad: int
+    rejected: int
+
+
+P = TypeVar("P", Point, Calls)
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: it is generic
+class History(Generic[P]):
+    """The slots of one queue or target, the oldest first; the last one is not over yet."""
+
+    start: int
+    end: int
+    step: int
+    points: Sequence[P]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "start": self.start,
+            "end": self.end,
+            "step": self.step,
+            "points": [asdict(each) for each in self.points],
+        }
+
+
+def of_queue(tx: Tx, name: str, span: str = "24h") -> History[Point]:
+    """ValueError when the span is none of the table's."""
+    return _history(tx, rollups.QUEUE, name, span, _point)
+
+
+def of_target(tx: Tx, name: str, span: str = "24h") -> History[Calls]:
+    return _history(tx, rollups.TARGET, name, span, _calls)
+
+
+def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, Rollup, int], P]) -> History[P]:
+    if span not in SPANS:
+        raise ValueError(f"span: {span!r} is not allowed; give one of {', '.join(SPANS)}")
+    back, step = SPANS[span]
+    now = float(tx.all("clock")[0][0])
+    begun = rollups.slot_of(now) // step * step  # the slot that is not over yet
+    start = begun + step - back
+    known = {each.at: each for each in rollups.read(tx, scope, name, start)}
+    rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in rollups.looks(tx, start)]
+    whole = [each for each in rows if each.at % step == 0]
+    points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
+    since = next((each for each in rows if each.at >= begun), None)
+    figures = rollups.at_this_moment(tx, scope, name, now)
+    if since is not None and figures is not None:
+        points.append(made(since, Rollup(begun + step, figures), begun + step))
+    return History(start=start, end=begun + step, step=step, points=points)
+
+
+def _point(old: Rollup, new: Rollup, at: int) -> Point:
+    took = [_grown(before, after) for before, after in zip(old.figures["took"], new.figures["took"], strict=True)]
+    return Point(
+        at=at,
+        attempts=sum(took),
+        bad=_grown(old.figures["bad"], new.figures["bad"]),
+        gave_up=_grown(old.figures["gave_up"], new.figures["gave_up"]),
+        p95=_quantile(took, 0.95),
+        depth=new.figures["depth"],
+        oldest=new.figures["oldest"],
+    )
+
+
+def _calls(old: Rollup, new: Rollup, at: int) -> Calls:
+    good, bad, rejected = (_grown(*each) for each in zip(old.figures["calls"], new.figures["calls"], strict=True))
+    return Calls(at=at, good=good, bad=bad, rejected=rejected)
+
+
+def _grown(before: int, after: int) -> int:
+    """What was added; after a restore from a backup the count may be lower than it was."""
+    return max(0, after - before)
+
+
+def _quantile(took: Sequence[int], q: float) -> float | None:
+    """The bound of the bucket that the quantile lies in; of the last one, its lower bound."""
+    sums = list(accumulate(took))
+    if not sums[-1]:
+        return None
+    return BUCKETS[min(bisect_left(sums, q * sums[-1]), len(BUCKETS) - 1)]
