@@ -19,6 +19,7 @@ from fastapi import Response
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidegate.web.lingering import Heard
 from tidegate.web.problems import REQUEST_ID, Problem
 from tidegate.web.site import Site
 
@@ -76,7 +77,8 @@ class Guards:
         scope[COOKIES] = []
         # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
-        answer = _Answer(send, scope)
+        heard = Heard(receive, scope)
+        answer, receive = _Answer(send, scope, heard), heard
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
         refusal = refusal or refused_text(scope)
@@ -132,10 +134,12 @@ class BrokenOff(RuntimeError):
 class _Answer:
     """Sends an answer with the headers that all of them have."""
 
-    __slots__ = ("_cookies", "_head", "_id", "_path", "_send", "begun")
+    __slots__ = ("_cookies", "_head", "_heard", "_id", "_lingers", "_path", "_send", "begun")
 
-    def __init__(self, send: Send, scope: Scope) -> None:
+    def __init__(self, send: Send, scope: Scope, heard: Heard) -> None:
         self._send = send
+        self._heard = heard
+        self._lingers = False
         self._id: str = scope[REQUEST_ID]
         self._path = path_of(scope)
         self._cookies: list[str] = scope[COOKIES]
@@ -145,6 +149,7 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
+            self._lingers = message["status"] == 413
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
@@ -155,6 +160,10 @@ class _Answer:
             del headers["server"]
         elif self._head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
+        if self._lingers and message["type"] == "http.response.body" and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._heard.out()
+            message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
 
@@ -222,7 +231,7 @@ def same_origin(origin: str, host: str) -> bool:
 
 
 def too_large(most: int) -> Problem:
-    # What is still coming is not read, so the connection cannot be used again.
+    # What is still coming may be more than is heard out, so the connection cannot be used again.
     headers = {"Connection": "close"}
     return Problem("too_large", f"At most {most} bytes are taken here.", headers=headers, most_bytes=most)
 

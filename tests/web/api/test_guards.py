@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -281,6 +282,21 @@ def test_a_body_without_an_end_is_answered_before_it_ends(address: str) -> None:
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"content-security-policy" in answer.lower()
     assert b"\r\nserver:" not in answer.lower()
+
+
+def test_who_sends_far_too_much_learns_why_it_was_refused(address: str) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection.request("POST", "/api/v1/classify", b"x" * 30_000_000, {"Content-Type": "application/json"})
+    assert connection.getresponse().status == 413
+
+
+def test_who_asks_before_sending_too_much_is_told_at_once(address: str) -> None:
+    head = (
+        b"POST /api/v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 30000000\r\nExpect: 100-continue\r\n\r\n"
+    )
+    assert said(address, head).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class ProblemShown(Shown):
     status: int
     detail: str
     instance: str
-    code: str
+    code: str | None = Field(description="None where an application has no code for it; the type says it.")
     class_: str = Field(alias="class", pattern="^(retriable|fatal)$")
     retriable: bool
     retry_after: float | None
