@@ -53,6 +53,24 @@ def test_a_cycle_takes_what_its_own_jobs_set_free(q: Queue, clock: VirtualClock)
     assert ran == ["artist", "album", "track"]
 
 
+def test_many_jobs_put_in_at_once_may_each_have_parents_of_their_own(q: Queue, clock: VirtualClock) -> None:
+    ran: list[str] = []
+
+    @q.job()
+    async def job(name: str) -> None:
+        ran.append(name)
+
+    artists = job.enqueue_many(["first", "second"], due="1h")
+    job.enqueue_many(["of first", "of second", "of none"], after=[artists[0], [artists[1]], ()])
+
+    assert clock.run(q.adrain()).done == 1
+    clock.advance("2h")
+    clock.run(q.adrain())
+    assert (ran[0], sorted(ran[1:3]), sorted(ran[3:])) == ("of none", ["first", "second"], ["of first", "of second"])
+    with pytest.raises(ValueError, match="after: it is for 1 jobs, and there are 2"):
+        job.enqueue_many(["one", "two"], after=[()])
+
+
 def test_each_job_has_one_turn_in_a_cycle(q: Queue, clock: VirtualClock) -> None:
     turns = 0
 

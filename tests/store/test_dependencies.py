@@ -339,3 +339,24 @@ def test_a_parent_with_many_children_frees_them_all_at_once(jobs: Jobs) -> None:
     jobs.done(parent)
 
     assert jobs.sql("select state, count(*) from tg_job group by state order by state") == [("done", 1), ("ready", 300)]
+
+
+@EVERYWHERE
+def test_many_children_are_put_in_at_once_each_with_its_own_parents(jobs: Jobs) -> None:
+    artist, gone, done = (jobs.one() for _ in range(3))
+    held = {job.id: job for job in jobs.claim(3)}
+    jobs.settle(lifecycle.done(held[done], None))
+    jobs.settle(lifecycle.failed(held[gone], "gone", "It is gone."))
+    wanted = [
+        new(unique_key="a", unique_while=3, parents=(artist,)), new(unique_key="b", unique_while=3, parents=(artist,)),
+        new(unique_key="a", unique_while=3, parents=(artist,)), new(parents=(gone,)), new(parents=(done,)),
+        new(parents=(artist, done)), new(),
+    ]  # fmt: skip
+
+    taken = jobs.store.write(lambda tx: intake.enqueue(tx, wanted))
+
+    assert taken[2] == Taken(taken[0].id, created=False)
+    assert [jobs.stage(each.id) for each in taken] == ["blocked"] * 3 + ["failed", "ready", "blocked", "ready"]
+    jobs.settle(lifecycle.done(held[artist], '"id-7"'))
+    assert [jobs.stage(taken[i].id) for i in (0, 1, 5)] == ["ready"] * 3
+    assert parent_results(jobs, taken[5].id) == {artist: '"id-7"', done: None}

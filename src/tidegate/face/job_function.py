@@ -92,10 +92,20 @@ class JobFunction(Generic[A, R]):
         return (await self._queue.at_store(partial(self._enqueue, [new], connection)))[0]
 
     def enqueue_many(
-        self, many: Sequence[A], *, due: Due = None, priority: int = 0, connection: Any = None
+        self,
+        many: Sequence[A],
+        *,
+        after: Sequence[Iterable[Parent] | Parent] | None = None,
+        due: Due = None,
+        priority: int = 0,
+        connection: Any = None,
     ) -> list[Enqueued[R]]:
-        """Puts many jobs in, in one transaction: all of them or none."""
-        return self._enqueue([self._new(args, (), due, priority) for args in many], connection)
+        """Puts many jobs in, in one transaction: all of them or none. *after* has the parents of each, in order."""
+        parents = [()] * len(many) if after is None else after
+        if len(parents) != len(many):
+            raise ValueError(f"after: it is for {len(parents)} jobs, and there are {len(many)}")
+        jobs = [self._new(args, of, due, priority) for args, of in zip(many, parents, strict=True)]
+        return self._enqueue(jobs, connection)
 
     def scheduled(self, args: A | Callable[[datetime], A]) -> Callable[[datetime], NewJob]:
         """How the job of a tick is made: from the same arguments each time, or from a function of its time."""

@@ -17,7 +17,7 @@ from tidegate.core.redact import redacted
 
 _LONGEST = 2000  # characters of a message
 _FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
-_EVENT = re.compile(r"[a-z][a-z0-9_]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
+_EVENT = re.compile(r"[a-z][a-z0-9_.]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
 
 
 class _Redacting(logging.Formatter):

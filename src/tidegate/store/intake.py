@@ -12,9 +12,10 @@ from tidegate.errors import StoreError
 from tidegate.store import tallies
 from tidegate.store.claims import fail_queued
 from tidegate.store.settling import PARENT_FAILED
-from tidegate.store.tx import Row, Tx
+from tidegate.store.tx import Tx
 
 Made = list[tuple[str, str]]  # queue and stage of each new job
+Rows = Sequence[dict[str, object]]
 
 # A twin may end between the insert that met it and the look for it; then the insert is tried again.
 _TRIES = 3
@@ -30,16 +31,14 @@ class Taken:
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     """One answer per job, in order. Everything is written, or nothing."""
-    plain = [i for i, job in enumerate(jobs) if job.unique_key is None and not job.parents]
-    unique = [i for i, job in enumerate(jobs) if job.unique_key is not None and not job.parents]
+    states = _states(tx, jobs)
+    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not Stage.DONE] for job in jobs]
+    rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
+    plain = [i for i, job in enumerate(jobs) if job.unique_key is None]
+    unique = [i for i, job in enumerate(jobs) if job.unique_key is not None]
     made: Made = []
-    found = _plain(tx, jobs, plain, made) | _unique(tx, jobs, unique, made)
-    orphans = []
-    for i, job in enumerate(jobs):
-        if job.parents:
-            found[i], failed_parent = _child(tx, job, made)
-            if failed_parent is not None:
-                orphans.append((found[i].id, job.queue, failed_parent))
+    found = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
+    orphans = _linked(tx, jobs, waits_for, states, found) if states else []
     tallies.add(tx, Counter(made))
     for child, queue, parent in orphans:
         message = f"Job {parent}, which it waits for, has failed."
@@ -60,20 +59,32 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
     return made
 
 
-def _plain(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -> dict[int, Taken]:
+def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, Stage]:
+    """The parents of all of them, kept still, and where each stands."""
+    parents = sorted({parent for job in jobs for parent in job.parents})
+    if not parents:
+        return {}
+    states = {id_: Stage(state) for id_, state in tx.many("parents", [{"id": parent} for parent in parents])}
+    for parent in parents:
+        if parent not in states:
+            raise ValueError(f"after: there is no job {parent}")
+    return states
+
+
+def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, Taken]:
     if not wanted:
         return {}
-    rows = tx.many("enqueue", [_row(jobs[i]) for i in wanted])
-    if len(rows) != len(wanted):
-        raise StoreError(f"{len(wanted)} jobs were put in, {len(rows)} came back")
+    new = tx.many("enqueue", [rows[i] for i in wanted])
+    if len(new) != len(wanted):
+        raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
     found = {}
-    for i, (id_, _, _, state) in zip(wanted, sorted(rows), strict=True):  # ids are given out in the order of the rows
+    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are given out in the order of the rows
         found[i] = Taken(id_, created=True)
         made.append((jobs[i].queue, state))
     return found
 
 
-def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -> dict[int, Taken]:
+def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, Taken]:
     """Inserts what has no twin; a key that stands twice in one call is one job."""
     found: dict[int, Taken] = {}
     for _ in range(_TRIES):
@@ -81,9 +92,9 @@ def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -
         if not missing:
             return found
         first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
-        rows = tx.many("enqueue", [_row(jobs[i]) for i in sorted(first.values())])
-        new = {(kind, key): id_ for id_, kind, key, _ in rows}
-        made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in rows]
+        given = tx.many("enqueue", [rows[i] for i in sorted(first.values())])
+        new = {(kind, key): id_ for id_, kind, key, _ in given}
+        made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in given]
         keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
         twins = {(kind, key): id_ for id_, kind, key in tx.many("twins", keys)} if keys else {}
         for i in missing:
@@ -98,35 +109,24 @@ def _unique(tx: Tx, jobs: Sequence[NewJob], wanted: Sequence[int], made: Made) -
     return found
 
 
-def _child(tx: Tx, job: NewJob, made: Made) -> tuple[Taken, int | None]:
-    """A job with parents: blocked while one of them is not done. Also says which of them had failed already."""
-    parents = sorted(set(job.parents))
-    states = {id_: Stage(state) for id_, state in tx.many("parents", [{"id": parent} for parent in parents])}
-    for parent in parents:
-        if parent not in states:
-            raise ValueError(f"after: there is no job {parent}")
-    waits_for = [{"id": parent} for parent, stage in states.items() if stage is not Stage.DONE]
-    row = _child_or_twin(tx, job, len(waits_for))
-    if len(row) == 1:
-        return Taken(row[0], created=False), None
-    id_, _, _, state = row
-    tx.many("link", [{"parent": parent, "child": id_} for parent in parents])
-    tx.many("adopt_child", waits_for)
-    made.append((job.queue, state))
-    failed = (parent for parent, stage in states.items() if stage in (Stage.FAILED, Stage.CANCELLED))
-    return Taken(id_, created=True), next(failed, None)
-
-
-def _child_or_twin(tx: Tx, job: NewJob, parents_open: int) -> Row:
-    """The row of the new job, or the id of its twin alone."""
-    for _ in range(_TRIES):
-        rows = tx.many("enqueue", [_row(job, parents_open)])
-        if rows:
-            return rows[0]
-        twins = tx.many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
-        if twins:
-            return twins[0][:1]
-    raise _fleeting(job)
+def _linked(
+    tx: Tx,
+    jobs: Sequence[NewJob],
+    waits_for: Sequence[Sequence[int]],
+    states: dict[int, Stage],
+    found: dict[int, Taken],
+) -> list[tuple[int, str, int]]:
+    """Links new children to their parents; returns those whose parent had failed already: child, queue, parent."""
+    new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
+    links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
+    if links:
+        tx.many("link", links)
+    adopted = Counter(parent for i in new for parent in waits_for[i])
+    if adopted:
+        tx.many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
+    ended = (Stage.FAILED, Stage.CANCELLED)
+    dead = [(i, next((each for each in waits_for[i] if states[each] in ended), None)) for i in new]
+    return [(found[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
 
 
 def _fleeting(job: NewJob) -> StoreError:
