@@ -46,14 +46,15 @@ def test_an_event_may_have_several_words(written: io.StringIO) -> None:
     found = lines(written)
 
     assert [line["event"] for line in found] == ["feed poll failed", "connection closed"]
+    assert (found[0]["source_id"], found[0]["error"]) == (7, "HTTP 404")
 
 
 def test_an_event_may_have_dots_in_its_name(written: io.StringIO) -> None:
-    log.warning("metric.lidarr.backpressure queue_depth=%s queue_max=%s", 50, 50)
+    write_log("INFO", "json", written)
+    log.info("metric.lidarr.backpressure queue_depth=%s queue_max=%s", 50, 50)
 
     (found,) = lines(written)
     assert (found["event"], found["queue_depth"], found["queue_max"]) == ("metric.lidarr.backpressure", 50, 50)
-    assert (found[0]["source_id"], found[0]["error"]) == (7, "HTTP 404")
 
 
 def test_a_key_that_is_no_secret_stays_and_a_secret_goes(written: io.StringIO) -> None:
