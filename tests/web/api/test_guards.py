@@ -286,9 +286,9 @@ def test_a_body_without_an_end_is_answered_before_it_ends(address: str) -> None:
 
 def test_who_sends_far_too_much_learns_why_it_was_refused(address: str) -> None:
     host, _, port = address.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
-    connection.request("POST", "/api/v1/classify", b"x" * 30_000_000, {"Content-Type": "application/json"})
-    assert connection.getresponse().status == 413
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=60)) as connection:
+        connection.request("POST", "/api/v1/classify", b"x" * 30_000_000, {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 413
 
 
 def test_who_asks_before_sending_too_much_is_told_at_once(address: str) -> None:
