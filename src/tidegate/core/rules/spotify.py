@@ -12,12 +12,12 @@ from tidegate.core.rules.own_codes import own_codes
 from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
 
 _FORBIDDEN = {"error.message": "Forbidden"}
-_ONE_PLAYLIST = re.compile(r"/playlists/[^/]+(?:/items)?/?")
+_ONE_PLAYLIST = re.compile(r"/v1/playlists/[^/]+(?:/items)?/?\Z")  # a gateway may put a path of its own before it
 
 
 def _one_playlist(seen: Evidence) -> bool:
     """The path is that of one playlist or its items."""
-    return seen.path.startswith("/v1/playlists/") and _ONE_PLAYLIST.fullmatch(seen.path, 3) is not None
+    return _ONE_PLAYLIST.search(seen.path) is not None
 
 
 spotify = Pack(
