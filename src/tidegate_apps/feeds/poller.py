@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidegate import Db, DbTx, SelfGuard
 from tidegate.errors import StoreError
@@ -21,6 +21,7 @@ from tidegate_apps.feeds.pacing import Pace
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.recording import Finished, SourceManager, record, state_of
 from tidegate_apps.feeds.verdicts import FeedState, Verdict
+from tidegate_apps.feeds.waiting import Waiting
 
 LOOK = 1.0  # seconds between two looks at what is due
 _PAGE = 500
@@ -76,10 +77,10 @@ class Poller:
         self._policy = policy or PollPolicy()
         self._link = link or Link(self._policy.guard)
         self.tally = Tally()
-        self._waiting: dict[str, deque[tuple[FeedState, float]]] = {}  # by host, with when it was read
-        self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
+        self._waiting = Waiting()
         self._flying: dict[str, asyncio.Task[None]] = {}  # by host
         self._known: set[int] = set()  # waiting, under way, or not recorded yet
+        self._recorded: set[int] = set()  # since the last look began: what it sees of them may be older
         self._finished: list[Finished] = []
         self._ended, self._stir = asyncio.Event(), asyncio.Event()
         self._after = (-1.0, 0)  # how far the due ones were read
@@ -115,13 +116,12 @@ class Poller:
     async def _look(self) -> None:
         """Reads more of what is due, when there is little to do."""
         # By hosts, not by feeds: one host with many that wait must not keep the others out of sight.
-        enough = len(self._hosts) > self._policy.concurrency or len(self._known) > _MOST_KNOWN
+        enough = self._waiting.hosts > self._policy.concurrency or len(self._known) > _MOST_KNOWN
         try:
             await self._look_for_asked()
             if enough or self._times.monotonic() < self._look_at:
                 return
-            due, after = self._after
-            rows = await self._db.aall("due", at=self._times.now(), after_due=due, after=after, n=_PAGE)
+            rows = await self._due(self._times.now(), self._after)
             await self._chores()
         except StoreError as error:
             poll_log.log.error("due_not_read error=%s", type(error).__name__)
@@ -130,43 +130,31 @@ class Poller:
         read = self._times.monotonic()
         fresh = [row for row in rows if row[0] not in self._known]
         for row in fresh:
-            self._put(state_of(row), read)
+            if row[0] not in self._recorded:
+                self._known.add(row[0])
+                self._waiting.put(state_of(row), read)
         if len(rows) < _PAGE:
             self._after, self._look_at, self._all_read = (-1.0, 0), read + LOOK, not fresh
         else:
             self._after = (rows[-1][6], rows[-1][0])
 
+    async def _due(self, at: float, after: tuple[float, int]) -> list[tuple[Any, ...]]:
+        self._recorded.clear()
+        return await self._db.aall("due", at=at, after_due=after[0], after=after[1], n=_PAGE)
+
     async def _look_for_asked(self) -> None:
         """What somebody waits for comes before all that is overdue, however much that is."""
         if not self._known or self._times.monotonic() < self._asked_at:
             return
-        rows = await self._db.aall("due", at=dues.AT_ONCE, after_due=-1.0, after=0, n=_PAGE)
+        rows = await self._due(dues.AT_ONCE, (-1.0, 0))
         read = self._times.monotonic()
         self._asked_at = read + LOOK
         for row in reversed(rows):
-            self._put_first(state_of(row), read)
-
-    def _put_first(self, state: FeedState, read: float) -> None:
-        waiting = self._waiting.get(state.host, deque())
-        if state.source_id in self._known:
-            old = next((each for each in waiting if each[0].source_id == state.source_id), None)
-            if old is None or old[0].due_at == dues.AT_ONCE:
-                return  # it is under way, or in front already
-            waiting.remove(old)
-        self._known.add(state.source_id)
-        waiting.appendleft((state, read))
-        self._waiting[state.host] = waiting
-        if state.host not in self._flying:
-            if state.host in self._hosts:
-                self._hosts.remove(state.host)
-            self._hosts.appendleft(state.host)
-
-    def _put(self, state: FeedState, read: float) -> None:
-        self._known.add(state.source_id)
-        waiting = self._waiting.setdefault(state.host, deque())
-        waiting.append((state, read))
-        if len(waiting) == 1 and state.host not in self._flying:
-            self._hosts.append(state.host)
+            state = state_of(row)
+            under_way = row[0] in self._known and state not in self._waiting
+            if not under_way and row[0] not in self._recorded:
+                self._known.add(row[0])
+                self._waiting.put_first(state, read)
 
     async def _chores(self) -> None:
         """Now and then: how many polls a second are usual here, and what is old enough to be forgotten."""
@@ -181,17 +169,13 @@ class Poller:
     # -- polling -------------------------------------------------------------------------------------------------
 
     def _start(self, *, paced: bool) -> None:
-        while len(self._flying) < self._policy.concurrency and self._hosts and len(self._finished) < 2 * _BATCH:
-            if paced and not self._pace.take():
+        while len(self._flying) < self._policy.concurrency and len(self._finished) < 2 * _BATCH:
+            if not self._waiting.hosts or (paced and not self._pace.take()):
                 return
-            host = self._hosts.popleft()
-            waiting = self._waiting[host]
-            state, read = waiting.popleft()
-            if not waiting:
-                del self._waiting[host]
-            self._flying[host] = asyncio.create_task(self._fly(host, state, read))
+            state, read = self._waiting.take()
+            self._flying[state.host] = asyncio.create_task(self._fly(state, read))
 
-    async def _fly(self, host: str, state: FeedState, read: float) -> None:
+    async def _fly(self, state: FeedState, read: float) -> None:
         finished: Finished | None = None
         try:
             fresh = state if self._times.monotonic() - read <= _STALE else await self._again(state)
@@ -202,12 +186,10 @@ class Poller:
         except StoreError as error:  # it is due still, and looked at again
             poll_log.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
-            del self._flying[host]
+            del self._flying[state.host]
+            self._waiting.free(state.host)
             if finished is None:
                 self._known.discard(state.source_id)
-            if host in self._waiting:
-                asked = self._waiting[host][0][0].due_at == dues.AT_ONCE
-                (self._hosts.appendleft if asked else self._hosts.append)(host)
             self._stir.set()
 
     async def _again(self, state: FeedState) -> FeedState | None:
@@ -270,6 +252,7 @@ class Poller:
                 poll_log.link(lost)
         for each in batch:
             self._known.discard(each.before.source_id)
+            self._recorded.add(each.before.source_id)
             self._count(each, counted=each.before.source_id in kept)
         self._stir.set()
 

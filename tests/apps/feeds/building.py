@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any, Self
 
 import httpx2
+import pytest
 
 from tests.databases import Database
 from tidegate import Installed, Queue, SelfGuard, net
@@ -139,6 +140,13 @@ class Desk:
 
         listed = self.queue.store.read(notices.listed)
         return [(line.kind, line.title, line.open) for line in listed.items]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What was logged since the last time: level and text."""
+    found = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "tidegate.feeds"]
+    caplog.clear()
+    return found
 
 
 def poll_error(kind: str) -> PollError:
