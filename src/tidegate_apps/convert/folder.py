@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
-from tidegate_apps.convert.storage import Draft, Kept, StorageError, StorageFull, Taken
+from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, StorageFull, Taken
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 DRAFTS = "drafts"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -95,12 +99,16 @@ class Folder:
             except FileNotFoundError:
                 return None
 
+    def check(self, key: str) -> None:
+        with told(), os.scandir((self._root / key).parent):
+            pass
+
     @contextlib.contextmanager
     def open(self, key: str) -> Iterator[BinaryIO]:
         with told():
             number = os.open(self._root / key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(number, "rb") as file:
-            yield file
+        with _Raw(number, "rb") as raw:
+            yield io.BufferedReader(raw, PIECE)
 
     def remove(self, key: str) -> bool:
         with told():
@@ -123,6 +131,14 @@ class Folder:
         with told():
             usage = shutil.disk_usage(there)
         return usage.free / usage.total if usage.total else None
+
+
+class _Raw(io.FileIO):
+    """What the disk says while it is read, as a StorageError: to whoever sends the file, it is no fault of the net."""
+
+    def readinto(self, room: Buffer, /) -> int | None:
+        with told():
+            return super().readinto(room)
 
 
 def _named(draft: Path, place: Path) -> None:

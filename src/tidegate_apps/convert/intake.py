@@ -68,7 +68,8 @@ def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) ->
     jobs: Jobs = there.jobs
     try:
         draft.seal()
-        jobs.storage.put(draft, order.source)
+        # Nobody else has that key. An object store that need not look takes a file in parts, and not as a whole.
+        jobs.storage.put(draft, order.source, replace=True)
     except StorageError as error:
         raise lost(there, error, order, got.name) from error
     taken = _queued(there, order, got.name)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,9 @@ from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, Take
 # Jobs are tried again by the queue; a second layer of retries would only hide that.
 _SOON = timedelta(seconds=10)
 _LOCAL = "drafts/"  # no object has such a key
+# What is under way is in memory: that of so many files, each in so many parts of 5 MB, or as a whole.
+_AT_ONCE = 4
+_PARTS = 2
 
 
 class Objects:
@@ -24,6 +28,7 @@ class Objects:
 
     def __init__(self, store: Any, drafts: Path | None = None) -> None:
         self._store = store
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
         self._drafts = drafts or Path(tempfile.gettempdir()) / f"tidegate-convert-drafts-{os.getuid()}"
 
     @classmethod
@@ -51,9 +56,9 @@ class Objects:
         import obstore
 
         assert isinstance(draft, FileDraft)  # noqa: S101 - its own
-        with _told():
+        with self._turns, _told():
             if replace:
-                obstore.put(self._store, key, draft.path)
+                obstore.put(self._store, key, draft.path, max_concurrency=_PARTS)
             else:  # this needs one request, and so no parts: S3 takes 5 GB in one
                 obstore.put(self._store, key, draft.path, mode="create", use_multipart=False)
         draft.path.unlink(missing_ok=True)
@@ -66,6 +71,12 @@ class Objects:
                 return int(obstore.head(self._store, key)["size"])
             except FileNotFoundError:
                 return None
+
+    def check(self, key: str) -> None:
+        import obstore
+
+        with _told():  # of a bucket that is not there, the answer to a key is the same as of one that is
+            next(iter(obstore.list(self._store, prefix=key.rpartition("/")[0], chunk_size=1)), None)
 
     @contextlib.contextmanager
     def open(self, key: str) -> Iterator[BinaryIO]:
@@ -138,4 +149,5 @@ def _told() -> Iterator[None]:
         raise
     except Exception as error:
         kind = Taken if type(error).__name__ in ("AlreadyExistsError", "PreconditionError") else StorageError
-        raise kind(f"{type(error).__name__}: {error}") from error
+        said, *_ = str(error).splitlines() or [""]  # after the first line comes what only its makers can read
+        raise kind(f"{type(error).__name__}: {said}") from error

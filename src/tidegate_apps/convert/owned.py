@@ -45,6 +45,8 @@ def size_of(there: Installed[Settings], key: str) -> int | None:
     """Bytes of a file; None when it is gone, and a Problem when nobody can tell."""
     try:
         found: int | None = there.jobs.storage.size(key)
+        if found is None:
+            there.jobs.storage.check(key)
     except StorageError as error:
         raise unusable(error) from error
     return found

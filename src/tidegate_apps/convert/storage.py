@@ -67,6 +67,12 @@ class Storage(Protocol):
     def size(self, key: str) -> int | None:
         """Bytes; None when there is no such file."""
 
+    def check(self, key: str) -> None:
+        """Raises when the place itself that would have the file is not there: then nobody knows that the file is gone.
+
+        A disk that is not mounted looks like an empty one.
+        """
+
     def open(self, key: str) -> AbstractContextManager[BinaryIO]: ...
 
     def remove(self, key: str) -> bool:

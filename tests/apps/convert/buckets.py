@@ -13,6 +13,7 @@ from tidegate.testing import Asked, Simulator, Step
 
 URL = "s3://bucket/files"
 _MOST = 4 * 1024 * 1024
+_NAMES = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Bucket:
         for key in keys:
             self.kept.pop(key, None)
         gone = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
-        return Step(200, f'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{gone}</DeleteResult>')
+        return Step(200, f"<DeleteResult {_NAMES}>{gone}</DeleteResult>")
 
 
 @contextmanager
@@ -49,6 +50,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
         found = Bucket(sim)
         sim.on("/bucket/{key:path}", found.answer)
         sim.on("POST /bucket", found.remove)
+        sim.on("GET /bucket", f"<ListBucketResult {_NAMES}></ListBucketResult>")
         for name, value in {
             "AWS_ENDPOINT": sim.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "ada",
             "AWS_SECRET_ACCESS_KEY": "secret",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -290,6 +291,26 @@ def test_a_file_that_goes_just_before_it_is_opened_is_expired_and_not_counted(
         asked = [each.method for each in s3.sim.asked() if each.path.endswith(".xml")]
         assert asked[-3:] == ["HEAD", "GET", "HEAD"], "it was there, then it was not, and that was made sure of"
         assert place.get(job)["download_count"] == 0
+
+
+@pytest.mark.req("CNV-03", "CNV-05", "CNV-09")
+def test_a_disk_that_is_not_mounted_has_lost_nothing(place: Place) -> None:
+    place.gateway.on("POST /process", XML, Status(400))
+    content = pdf()
+    job, failed = place.new(content), place.new()
+    place.work(1, concurrency=1)
+    for kind in ("xml", "pdf"):
+        (place.folder / kind).rename(place.folder / f"away-{kind}")
+    assert code_of(place.client.get(f"/api/jobs/{job}/download")) == (500, "IO_ERROR")
+    assert place.client.get(f"/convert/jobs/{job}").status_code == 200
+    assert code_of(place.client.post(f"/api/jobs/{failed}/retry")) == (500, "IO_ERROR")
+    assert code_of(place.upload(content)) == (500, "IO_ERROR")
+    for kind in ("xml", "pdf"):
+        shutil.rmtree(place.folder / kind, ignore_errors=True)
+        (place.folder / f"away-{kind}").rename(place.folder / kind)
+    assert place.get(job)["expired"] is False
+    assert place.client.get(f"/api/jobs/{job}/download").content == XML
+    assert place.client.post(f"/api/jobs/{failed}/retry").status_code == 202
 
 
 def test_a_number_that_is_too_long_is_nobodys_job(place: Place) -> None:

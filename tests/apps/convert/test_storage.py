@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,22 @@ from tidegate_apps.convert.folder import Folder, told
 from tidegate_apps.convert.objects import Objects
 from tidegate_apps.convert.storage import Storage, StorageError, StorageFull, Taken, digest, pieces, storage_at
 
+# Such as s3://bucket/test of a server for tests, which the variables of AWS name; what is in it goes.
+REAL = os.environ.get("TEST_S3_URL", "")
 
-@pytest.fixture(params=["folder", "objects"])
+
+@pytest.fixture(params=["folder", "objects", *(["real"] if REAL else [])])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    return Folder(tmp_path / "files") if request.param == "folder" else Objects.at("memory:///")
+    match request.param:
+        case "folder":
+            return Folder(tmp_path / "files")
+        case "objects":
+            return Objects.at("memory:///")
+        case _:
+            found = Objects.at(REAL)
+            for each in found.kept():
+                found.remove(each.key)
+            return found
 
 
 def put(storage: Storage, key: str, content: bytes, **more: Any) -> None:
@@ -73,6 +86,19 @@ def test_a_file_that_is_not_there_cannot_be_opened(storage: Storage) -> None:
         file.read()
 
 
+def test_a_file_that_is_gone_is_told_apart_from_a_place_that_is(storage: Storage, tmp_path: Path) -> None:
+    put(storage, "xml/a.xml", b"x")
+    storage.remove("xml/a.xml")
+    storage.check("xml/a.xml")
+    with pytest.raises(StorageError, match="ENOENT"):
+        Folder(tmp_path / "not mounted").check("xml/a.xml")
+
+
+def test_a_disk_that_breaks_while_a_file_is_read_is_told_as_one() -> None:
+    with Folder(Path("/proc")).open("self/mem") as file, pytest.raises(StorageError, match="EIO"):
+        file.read(10)
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "files/xml").mkdir(parents=True)
@@ -120,12 +146,16 @@ def test_an_object_store_behind_a_url_gets_whole_files_under_the_prefix(monkeypa
         assert storage.remove("xml/a.xml")
         assert s3.kept == {}
         s3.sim.outage("1h 403")
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError) as told_of:
             storage.size("xml/a.xml")
+        assert "\n" not in str(told_of.value)
+        with pytest.raises(StorageError):
+            storage.check("xml/a.xml")
 
 
-def test_a_conversion_goes_through_an_object_store(tmp_path: Path) -> None:
-    with database("sqlite-apsw", tmp_path) as db, place(db, tmp_path, storage="memory:///") as there:
+@pytest.mark.parametrize("url", ["memory:///", *([REAL] if REAL else [])])
+def test_a_conversion_goes_through_an_object_store(tmp_path: Path, url: str) -> None:
+    with database("sqlite-apsw", tmp_path) as db, place(db, tmp_path, storage=url) as there:
         job = there.new()
         there.work(1)
         assert there.client.get(f"/api/jobs/{job}/download").content == XML
