@@ -68,16 +68,6 @@ class Answer:
         return self.status in (404, 410)
 
 
-class _Shared(httpx2.AsyncBaseTransport):
-    """A transport that outlives the client."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._inner.handle_async_request(request)
-
-
 class Calls:
     """The requests of one provider of one user; *key* is what its service counts them by."""
 
@@ -86,12 +76,7 @@ class Calls:
     ) -> None:
         self.service, self._pack, self._there = service, pack, there
         self._rate, self._key = rate, f"{service} {key}"
-        self._client = httpx2.AsyncClient(
-            transport=_Shared(there.transport),
-            headers={"User-Agent": there.agent, "Accept": "application/json"},
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._headers = {"User-Agent": there.agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
 
     async def ask(self, ask: Ask) -> Answer:
         """The answer, if the rules take it for a good one; else ServiceError, or what the client raises."""
@@ -117,19 +102,16 @@ class Calls:
         fault = self.verdict(error)
         return fault if fault is not None and fault.reach is Reach.ITEM and fault.fatal else None
 
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
     def _request(self, ask: Ask) -> httpx2.Request:
         posts = ask.form is not None or ask.body is not None
-        return self._client.build_request(
+        return httpx2.Request(
             "POST" if posts else "GET",
             ask.url,
             params=list(ask.query.items()) if isinstance(ask.query, Mapping) else list(ask.query),
-            headers=dict(ask.headers),
+            headers={**self._headers, **ask.headers},
             data=None if ask.form is None else dict(ask.form),
             json=ask.body,
-            timeout=_patience(ask),
+            extensions=_patience(ask),
         )
 
     async def _sent(self, request: httpx2.Request, ask: Ask) -> httpx2.Response:
@@ -138,14 +120,17 @@ class Calls:
             onward = _same_origin(request, response)
             if onward is None:
                 break
-            request = self._client.build_request("GET", onward, headers=dict(ask.headers), timeout=_patience(ask))
+            headers = {**self._headers, **ask.headers}
+            request = httpx2.Request("GET", onward, headers=headers, extensions=_patience(ask))
             response = await self._exchanged(request, ask)
         return response
 
     async def _exchanged(self, request: httpx2.Request, ask: Ask) -> httpx2.Response:
         shown = httpx2.Request(request.method, _shown(request.url, ask.shown))
         try:
-            response = await self._client.send(request, stream=True)
+            # Not by a client of the library: that one keeps cookies, and writes every address into its log.
+            response = await self._there.transport.handle_async_request(request)
+            response.request = request
             try:
                 body = await _body(response)
             finally:
@@ -160,8 +145,8 @@ class Calls:
         return httpx2.Response(response.status_code, headers=headers, content=body, request=shown)
 
 
-def _patience(ask: Ask) -> httpx2.Timeout:
-    return httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total)
+def _patience(ask: Ask) -> dict[str, dict[str, float | None]]:
+    return {"timeout": httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total).as_dict()}
 
 
 def _json(content: bytes) -> object:

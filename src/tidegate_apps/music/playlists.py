@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from tidegate import Fault, Reach
+from tidegate import Reach
 from tidegate_apps.music.calls import Calls
 from tidegate_apps.music.contract import Bad, Batch, Playlist, Song
 
 MOST_SONGS = 10_000  # of one playlist
-# Of one playlist, although these words reach further elsewhere.
-_OF_ONE = frozenset({"forbidden", "not_found", "not_shared"})
+# Of one playlist, although the word may reach further elsewhere: its name is all that there is to see.
+_NOT_SHOWN = frozenset({"forbidden", "not_shared"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,14 @@ class Playlists:
                 songs = None if self._same(head) else await self._songs(head)
             except Exception as error:
                 fault = self._calls.verdict(error)
-                if not _goes_on(fault):
+                if fault is None or fault.code in _NOT_SHOWN:
+                    songs = None
+                elif fault.reach.rank > Reach.OPERATION.rank:
                     raise
-                if fault is not None and fault.reach is Reach.OPERATION and fault.code not in _OF_ONE:
-                    broken = broken or error
-                yield Batch(bad=(Bad(row=head.name[:80], why="" if fault is None else fault.message),))
-                continue
+                else:
+                    broken = broken or (error if fault.reach is Reach.OPERATION else None)
+                    yield Batch(bad=(Bad(row=head.name[:80], why=fault.message),))
+                    continue
             yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
             # Whoever asks for the next one has kept this one.
             if songs is not None and head.version:
@@ -57,7 +59,3 @@ class Playlists:
 
     def _same(self, head: Head) -> bool:
         return bool(head.version) and self._seen.get(head.ref) == head.version
-
-
-def _goes_on(fault: Fault | None) -> bool:
-    return fault is None or fault.reach.rank <= Reach.OPERATION.rank or fault.code in _OF_ONE

@@ -22,6 +22,8 @@ from typing import Any
 
 from tidegate import Simulated
 from tidegate.testing import Asked, Simulator, Step
+from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.settings import setting_of_address
 from tidegate_apps.music.simulators import fanart, lastfm, openai, spotify_accounts
 from tidegate_apps.music.simulators.fanart import FanartService
 from tidegate_apps.music.simulators.lastfm import LastFmService
@@ -85,7 +87,7 @@ class MusicSimulator(Simulator):
 
     def addresses(self, base: str | None = None) -> Mapping[str, str]:
         """Where each service is, by the names of the kinds' addresses; without sockets, *base* is NOWHERE."""
-        at = self.url if base is None else base
+        at = base or self.url
         names = {
             "spotify": "spotify", "spotify_accounts": "spotify", "lastfm": "lastfm", "lastfm_web": "lastfm",
             "musicbrainz": "musicbrainz", "fanart": "fanart", "openai": "openai",
@@ -103,17 +105,20 @@ class MusicSimulator(Simulator):
 
     def connect(self, user: str, base: str | None = None) -> Mapping[str, Mapping[str, str]]:
         """Accounts of *user* at all services, and the values of each connection, by kind, without the operator's."""
-        at = self.url if base is None else base
-        self.navidrome.user(user)
-        self.lastfm.user(user)
-        return {
-            "navidrome": {"url": f"{at}/navidrome", "user": user, "password": PASSWORD},
-            "spotify": self.spotify.user(user),
-            "lastfm": {"user": user},
-            "musicbrainz": {},
-            "fanart": {},
-            "openai": {},
-        }
+        return {kind: self.connection(kind, user, base) for kind in self.services}
+
+    def connection(self, kind: str, user: str, base: str | None = None) -> Mapping[str, str]:
+        """An account at one service. At Spotify it is a new consent, and what it gave before is worth nothing."""
+        match kind:
+            case "navidrome":
+                self.navidrome.user(user)
+                return {"url": f"{base or self.url}/navidrome", "user": user, "password": PASSWORD}
+            case "spotify":
+                return self.spotify.user(user)
+            case "lastfm":
+                self.lastfm.user(user)
+                return {"user": user}
+        return {}
 
     def _weather(self, service: str, where: str) -> str:
         minute = int(self._time.now() // 60 % 60)
@@ -148,4 +153,14 @@ def simulated() -> Simulated:
     sim = MusicSimulator(every=180.0, restless=True)
     for name in ("ann", "bo"):
         sim.connect(name, NOWHERE)
-    return Simulated(sim, lambda url: {"addresses": dict(sim.addresses(url)), "operator": sim.operator()})
+    return Simulated(sim, lambda url: settings_of(sim, url))
+
+
+def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
+    """The settings that make the application call *sim* at *url*: a table for each kind, and pictures from here."""
+    tables: dict[str, object] = {}
+    for kind in kinds().values():
+        found = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
+        where = {setting_of_address(kind.name, name): at for name, at in found.items()}
+        tables[kind.name] = {**sim.operator().get(kind.name, {}), **where}
+    return {**tables, "allow_networks": ["127.0.0.0/8"]}

@@ -51,9 +51,6 @@ class Fanart(Provider):
     def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
         return one_by_one(self._calls, wanted, self._look)
 
-    async def aclose(self) -> None:
-        await self._calls.aclose()
-
     async def _look(self, wanted: Wanted) -> Found:
         known = mbid(wanted.mbid)
         if wanted.kind == "song":

@@ -85,9 +85,6 @@ class LastFm(Provider):
                 continue  # from what was handed over on
             return
 
-    async def aclose(self) -> None:
-        await self._client.calls.aclose()
-
     async def _walk(self, since: int, end: int) -> AsyncIterator[_Page]:
         """The pages of the history, from the oldest on; _Shifted when it was changed meanwhile, and they with it."""
         first = await self._page(since, end, 1)
@@ -182,10 +179,7 @@ class _Login:
         if not values.get("shared_secret"):
             raise LoginRefused("The operator has not entered the shared secret of Last.fm; logins need it.")
         client = _Client({name: value for name, value in values.items() if name != "session_key"}, surroundings)
-        try:
-            document = await client.ask("auth.getSession", token=answer["token"])
-        finally:
-            await client.calls.aclose()
+        document = await client.ask("auth.getSession", token=answer["token"])
         session = part(document, "session")
         user, key = text(session.get("name")), token(session.get("key"))
         if not user or not key:

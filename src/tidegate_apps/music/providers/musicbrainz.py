@@ -39,9 +39,6 @@ class MusicBrainz(Provider):
     def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
         return one_by_one(self._calls, wanted, self._look)
 
-    async def aclose(self) -> None:
-        await self._calls.aclose()
-
     async def _look(self, wanted: Wanted) -> Found:
         return await (self._looked_up(wanted) if wanted.mbid else self._searched(wanted))
 

@@ -65,9 +65,6 @@ class Navidrome(Provider):
             reached = max([reached or since, *(min(play.at, self._clock.now()) for play in plays)])
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(int(reached)))
 
-    async def aclose(self) -> None:
-        await self._calls.aclose()
-
     async def _history(self, since: int) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
         first = await self._native.scrobbles(since, 0)
         if first is None:

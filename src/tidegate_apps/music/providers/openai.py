@@ -38,7 +38,7 @@ class OpenAI(Provider):
 
     def __init__(self, connection: Connection, there: Surroundings) -> None:
         values = connection.values
-        given = values.get("url") or there.addresses.get("openai", _ADDRESS)
+        given = there.addresses.get("openai") or _ADDRESS
         self._base = f"{given.rstrip('/').removesuffix('/v1')}/v1"
         self._model = values.get("model") or _MODEL.default
         self._headers = {"Authorization": f"Bearer {values['api_key']}"}
@@ -63,9 +63,6 @@ class OpenAI(Provider):
                     continue
                 batch = Batch(bad=(refused(some[0], fault.message),))
             yield batch
-
-    async def aclose(self) -> None:
-        await self._calls.aclose()
 
     async def _tagged(self, some: Sequence[Wanted]) -> Batch[Found]:
         names = {str(number): each.name for number, each in enumerate(some, 1)}
@@ -117,15 +114,11 @@ kind = Kind(
     fields=(
         Field(name="api_key", label="API key", secret=True, operator=True),
         _MODEL,
-        Field(
-            name="url", label="Address", required=False, operator=True,
-            hint="Of a gateway that speaks like OpenAI; empty for OpenAI itself.",
-        ),
     ),
     every=3600,
     rules=rules.openai,
     make=OpenAI,
     rate=Rate(1, "1s", burst=2),
-    counted=lambda values: f"{values.get('url', '')} {values.get('api_key', '')}",
+    counted=lambda values: values.get("api_key", ""),
     addresses={"openai": _ADDRESS},
-)  # fmt: skip
+)

@@ -83,7 +83,6 @@ class Spotify(Provider):
 
     async def aclose(self) -> None:
         await self._tokens.aclose()
-        await self._calls.aclose()
 
     async def _since(self, after: int) -> tuple[list[Play], list[Bad], bool]:
         """Plays after a moment, the oldest first, and whether there may be more.

@@ -128,11 +128,7 @@ class Login:
             "grant_type": "authorization_code", "code": answer["code"], "redirect_uri": redirect,
             "code_verifier": verifier,
         }  # fmt: skip
-        calls = self._calls(values, surroundings)
-        try:
-            found = await granted(values, form, calls, surroundings)
-        finally:
-            await calls.aclose()
+        found = await granted(values, form, self._calls(values, surroundings), surroundings)
         return {**found, "authorized_at": str(int(surroundings.clock.now()))}
 
 

@@ -23,6 +23,7 @@ class FanartService(Service):
     """*version*: "v3" has albums by their ids, "v3.2" in a list. *url* is where its pictures are."""
 
     name = "fanart"
+    url = "https://assets.fanart.example"
     faults: ClassVar[Mapping[str, Fault]] = {
         "not_found": _said(404, "Not found"),
         "not_found_in_200": _said(200, "Not found"),
@@ -36,7 +37,6 @@ class FanartService(Service):
     def begin(self) -> None:
         super().begin()
         self.version = "v3"
-        self.url = "https://assets.fanart.example"
 
     def mount(self, sim: Simulator) -> None:
         self._route(sim, "artist", "GET /v3/music/{id}", self._artist)

@@ -26,7 +26,7 @@ ANY: Mapping[str, Fault] = {
     "throttled_until": Step(429, {"error": "slow down"}, {"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"}),
     "throttled_zero": Step(429, {"error": "slow down"}, {"Retry-After": "0"}),
     "throttled_for_a_day": Step(429, {"error": "slow down"}, retry_after="24h"),
-    "hangs": Hang(),
+    "hangs": Hang("1d"),
     "resets": Step(reset=True),
     "resets_in_the_middle": Step(200, _ROWS, cut=100, reset=True),
     "cut": Step(200, _ROWS, cut=100),

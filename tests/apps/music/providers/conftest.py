@@ -1,0 +1,27 @@
+"""The simulated services, once for all tests and as new for each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx2
+import pytest
+
+from tests.apps.music.providers.building import Desk, Jumping
+from tidegate_apps.music.simulator import MusicSimulator
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[tuple[MusicSimulator, Jumping]]:
+    clock = Jumping()
+    with MusicSimulator(clock=clock) as sim:
+        yield sim, clock
+
+
+@pytest.fixture
+async def desk(running: tuple[MusicSimulator, Jumping]) -> AsyncIterator[Desk]:
+    """Over real HTTP."""
+    sim, clock = running
+    sim.reset()
+    async with httpx2.AsyncHTTPTransport() as transport:
+        yield Desk(sim, clock, transport, sim.url)
