@@ -54,6 +54,15 @@ def test_a_queue_that_is_new_begins_with_nothing(jobs: Jobs) -> None:
     assert [each.attempts for each in past(jobs).points] == [1, 0]
 
 
+def test_a_slot_that_has_just_ended_is_shown_before_it_is_put_down(jobs: Jobs) -> None:
+    put_down(jobs)
+    attempt(jobs)
+    next_slot(jobs)
+    (only,) = past(jobs).points
+
+    assert (only.attempts, only.at) == (1, jobs.clock.now)
+
+
 def test_what_was_there_before_anybody_looked_is_of_no_slot(jobs: Jobs) -> None:
     for _ in range(3):
         attempt(jobs)

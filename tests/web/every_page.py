@@ -33,7 +33,7 @@ PAGES = {
     "queue": "/queue",
     "queue-failed": "/queue?state=failed&queue=convert",
     "queue-none-match": "/queue?kind=history&state=failed",
-    "queue-of-a-name": "/queue/lidarr",
+    "queue-of-a-name": "/queue/lidarr?span=3h",
     "bulk": "/bulk?action=retry&state=failed",
     "forget": "/jobs/5/forget",
     "workers": "/workers",

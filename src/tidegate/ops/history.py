@@ -83,10 +83,11 @@ def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, R
     rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in rollups.looks(tx, start)]
     whole = [each for each in rows if each.at % step == 0]
     points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
-    since = next((each for each in rows if each.at >= begun), None)
+    open_ = [each for each in rows if each.at >= begun] or [each for each in rows if each.at >= begun - step]
     figures = rollups.at_this_moment(tx, scope, name, now)
-    if since is not None and figures is not None:
-        points.append(made(since, Rollup(begun + step, figures), begun + step))
+    if open_ and figures is not None:  # of the slot that runs, or of one that ended a moment ago, nothing is put down
+        end = begun + step if open_[0].at >= begun else begun
+        points.append(made(open_[0], Rollup(end, figures), end))
     return History(start=start, end=begun + step, step=step, points=points)
 
 

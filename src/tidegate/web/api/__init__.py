@@ -14,6 +14,7 @@ def router() -> APIRouter:
         config,
         events,
         explain,
+        history,
         jobs,
         notices,
         overview,
@@ -24,7 +25,8 @@ def router() -> APIRouter:
 
     found = APIRouter()
     resources = (
-        overview, targets, queues, jobs, bulk_actions, workers, notices, events, explain, classify, config, codes
+        overview, targets, queues, jobs, bulk_actions, workers, notices, events, history, explain, classify, config,
+        codes,
     )  # fmt: skip
     for each in resources:
         found.include_router(each.router)

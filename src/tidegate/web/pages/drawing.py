@@ -83,6 +83,37 @@ def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
     return _picture("picture bars", 60, Markup("").join(pieces), label)
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
+
+    began: float
+    n: float
+    bad: float
+    tone: str
+    word: str
+
+
+def over_time(found: Sequence[Bar], start: float, end: float, step: float, label: str) -> Markup:
+    """Bars where they belong between *start* and *end*; where nothing is known, there is none."""
+    most = max((each.n for each in found), default=0) or 1
+    wide = _WIDTH * step / max(end - start, step)
+    pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
+    for each in found:
+        x = _WIDTH * (each.began - start) / max(end - start, step)
+        parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")]
+        heights = [(60 * each.n / most, each.tone), (60 * each.bad / most, "bad")]
+        parts += [_column(x, wide * 0.85, height, tone) for height, tone in heights if height]
+        pieces.append(Markup("<g>{}</g>").format(Markup("").join(parts)))
+    return _picture("picture bars", 60, Markup("").join(pieces), label)
+
+
+def _column(x: float, width: float, height: float, tone: str) -> Markup:
+    return Markup('<rect class="tone {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+        tone, x, 60 - max(1.0, height), width, max(1.0, height)
+    )
+
+
 def _rect(x: float, width: float, tone: str, word: str, height: int = 10) -> Markup:
     title = Markup("<title>{}</title>").format(word) if word else Markup("")
     return Markup('<rect class="tone {}" x="{:.1f}" width="{:.1f}" height="{}" rx="1">{}</rect>').format(

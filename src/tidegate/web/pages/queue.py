@@ -8,13 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
 from tidegate.errors import NotThere
-from tidegate.ops import actions, allowed, listing, reports
+from tidegate.ops import actions, allowed, history, listing, reports
 from tidegate.ops.listing import Count, Page
 from tidegate.ops.reports import JobLine, QueueReport
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
-from tidegate.web.pages import filtering, times
+from tidegate.web.pages import charts, filtering, times
 from tidegate.web.pages.filtering import AGES, Chosen
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.pausing import end_of
@@ -43,6 +43,7 @@ class Seen:
     codes: list[str]
     events: list[GateEvent]
     may: dict[int, tuple[str, ...]]  # what can be done to each job
+    past: charts.Past | None  # of one queue
 
 
 def router(site: Site) -> APIRouter:
@@ -53,8 +54,8 @@ def router(site: Site) -> APIRouter:
         return _page(site, request, wanted, cursor, None)
 
     @found.get("/queue/{name:path}")
-    def show_one(request: Request, name: str, wanted: Wanted, cursor: Cursor = "") -> Response:
-        return _page(site, request, wanted.with_(queue=name), cursor, name)
+    def show_one(request: Request, name: str, wanted: Wanted, cursor: Cursor = "", span: Cursor = "") -> Response:
+        return _page(site, request, wanted.with_(queue=name), cursor, name, charts.chosen(span))
 
     @found.post("/queue/{name:path}/pause")
     def pause(request: Request, name: str, back: Field = "", lasts: Field = "", until: Field = "") -> Response:
@@ -82,8 +83,10 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def _page(site: Site, request: Request, wanted: Chosen, cursor: str, name: str | None) -> Response:
-    seen = site.read(lambda tx: _seen(tx, wanted, cursor, name))
+def _page(
+    site: Site, request: Request, wanted: Chosen, cursor: str, name: str | None, span: str = charts.DEFAULT
+) -> Response:
+    seen = site.read(lambda tx: _seen(tx, wanted, cursor, name, span))
     queue = next((each for each in seen.queues if each.name == name), None)
     if name is not None and queue is None:
         if name not in site.queue.queues():
@@ -97,7 +100,7 @@ def _page(site: Site, request: Request, wanted: Chosen, cursor: str, name: str |
     )  # fmt: skip
 
 
-def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
+def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None, span: str) -> Seen:
     queues = reports.queues(tx)
     jobs = cursor_of(cursor, lambda given: listing.jobs(tx, wanted.wanted, cursor=given, most=_MOST))
     return Seen(
@@ -108,6 +111,7 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None) -> Seen:
         codes=listing.codes(tx),
         events=[] if name is None else gate_rows.events(tx, "queue", name, 8),
         may=allowed.of_jobs(tx, (job.id for job in jobs.items)),
+        past=None if name is None else charts.of_queue(history.of_queue(tx, name, span), span, actions.now_of(tx)),
     )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
-from tidegate.ops import actions, reports
+from tidegate.ops import actions, history, reports
 from tidegate.ops.reports import TargetDetail
 from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
-from tidegate.web.pages import policy
+from tidegate.web.pages import charts, policy
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
 
@@ -31,14 +31,15 @@ class Seen:
     good: int  # trial calls that were good, while half-open
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
+    past: charts.Past
 
 
 def router(site: Site) -> APIRouter:
     found = APIRouter()
 
     @found.get("/targets/{name:path}")
-    def show(request: Request, name: str) -> Response:
-        seen = site.read(lambda tx: _seen(tx, name))
+    def show(request: Request, name: str, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+        seen = site.read(lambda tx: _seen(tx, name, charts.chosen(span)))
         report = seen.detail.report
         return page(
             request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
@@ -48,7 +49,7 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def _seen(tx: Tx, name: str) -> Seen:
+def _seen(tx: Tx, name: str, span: str) -> Seen:
     detail = reports.target(tx, name)
     row = gate_rows.target(tx, name)
     if row is None:  # it cannot be: the report is of the same transaction
@@ -57,4 +58,5 @@ def _seen(tx: Tx, name: str) -> Seen:
     detail = replace(detail, keys=keys)
     buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
     filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
-    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling)
+    past = charts.of_target(history.of_target(tx, name, span), span, actions.now_of(tx))
+    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling, past)

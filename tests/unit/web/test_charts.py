@@ -1,0 +1,74 @@
+"""The past as pictures: each slot a bar with words, where it belongs, and gaps where nobody looked."""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.ops.history import Calls, History, Point
+from tidegate.web.pages import charts
+
+START, STEP = 1_000_200, 300
+
+
+def point(
+    n: int, attempts: int = 0, bad: int = 0, p95: float | None = None, depth: int = 0, oldest: float = 0
+) -> Point:
+    return Point(
+        at=START + n * STEP, attempts=attempts, bad=bad, gave_up=0, p95=p95, depth=depth, oldest=oldest
+    )  # fmt: skip
+
+
+def queue(*points: Point) -> charts.Past:
+    return charts.of_queue(History(start=START, end=START + 10 * STEP, step=STEP, points=points), "3h", START)
+
+
+def target(*points: Calls) -> charts.Past:
+    return charts.of_target(History(start=START, end=START + 10 * STEP, step=STEP, points=points), "3h", START)
+
+
+def columns(past: charts.Past, tone: str, chart: int = 0) -> list[tuple[float, float]]:
+    """Where the bars of a tone begin, and how high they are."""
+    found = re.findall(
+        rf'class="tone {tone}" x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"', past.charts[chart].picture
+    )
+    return [(float(x), float(height)) for x, height in found]
+
+
+def test_a_bar_stands_where_its_slot_is_and_is_as_high_as_its_share() -> None:
+    past = queue(point(1, 10), point(2, 20, 5), point(9, 5))
+
+    assert columns(past, "good") == [(0, 30), (100, 60), (800, 15)]
+    assert columns(past, "bad") == [(100, 15)]
+
+
+def test_the_words_say_what_the_picture_shows() -> None:
+    past = queue(point(1, 10, 1, 0.5, 3), point(2, 1190, 2, 2.5, 7, 120))
+
+    assert [(each.title, each.short) for each in past.charts] == [
+        ("Attempts", "1,200, 0.2% failed"), ("Duration", "95 of 100 within 2.5 s"), ("Waiting", "7 now, at most 7"),
+        ("Oldest ready", "at most 2 min"),
+    ]  # fmt: skip
+    assert "10 attempts, 1 failed</title>" in past.charts[0].picture
+    assert 'aria-label="Attempts: 1,200, of which 3 failed"' in past.charts[0].picture
+
+
+def test_a_quiet_queue_says_so() -> None:
+    past = queue(point(1), point(2))
+
+    assert [each.short for each in past.charts] == ["0", "none ran", "0 now, at most 0", "none waited"]
+
+
+def test_without_anything_put_down_there_is_no_picture() -> None:
+    assert queue().charts == target().charts == ()
+
+
+def test_calls_that_were_turned_away_are_shown_when_there_were_any() -> None:
+    assert [each.title for each in target(Calls(at=START + STEP, good=3, bad=1, rejected=0)).charts] == ["Calls"]
+    past = target(Calls(at=START + STEP, good=3, bad=1, rejected=9))
+    assert [(each.title, each.short) for each in past.charts] == [
+        ("Calls", "4, 25.0% failed"), ("Turned away by the breaker", "9"),
+    ]  # fmt: skip
+
+
+def test_a_span_that_is_none_is_the_usual_one() -> None:
+    assert [charts.chosen(span) for span in ("7d", "", "<script>")] == ["7d", "24h", "24h"]

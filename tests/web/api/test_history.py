@@ -1,0 +1,39 @@
+"""The past of queues and targets over the API."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.api.building import Shop
+from tidegate.store import rollups
+
+
+def put_down(there: Shop) -> None:
+    there.queue.store.write(lambda tx: rollups.take(tx, there.queue.clock.now()))
+
+
+def test_the_past_of_a_queue_has_a_step_for_what_was_watched(there: Shop, api: TestClient) -> None:
+    assert api.get("/api/v1/history/queues/mail").json()["points"] == []
+    put_down(there)
+    found = api.get("/api/v1/history/queues/mail", params={"span": "3h"}).json()
+    assert (found["step"], len(found["points"])) == (300, 1)
+    assert found["points"][0]["depth"] == 3
+    assert found["points"][0]["at"] == found["end"] > found["start"]
+
+
+def test_the_past_of_a_target_counts_its_calls(there: Shop, api: TestClient) -> None:
+    put_down(there)
+    there.queue.drain(queue="mail")
+    (calls,) = api.get("/api/v1/history/targets/mailer").json()["points"]
+    (mail,) = api.get("/api/v1/history/queues/mail").json()["points"]
+    assert calls["good"] + calls["bad"] == mail["attempts"] > 0
+
+
+@pytest.mark.parametrize("path", ["queues/nobody", "targets/nobody"])
+def test_nobody_has_no_past(api: TestClient, path: str) -> None:
+    assert api.get(f"/api/v1/history/{path}").status_code == 404
+
+
+def test_a_span_that_is_none_is_refused(api: TestClient) -> None:
+    assert api.get("/api/v1/history/queues/mail", params={"span": "1y"}).status_code == 422
