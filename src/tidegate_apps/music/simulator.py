@@ -23,7 +23,6 @@ from typing import Any
 from tidegate import Simulated
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.settings import setting_of_address
 from tidegate_apps.music.simulators import fanart, lastfm, openai, spotify_accounts
 from tidegate_apps.music.simulators.fanart import FanartService
 from tidegate_apps.music.simulators.lastfm import LastFmService
@@ -158,6 +157,8 @@ def simulated() -> Simulated:
 
 def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
     """The settings that make the application call *sim* at *url*: a table for each kind, and pictures from here."""
+    from tidegate_apps.music.settings import setting_of_address  # of the server, which a bare simulator does not need
+
     tables: dict[str, object] = {}
     for kind in kinds().values():
         found = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
