@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import listing, overview, reports
-from tidegate.ops.overview import Overview
+from tidegate.ops.overview import Overview, sentence
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import HoldRow
@@ -84,8 +85,18 @@ def test_a_healthy_day_is_one_calm_sentence(q: Queue, clock: VirtualClock) -> No
 
     found = seen(q)
 
-    assert found.sentence == "All 2 targets work. No job waits."
+    assert found.sentence == "1 target works, 1 was not tried yet. No job waits."
     assert (found.targets, found.healthy, found.needs) == ({"ok": 1, "new": 1}, True, [])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "says"),
+    [({}, "There is no target yet."), ({"ok": 1}, "The one target works."), ({"ok": 2}, "All 2 targets work."),
+     ({"new": 1}, "1 target was not tried yet."), ({"new": 3}, "3 targets were not tried yet."),
+     ({"ok": 2, "new": 3}, "2 targets work, 3 were not tried yet.")],
+)  # fmt: skip
+def test_nobody_says_that_something_works_which_was_never_tried(tokens: dict[str, int], says: str) -> None:
+    assert sentence(Counter(tokens), []) == f"{says} No job waits."
 
 
 def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: VirtualClock) -> None:

@@ -303,6 +303,30 @@ def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_
             assert "Weather" in pages.get("/settings").text
 
 
+def test_a_server_with_nothing_but_applications_says_where_to_begin(tmp_path: Path) -> None:
+    def show(request: Request, _: Installed[None]) -> Response:
+        return page(request, "not_found.html", what="rain")
+
+    app: App[None] = App(name="weather", about="Rain.", pages=[Page(path="/weather", title="Forecast", show=show)])
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with Queue(url) as q, Queue(url) as other:
+
+        @q.job(queue="weather")
+        def look(city: str) -> None: ...
+
+        look.enqueue("Oslo")
+        with client(Site(queue=q, apps=[install(app, q)])) as pages:
+            text = pages.get("/").text
+            assert re.search(r"<h3>Forecast</h3><p>Rain.</p></div>\s*<a [^>]*href=\"/weather\"", text)
+            assert "Its jobs appear here after three steps." in text
+
+            @other.job(queue="mail")
+            def send(to: str) -> None: ...
+
+            send.enqueue("Ada")
+            assert "Where to begin" not in pages.get("/").text
+
+
 def test_the_quick_start_works_as_it_is_written(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'tidegate.db'}") as q:
         site = Site(queue=q)

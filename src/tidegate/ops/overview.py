@@ -126,9 +126,15 @@ def _waiting(queues: Sequence[QueueReport]) -> str:
 
 
 def _all_work(tokens: Counter[str]) -> str:
-    n = tokens.total()
+    n, new = tokens.total(), tokens["new"]
     if not n:
         return "There is no target yet."
+    if new:
+        untried = f"{'was' if new == 1 else 'were'} not tried yet."
+        works = n - new
+        if not works:
+            return f"{many(n, 'target')} {untried}"
+        return f"{many(works, 'target')} {'works' if works == 1 else 'work'}, {new:,} {untried}"
     return "The one target works." if n == 1 else f"All {n:,} targets work."
 
 

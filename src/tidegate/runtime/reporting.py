@@ -45,6 +45,11 @@ Summary = Callable[[], dict[str, Any]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
 
 
+def this_program() -> str:
+    """The name under which this process tells of its targets."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """Something to be written. A notice also has the bus where it is to be heard; None when it was."""
@@ -193,7 +198,7 @@ class Reporter:
 
     def _write(self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]]) -> list[_Told]:
         """Writes all of it; returns the notices that people must hear now."""
-        me = f"{socket.gethostname()}-{os.getpid()}"
+        me = this_program()
         now = float(tx.all("clock")[0][0])
         # Targets are kept still before anything that another may wait for: workers do the same.
         rows, _ = gate_rows.locked(tx, summaries)

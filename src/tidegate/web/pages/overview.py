@@ -7,9 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from tidegate.face.app import Page as FirstPage
 from tidegate.ops import actions
 from tidegate.ops.overview import Overview, overview
 from tidegate.ops.words import TARGETS
+from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
 from tidegate.web.pages import looks, policy
@@ -19,7 +21,7 @@ from tidegate.web.pages.times import many
 from tidegate.web.site import Site
 
 _MOST_GAUGES = 6
-_CAPACITY = 11  # the column of that statement
+_CAPACITY, _SUMMARY = 11, 14  # columns of that statement
 
 
 def router(site: Site) -> APIRouter:
@@ -27,8 +29,10 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/")
     def show(request: Request) -> Response:
-        seen, gauges = site.read(lambda tx: (overview(tx), _gauges(tx)))
-        return page(request, "overview.html", gauges=gauges, **_values(site, seen))
+        seen, gauges, reported = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx)))
+        # What the applications brought along is no sign that anybody has begun.
+        new = not reported and {queue.name for queue in seen.queues} <= site.queue.queues()
+        return page(request, "overview.html", gauges=gauges, new=new, begin=_begin(site), **_values(site, seen))
 
     return found
 
@@ -42,6 +46,18 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
         "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
         "need_look": looks.of_need, "store_url": shown_store(site.queue.url),
     }  # fmt: skip
+
+
+def _reported(tx: Tx) -> bool:
+    """Whether another program than this server has told of a target."""
+    told = (json.loads(raw[_SUMMARY]) for raw in tx.all("targets") if raw[_SUMMARY] is not None)
+    return any(program != this_program() for programs in told for program in programs)
+
+
+def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
+    """The first page of each application, and what the application is for."""
+    first = ((next((one for one in each.app.pages if one.title), None), each.app.about) for each in site.apps)
+    return [(shown, about) for shown, about in first if shown is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
