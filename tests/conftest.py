@@ -23,21 +23,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["sqlite-apsw", "sqlite-stdlib", "postgres"])
+@pytest.fixture(params=["sqlite-apsw", "postgres"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty database of each kind; parametrize it indirectly to choose among them."""
+    """An empty database: SQLite by apsw, and PostgreSQL; parametrize it indirectly to choose among all there are."""
     from tests.databases import database  # most tests need none of it
 
     with database(request.param, tmp_path) as found:
         yield found
-
-
-@pytest.fixture
-def database_url(db: Database) -> str:
-    return db.url
-
-
-@pytest.fixture
-def database_driver(db: Database) -> str | None:
-    """What `Queue(url, driver=...)` wants for it."""
-    return db.driver

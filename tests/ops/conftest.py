@@ -1,21 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.databases import BOTH, Database, database
+from tests.databases import Database
 from tests.runtime_jobs.gating import queue_on
-from tests.store.jobs import Clock, Jobs
+from tests.store.jobs import Clock, Jobs, jobs_on
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
-
-
-@pytest.fixture(params=BOTH)
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture
@@ -32,10 +25,5 @@ def q(db: Database, clock: VirtualClock) -> Iterator[Queue]:
 
 @pytest.fixture
 def jobs(db: Database) -> Iterator[Jobs]:
-    """A migrated store on a clock of its own, and short words for what tests do with it."""
-    clock = Clock()
-    found = Jobs(db.open(clock), clock)
-    found.migrate()
-    yield found
-    found.check()
-    found.store.close()
+    with jobs_on(db, Clock()) as found:
+        yield found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.databases import Database
+from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.runtime_jobs.building import work_for
 from tests.runtime_jobs.gating import queue_on
 from tidegate import Fail, NotThere, Queue, Target, classify
@@ -18,7 +18,10 @@ from tidegate.testing import work_for as working_for
 
 SLOW: dict[str, Any] = {"poll_every": 3600.0, "sweep_every": 1800.0, "lease": 14400.0, "renew_every": 3600.0}
 
+everywhere = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
+
+@everywhere
 def test_a_final_job_gives_up_its_place_and_stays(db: Database) -> None:
     clock = VirtualClock()
     with queue_on(db, clock) as q:
@@ -40,6 +43,7 @@ def test_a_final_job_gives_up_its_place_and_stays(db: Database) -> None:
         assert not make.enqueue(1).created
 
 
+@everywhere
 def test_a_job_that_failed_may_say_what_that_means_for_its_target(db: Database) -> None:
     clock = VirtualClock()
     with queue_on(db, clock) as q:

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tests.databases import BOTH, Database, database
+from tests.databases import Database
 from tidegate import Backoff, Bus, Cooldown, Target
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
 from tidegate.machine.own_link import SelfGuard
@@ -68,12 +68,6 @@ with subscribe() as events:
     heard = [event.notice.kind for event in events.drain() if event.notice is not None]
 print(json.dumps({"made": made, "heard": heard, "quick": took < 20}))
 """
-
-
-@pytest.fixture(params=BOTH)
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with database(request.param, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

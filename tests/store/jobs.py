@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+from tests.databases import Database
 from tidegate.core.job import Claimed, Job, JobEvent, NewJob, Outcome, while_mask
 from tidegate.machine import lifecycle
 from tidegate.store import claims, intake, people, tallies
@@ -189,6 +191,18 @@ class Jobs:
         assert not wrong
         assert not self.sql("select job from tg_event where job not in (select id from tg_job)")
         assert not self.sql("select id from tg_job where attempt > most_attempts")
+
+
+@contextlib.contextmanager
+def jobs_on(db: Database, clock: Clock) -> Iterator[Jobs]:
+    """A migrated store on that clock, which must be in order when the block has ended."""
+    found = Jobs(db.open(clock), clock)
+    try:
+        found.migrate()
+        yield found
+        found.check()
+    finally:
+        found.store.close()
 
 
 def rows(store: Store, text: str) -> list[Row]:

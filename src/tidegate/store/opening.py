@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from urllib.parse import unquote
 
@@ -13,8 +14,9 @@ from tidegate.store.sqlite_driver import library
 from tidegate.store.tx import Store
 
 
-def core_statements(dialect: Dialect) -> list[Statement]:
-    return list(statements((files("tidegate.store") / "statements.sql").read_text(encoding="utf-8"), dialect))
+@cache
+def core_statements(dialect: Dialect) -> tuple[Statement, ...]:
+    return tuple(statements((files("tidegate.store") / "statements.sql").read_text(encoding="utf-8"), dialect))
 
 
 def check_url(url: object, driver: str | None = None) -> None:
