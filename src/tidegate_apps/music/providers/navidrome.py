@@ -89,9 +89,7 @@ class Navidrome(Provider):
             songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)
             known.update((song.ref, song) for song in songs)
             bad += unread
-        bad += [
-            Bad(row=ref, why="its song is not in the library of the server") for ref, _ in heard if ref not in known
-        ]
+        bad += [Bad(row=ref, why="the server no longer has this song") for ref, _ in heard if ref not in known]
         return [_play(known[ref], when) for ref, when in heard if ref in known], bad
 
     async def _last_plays(self, since: int) -> list[tuple[list[Play], list[Bad]]]:
