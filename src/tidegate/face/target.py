@@ -13,7 +13,7 @@ from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import MOST, Duration, seconds
 from tidegate.core.events import EventKind
-from tidegate.core.fault import Reach, Reason
+from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Pack, Rule
@@ -115,6 +115,24 @@ class Part:
     def explain(self, operation: str | None = None) -> list[Hold]:
         """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
         return explained(self._caller, self._key, operation)
+
+    def health(self) -> list[Health]:
+        """The key and each operation of it that is not well; empty when all of it is."""
+        return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy_at(self._key)]
+
+    def restore(
+        self, fault: Fault, *, failures: int, since: float, until: float | None, operation: str | None = None
+    ) -> None:
+        """Goes on where an earlier process was, with what its `health()` said; what is known by now stays.
+
+        *until* None: time alone does not end it, if the fault is fatal.
+        """
+        offset = self._caller.clock.now() - self._caller.clock.monotonic()
+        end = (math.inf if fault.fatal else -math.inf) if until is None else until - offset
+        known = Known(
+            failures=whole(failures, field="failures"), since=since - offset, until=end, fault=fault, fatal=fault.fatal
+        )
+        self._caller.keys.restore(self._key, operation, known)
 
     def clear(self) -> None:
         """Forgets all state of the key, as after a reconnect: the next call goes at once."""
@@ -285,21 +303,6 @@ class Target(Part):
     def unhealthy(self) -> list[Health]:
         """Every key, and every operation, that is not well. A key that never failed is not even known."""
         return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy()]
-
-    def restore(self, kept: Iterable[Health]) -> None:
-        """Goes on where an earlier process was, with what its `unhealthy()` said. Rests and breakers begin anew."""
-        offset = self._caller.clock.now() - self._caller.clock.monotonic()
-        for each in kept:
-            if each.failures < 1 or each.fault is None:
-                continue
-            fatal = each.hold is not None and each.hold.reason is HoldReason.FATAL
-            end = math.inf if fatal else -math.inf
-            if each.hold is not None and each.hold.until is not None:
-                end = each.hold.until - offset
-            known = Known(
-                failures=each.failures, since=each.since - offset, until=end, fault=each.fault, fatal=fatal
-            )  # fmt: skip
-            self._caller.keys.restore(each.key, each.operation, known)
 
     def pause(self, until: Until, by: str = "person") -> None:
         """No call of any key until then; always with an end."""

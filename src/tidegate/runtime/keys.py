@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
@@ -214,12 +214,13 @@ class Keys:
         """Every key, and every operation, that has state."""
         with self._lock:
             self._sweep(self._clock.monotonic())
-            found: list[tuple[Hashable, str | None, KeyState]] = []
-            for key, state in self.states.items():
-                if state.failures or state.rest is not FRESH:
-                    found.append((key, None, state))
-                found += [(key, operation, part) for operation, part in (state.parts or {}).items()]
-            return found
+            return [found for key, state in self.states.items() for found in _unhealthy(key, state)]
+
+    def unhealthy_at(self, key: Hashable) -> list[tuple[Hashable, str | None, KeyState]]:
+        """A key, and every operation of it, that has state."""
+        with self._lock:
+            state = self.states.get(key)
+            return [] if state is None else list(_unhealthy(key, state))
 
     # -- inside, under the lock ----------------------------------------------------------------------------------
 
@@ -336,6 +337,12 @@ def key_text(key: Hashable) -> str:
     """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
     text = "" if key is None else str(key).replace("\0", "").encode("utf-8", "replace").decode()
     return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def _unhealthy(key: Hashable, state: KeyState) -> Iterator[tuple[Hashable, str | None, KeyState]]:
+    if state.failures or state.rest is not FRESH:
+        yield key, None, state
+    yield from ((key, operation, part) for operation, part in (state.parts or {}).items())
 
 
 def _part_of(state: KeyState, operation: str | None) -> KeyState | None:

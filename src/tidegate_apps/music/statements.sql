@@ -10,26 +10,21 @@ insert into music_user (user_id, made_at) values (:user_id, :at) on conflict do 
 select user_id from music_user where user_id = :user_id {for_update};
 
 -- name: connection
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id and provider = :provider;
 
 -- name: lock_connection
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id and provider = :provider {for_update};
 
 -- name: connections
 -- All that changed since a version, also those that were removed.
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where version > :after order by version limit :n;
 
 -- name: connections_of
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
+select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id order by provider;
-
--- name: connections_kept
--- A slice of all, for writing them anew with another key.
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at
-from music_connection order by user_id, provider;
 
 -- name: newest_version
 select coalesce(max(version), 0) from music_connection;
@@ -40,11 +35,11 @@ insert into music_counter (name, value) values ('version', 1)
 on conflict (name) do update set value = music_counter.value + 1 returning value;
 
 -- name: put_connection
-insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at)
-values (:user_id, :provider, :shown, :kept, 1, :version, :at)
+insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at, declared)
+values (:user_id, :provider, :shown, :kept, 1, :version, :at, :declared)
 on conflict (user_id, provider) do update set shown = excluded.shown, kept = excluded.kept,
     generation = music_connection.generation + 1, version = excluded.version, connected_at = excluded.connected_at,
-    removed_at = null
+    removed_at = null, declared = coalesce(nullif(excluded.declared, ''), music_connection.declared)
 returning generation;
 
 -- name: save_connection
@@ -58,9 +53,11 @@ update music_connection set asked_at = :at, version = :version
 where user_id = :user_id and provider = :provider and removed_at is null returning provider;
 
 -- name: remove_connection
-update music_connection
-set removed_at = :at, kept = '', shown = '{}', generation = generation + 1, version = :version
-where user_id = :user_id and provider = :provider and removed_at is null returning provider;
+-- Its credentials are gone for good. One that came by itself gets a row that says that it is not wanted.
+insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at, removed_at)
+values (:user_id, :provider, '{}', '', 1, :version, :at, :at)
+on conflict (user_id, provider) do update set removed_at = excluded.removed_at, kept = '', shown = '{}',
+    generation = music_connection.generation + 1, version = excluded.version;
 
 -- name: begin_journey
 insert into music_journey (state, user_id, provider, kept, began_at)
@@ -92,36 +89,20 @@ select user_id, provider, operation, tried_at, success_at, began_at, items, bad,
     advice, detail, held, next_at
 from music_state order by user_id, provider, operation;
 
--- name: begun
-insert into music_state (user_id, provider, operation, began_at)
-values (:user_id, :provider, :operation, :at)
-on conflict (user_id, provider, operation) do update set began_at = excluded.began_at;
-
--- name: went_well
-insert into music_state (user_id, provider, operation, tried_at, success_at, items, bad, next_at)
-values (:user_id, :provider, :operation, :at, :at, :items, :bad, :next_at)
+-- name: put_states
+-- How operations are, as they are now.
+insert into music_state (user_id, provider, operation, tried_at, success_at, began_at, items, bad, failures, failed_since,
+    code, message, advice, detail, held, next_at)
+select user_id, provider, operation, tried_at, success_at, began_at, items, bad, failures, failed_since, code, message,
+    advice, detail, held, next_at
+from {rows user_id text, provider text, operation text, tried_at double precision, success_at double precision,
+    began_at double precision, items bigint, bad bigint, failures integer, failed_since double precision, code text,
+    message text, advice text, detail text, held text, next_at double precision}
+where true
 on conflict (user_id, provider, operation) do update set tried_at = excluded.tried_at, success_at = excluded.success_at,
-    began_at = null, items = excluded.items, bad = excluded.bad, failures = 0, failed_since = null, code = null,
-    message = null, advice = null, detail = null, held = null, next_at = excluded.next_at;
-
--- name: went_wrong
-insert into music_state (user_id, provider, operation, tried_at, failures, failed_since, code, message, advice, detail,
-    held, next_at)
-values (:user_id, :provider, :operation, :at, :failures, :failed_since, :code, :message, :advice, :detail, :held, :next_at)
-on conflict (user_id, provider, operation) do update set tried_at = excluded.tried_at, began_at = null,
-    failures = excluded.failures, failed_since = excluded.failed_since, code = excluded.code, message = excluded.message,
-    advice = excluded.advice, detail = excluded.detail, held = excluded.held, next_at = excluded.next_at;
-
--- name: planned
--- When it goes next, and that it does not go now.
-update music_state set next_at = :next_at, held = :held, began_at = null
-where user_id = :user_id and provider = :provider and operation = :operation;
-
--- name: forget_health
--- As reconnecting does; what was brought in stays known.
-update music_state set failures = 0, failed_since = null, code = null, message = null, advice = null, detail = null,
-    held = null, next_at = null, began_at = null
-where user_id = :user_id and provider = :provider;
+    began_at = excluded.began_at, items = excluded.items, bad = excluded.bad, failures = excluded.failures,
+    failed_since = excluded.failed_since, code = excluded.code, message = excluded.message, advice = excluded.advice,
+    detail = excluded.detail, held = excluded.held, next_at = excluded.next_at;
 
 -- name: forget_all_health
 -- A new process begins without it.
@@ -131,6 +112,23 @@ where failures > 0 or held is not null or began_at is not null;
 
 -- name: forget_states
 delete from music_state where user_id = :user_id and provider = :provider;
+
+-- name: healths
+select user_id, provider, operation, failures, since, until, code, detail
+from music_health order by user_id, provider, operation;
+
+-- name: clear_health
+delete from music_health where user_id = :user_id and provider = :provider;
+
+-- name: clear_all_health
+delete from music_health;
+
+-- name: put_health
+insert into music_health (user_id, provider, operation, failures, since, until, code, detail)
+select user_id, provider, operation, failures, since, until, code, detail
+from {rows user_id text, provider text, operation text, failures integer, since double precision,
+    until double precision, code text, detail text}
+where true;
 
 -- name: add_bad
 insert into music_bad (user_id, provider, operation, at, excerpt, why)

@@ -22,6 +22,15 @@ def fails(target: Target, key: int, error: Exception, operation: str = "recent")
         target.key(key).guard(operation=operation)(call)()
 
 
+def put_back(target: Target, kept: list[Health]) -> None:
+    for each in kept:
+        assert each.fault is not None
+        until = None if each.hold is None else each.hold.until
+        target.key(each.key).restore(
+            each.fault, failures=each.failures, since=each.since, until=until, operation=each.operation
+        )
+
+
 def test_backoff_and_fatal_state_go_on_in_the_next_process_with_their_times_and_counts() -> None:
     before = VirtualClock()
     target = made(before)
@@ -32,10 +41,11 @@ def test_backoff_and_fatal_state_go_on_in_the_next_process_with_their_times_and_
     fails(target, 8, Answered(401))
     fails(target, 9, Answered(403), operation="likes")
     kept = target.unhealthy()
+    assert [each for key in (7, 8, 9, 10) for each in target.key(key).health()] == kept
 
     clock = VirtualClock(start=before.now() + 100)  # its own monotonic clock begins at nought
     again = made(clock)
-    again.restore(kept)
+    put_back(again, kept)
 
     assert [(each.key, each.operation, each.failures) for each in again.unhealthy()] == [
         (7, None, 4), (8, None, 1), (9, "likes", 1),
@@ -61,16 +71,6 @@ def test_what_is_known_by_now_is_not_overruled_by_what_was_kept() -> None:
     target.key(7).clear()
     fails(target, 7, Answered(401))
 
-    target.restore(kept)
+    put_back(target, kept)
 
     assert [each.reason for each in target.key(7).explain()] == ["fatal"]
-
-
-def test_a_key_that_was_well_is_not_even_known() -> None:
-    target = made(VirtualClock())
-    target.restore([
-        Health(
-            target="svc", key=7, operation=None, failures=0, since=1.0, fault=None, hold=None, disabled_by=None
-        )
-    ])  # fmt: skip
-    assert target.unhealthy() == []

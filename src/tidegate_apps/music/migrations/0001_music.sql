@@ -16,6 +16,7 @@ create table music_connection (
     connected_at double precision not null,
     asked_at double precision not null default 0,
     removed_at double precision,
+    declared text not null default '',
     primary key (user_id, provider)
 );
 create table music_counter (
@@ -54,6 +55,19 @@ create table music_state (
     next_at double precision,
     primary key (user_id, provider, operation),
     check ((failures = 0) = (code is null))
+){clustered};
+
+-- What whoever syncs knows of keys that are not well, where the settings keep it; operation '' is the whole key.
+create table music_health (
+    user_id text not null,
+    provider text not null,
+    operation text not null,
+    failures integer not null check (failures > 0),
+    since double precision not null,
+    until double precision,
+    code text not null,
+    detail text not null default '',
+    primary key (user_id, provider, operation)
 ){clustered};
 
 -- Rows that could not be read, the newest few of each operation.

@@ -1,0 +1,14 @@
+"""Codes of its own."""
+
+from __future__ import annotations
+
+from tidegate import Code, Reach, Reason
+
+UNREADABLE = Code(
+    name="MUSIC_UNREADABLE",
+    reason=Reason.AUTH,
+    reach=Reach.CREDENTIAL,
+    message="What was entered for this connection cannot be read, because the key of the server is another one now.",
+    advice="Connect again on the page Music, or put the former key back.",
+)
+CODES: tuple[Code, ...] = (UNREADABLE,)

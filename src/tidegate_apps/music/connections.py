@@ -1,0 +1,236 @@
+"""Who is connected to what. Credentials are encrypted with the key of the server before they reach a table.
+
+Every change takes the next number under a lock, so that whoever reads changes in their order misses none. A new set of
+credentials also begins a new generation: what an older one still saves is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tidegate import Db, DbTx, NotThere
+from tidegate.secrets import BadSecret, Secrets
+from tidegate_apps.music.contract import Field, Kind
+
+MOST_VALUE = 4000  # characters
+_JOURNEY = 600.0  # seconds that a login at a service may take
+_SLICE = 500
+
+
+class Replaced(Exception):
+    """The credentials were replaced or removed meanwhile; what was to be saved belongs to nobody."""
+
+
+class WrongValue(ValueError):
+    """Something that was entered cannot be used; the text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The fields are the columns."""
+
+    user: str
+    provider: str
+    shown: str
+    kept: str = field(repr=False)
+    generation: int
+    version: int
+    connected_at: float
+    asked_at: float
+    removed_at: float | None
+    declared: str
+
+    @property
+    def there(self) -> bool:
+        return self.removed_at is None
+
+    def shown_values(self) -> dict[str, str]:
+        """What was entered and is no secret."""
+        found: dict[str, str] = json.loads(self.shown)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """A login that somebody has begun."""
+
+    user: str
+    provider: str
+    values: Mapping[str, str] = field(repr=False)
+    verifier: str = field(repr=False)
+
+
+class Connections:
+    """Reads and writes them; safe under threads."""
+
+    def __init__(self, db: Db, secrets: Callable[[], Secrets], now: Callable[[], float]) -> None:
+        self._db, self._secrets, self._now = db, secrets, now
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def of(self, user: str) -> list[Row]:
+        return [Row(*row) for row in self._db.all("connections_of", user_id=user)]
+
+    def get(self, user: str, provider: str) -> Row | None:
+        row = self._db.one("connection", user_id=user, provider=provider)
+        return None if row is None else Row(*row)
+
+    def changed(self, after: int) -> list[Row]:
+        """What changed since a version, in that order; those that were removed are among it."""
+        found: list[Row] = []
+        while True:
+            rows = self._db.all("connections", after=found[-1].version if found else after, n=_SLICE)
+            found += [Row(*row) for row in rows]
+            if len(rows) < _SLICE:
+                return found
+
+    def values(self, row: Row) -> dict[str, str]:
+        """What was entered, decrypted; BadSecret when the key of the server is another one now."""
+        if not row.kept:
+            return {}
+        found: dict[str, str] = json.loads(self._secrets().decrypt(_purpose(row.user, row.provider), row.kept))
+        return found
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def put(self, user: str, kind: Kind, values: Mapping[str, str], declared: str = "") -> int:
+        """Connects, or connects anew; the generation that begins with it."""
+        kept = {name: value for name, value in values.items() if value}
+        params = {
+            "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
+            **self._written(user, kind, kept),
+        }  # fmt: skip
+
+        def write(tx: DbTx) -> int:
+            tx.all("add_user", user_id=user, at=params["at"])
+            tx.all("clear_health", user_id=user, provider=kind.name)
+            return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
+
+        return self._db.write(write)
+
+    def save(self, row: Row, kind: Kind, changes: Mapping[str, str]) -> None:
+        """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
+
+        def write(tx: DbTx) -> bool:
+            found = tx.one("lock_connection", user_id=row.user, provider=row.provider)
+            there = None if found is None else Row(*found)
+            if there is None or not there.there or there.generation != row.generation:
+                return False
+            values = {**self.values(there), **changes}
+            written = self._written(row.user, kind, values)
+            tx.all("save_connection", user_id=row.user, provider=row.provider, generation=row.generation, **written)
+            return True
+
+        if not self._db.write(write):
+            raise Replaced(f"{row.provider} of {row.user} was connected anew")
+
+    def ask(self, user: str, provider: str) -> None:
+        """Somebody wants it to be synced now. NotThere when there is no such connection."""
+
+        def write(tx: DbTx) -> bool:
+            return bool(tx.all("ask_connection", user_id=user, provider=provider, version=_next(tx), at=self._now()))
+
+        if not self._db.write(write):
+            raise NotThere(f"{user} is not connected to {provider}")
+
+    def remove(self, user: str, provider: str) -> None:
+        """Disconnects: the credentials are gone, what they brought stays."""
+
+        def write(tx: DbTx) -> None:
+            tx.all("add_user", user_id=user, at=self._now())
+            tx.all("remove_connection", user_id=user, provider=provider, version=_next(tx), at=self._now())
+            tx.all("forget_states", user_id=user, provider=provider)
+            tx.all("clear_health", user_id=user, provider=provider)
+
+        self._db.write(write)
+
+    def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:
+        """Connects as the settings say, unless that was done before; what people changed since then stays."""
+        digest = sha256(json.dumps(dict(sorted(values.items()))).encode()).hexdigest()
+        row = self.get(user, kind.name)
+        if row is not None and row.declared == digest:
+            return False
+        self.put(user, kind, values, digest)
+        return True
+
+    # -- logins at a service -------------------------------------------------------------------------------------------
+
+    def depart(self, state: str, journey: Journey) -> None:
+        kept = self._secrets().encrypt(
+            f"music journey {state}", json.dumps({"values": dict(journey.values), "verifier": journey.verifier})
+        )
+        now = self._now()
+
+        def write(tx: DbTx) -> None:
+            tx.all("forget_journeys", before=now - _JOURNEY)
+            whose = {"user_id": journey.user, "provider": journey.provider}
+            tx.all("begin_journey", state=_hidden(state), kept=kept, at=now, **whose)
+
+        self._db.write(write)
+
+    def arrive(self, state: str, user: str, provider: str) -> Journey | None:
+        """The login that *state* belongs to, once; None when it is another user's, another provider's, or too old."""
+        row = self._db.one("end_journey", state=_hidden(state))
+        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _JOURNEY:
+            return None
+        try:
+            kept: dict[str, Any] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+        except BadSecret:
+            return None
+        return Journey(user, provider, kept["values"], kept["verifier"])
+
+    def _written(self, user: str, kind: Kind, values: Mapping[str, str]) -> dict[str, str]:
+        secret = {each.name for each in kind.fields if each.secret or each.hidden}
+        known = {each.name for each in kind.fields}
+        shown = {name: value for name, value in values.items() if name in known and name not in secret}
+        return {
+            "shown": json.dumps(shown),
+            "kept": self._secrets().encrypt(_purpose(user, kind.name), json.dumps(dict(values))),
+        }
+
+
+def asked_for(kind: Kind) -> tuple[Field, ...]:
+    """What a user is asked for."""
+    return tuple(each for each in kind.fields if not each.operator and not each.hidden)
+
+
+def by_itself(kind: Kind, operator: Mapping[str, str]) -> bool:
+    """Whether it needs nothing of a user, and the operator has entered the rest."""
+    return not any(each.required for each in asked_for(kind)) and kind.oauth is None and not kind.missing(operator)
+
+
+def entered(kind: Kind, given: Mapping[str, str], before: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What somebody entered, cleaned; a secret that was left empty stays as it was. WrongValue names the field."""
+    fields = {each.name: each for each in asked_for(kind)}
+    for name in given:
+        if name not in fields:
+            raise WrongValue(f"{name}: {kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}")
+    found: dict[str, str] = {}
+    for name, each in fields.items():
+        value = given.get(name, "").strip() or each.default
+        if not value and each.secret and before:
+            value = before.get(name, "")
+        if len(value) > MOST_VALUE or "\0" in value:
+            raise WrongValue(f"{name}: it is too long, or no text; give at most {MOST_VALUE} characters")
+        if not value and each.required:
+            raise WrongValue(f"{name}: it is empty; give the {each.label}")
+        if value:
+            found[name] = value
+    return found
+
+
+def _next(tx: DbTx) -> int:
+    return int(tx.all("next_version")[0][0])
+
+
+def _purpose(user: str, provider: str) -> str:
+    return f"music {provider} of {user}"
+
+
+def _hidden(state: str) -> str:
+    """What a table has of a state: whoever reads it can come back with none."""
+    return sha256(state.encode()).hexdigest()

@@ -1,0 +1,87 @@
+"""The job that syncs for as long as its worker lives."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import httpx2
+
+from tidegate import Again, Context, Installed, JobFunction, __version__
+from tidegate_apps.music.connections import Connections
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.health import Healths, Outside
+from tidegate_apps.music.keeping import Keeping
+from tidegate_apps.music.pacing import Limiters
+from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.states import States
+from tidegate_apps.music.syncing import Syncer
+from tidegate_apps.music.workshop import Workshop
+
+QUEUE = "music"
+ALL = "all"
+_TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
+_BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
+
+
+@dataclass(slots=True, kw_only=True)
+class Jobs:
+    """What the application has at work."""
+
+    kinds: Mapping[str, Kind]
+    connections: Connections
+    shop: Callable[[], Workshop]  # made by whoever syncs: its targets tell the store of themselves
+    sync: JobFunction[str, None] | None = None
+
+
+def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
+    """The job of this server; none when it only shows the library."""
+    clock = there.queue.clock
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
+    found = Jobs(
+        kinds=kinds,
+        connections=Connections(there.db, lambda: there.secrets, clock.now),
+        shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
+    )
+    if there.settings.sync:
+
+        @there.queue.job(queue=QUEUE, name="music.sync", unique=lambda which: which, attempts=1000)
+        async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
+            end = (clock.now() + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
+            async with transport() as way:
+                await Syncer(found.shop(), way).run(lambda: job.stopping or job.cancelled or clock.now() >= end)
+            if job.stopping:
+                raise Again(keep_attempt=True)
+
+        found.sync = sync
+    return found
+
+
+def workshop(there: Installed[Settings], kinds: Mapping[str, Kind], outside: Outside) -> Workshop:
+    """What the loops of this process share."""
+    now = outside.clock.now
+    return Workshop(
+        db=there.db,
+        settings=there.settings,
+        kinds=kinds,
+        connections=Connections(there.db, lambda: there.secrets, now),
+        healths=Healths(kinds, there.settings, outside),
+        clock=outside.clock,
+        agent=user_agent(there.settings),
+        keeping=Keeping(there.db, now),
+        states=States(there.db, now),
+        limiters=Limiters(outside.clock),
+    )
+
+
+def transport() -> httpx2.AsyncHTTPTransport:
+    """The way out of all providers. Each loop has one request at a time, so that no limit must make others wait."""
+    return httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None, max_keepalive_connections=50))
+
+
+def user_agent(settings: Settings) -> str:
+    """Who we are, and where somebody can complain; MusicBrainz refuses those who do not say so."""
+    contact = settings.contact or "https://pypi.org/project/tidegate/"
+    return f"Tidegate/{__version__} ({'+' if '://' in contact else ''}{contact})"

@@ -1,0 +1,97 @@
+"""The health of every user at every provider: one target for each provider, a user is a key of it.
+
+Backoff, fatal state and doubts are the core's; there is no breaker. All of it is in memory, and forgotten with the
+process, unless the settings keep it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target
+from tidegate_apps.music.contract import Clock, Kind
+from tidegate_apps.music.settings import Settings
+
+
+class ClockOfAll(Clock, Protocol):
+    """Time for both colours."""
+
+    def sleep(self, wait: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What the health of a process needs of the world. *store*: where its notices become rows; None: nowhere."""
+
+    clock: ClockOfAll
+    store: str | None = None
+    bus: Bus | None = None
+    dice: Callable[[], float] = random.random
+
+
+class Healths:
+    """One for the process, so that a turn of the job that ends forgets nothing."""
+
+    def __init__(self, kinds: Mapping[str, Kind], settings: Settings, outside: Outside) -> None:
+        self._kinds = kinds
+        self._targets = {kind.name: _target(kind, settings, outside) for kind in kinds.values()}
+
+    def of(self, user: str, provider: str) -> Part:
+        return self._targets[provider].key(user)
+
+    def target(self, provider: str) -> Target:
+        return self._targets[provider]
+
+    # -- kept in the store, where the settings say so ------------------------------------------------------------------
+
+    def restore(self, db: Db) -> None:
+        """Goes on with what an earlier process has kept."""
+        for user, provider, operation, failures, since, until, code, detail in db.all("healths"):
+            kind = self._kinds.get(provider)
+            if kind is not None and code in kind.rules.book:
+                fault = kind.rules.book[code].fault("kept", detail=detail)
+                self.of(user, provider).restore(
+                    fault, failures=failures, since=since, until=until, operation=operation or None
+                )
+
+    def keep(self, db: Db, pairs: Iterable[tuple[str, str]]) -> None:
+        """Writes how these users are at these providers."""
+        rows = [(user, provider, _rows(user, provider, self.of(user, provider).health())) for user, provider in pairs]
+
+        def write(tx: DbTx) -> None:
+            for user, provider, kept in rows:
+                tx.all("clear_health", user_id=user, provider=provider)
+                if kept:
+                    tx.many("put_health", kept)
+
+        if rows:
+            db.write(write)
+
+
+def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
+    backoff = Backoff(
+        float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
+        jitter=settings.backoff_jitter,
+    )  # fmt: skip
+    made = Target if outside.bus is None else partial(Target, bus=outside.bus)
+    return made(
+        kind.name, rules=kind.rules, backoff=backoff, breaker=None, confirm=kind.confirm,
+        deadline=float(settings.deadline), reprobe=float(settings.reprobe), cap_notice=settings.cap_notice,
+        store=outside.store, clock=outside.clock, dice=outside.dice,
+    )  # fmt: skip
+
+
+def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]]:
+    return [
+        {
+            "user_id": user, "provider": provider, "operation": each.operation or "", "failures": each.failures,
+            "since": each.since, "until": None if each.hold is None else each.hold.until,
+            "code": each.fault.code, "detail": each.fault.detail[:300],
+        }
+        for each in ill
+        if each.fault is not None and each.failures
+    ]  # fmt: skip

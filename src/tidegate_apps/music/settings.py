@@ -1,0 +1,126 @@
+"""The section `music` of the settings, with one table inside it for each provider that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
+
+from tidegate import Seconds
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.factory import kinds
+
+_SHORTEST = 10.0  # seconds
+
+
+class Settings(BaseModel):
+    """What can be set; each with what it is good for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sync: bool = Field(default=True, description="Whether this server syncs; one that only shows the library does not.")
+    contact: str = Field(
+        default="", max_length=200, description="An address or a web page for the services, in case they wonder."
+    )
+    public_url: str = Field(
+        default="", description="How browsers reach this server, for logins; empty: as they call it."
+    )
+    backoff_base: Seconds = Field(default=Seconds("30s"), gt=0, description="The wait after a first failure.")
+    backoff_cap: Seconds = Field(default=Seconds("30m"), gt=0, description="The longest wait after failures.")
+    backoff_jitter: float = Field(default=0.25, ge=0, lt=1, description="How far chance moves a wait: a share of it.")
+    cap_notice: bool = Field(default=True, description="Tell once when the waits have reached the longest.")
+    reprobe: Seconds = Field(
+        default=Seconds("1h"), ge=60, description="Between two calls after a fault of quota or configuration."
+    )
+    deadline: Seconds = Field(default=Seconds("15m"), ge=60, description="For one step of a sync, waits included.")
+    keep_health: bool = Field(
+        default=False, description="Keep failures and waits in the store, so that a restart does not forget them."
+    )
+    look_every: Seconds = Field(
+        default=Seconds("1s"), ge=0.1, description="How soon a connection that was changed elsewhere is noticed."
+    )
+    ask_again: Seconds = Field(
+        default=Seconds("7d"), ge=3600, description="How long an answer that there is nothing is believed."
+    )
+    pictures: bool = Field(default=True, description="Fetch pictures for the library, through this server.")
+    allow_networks: tuple[str, ...] = Field(
+        default=(), description="Networks that pictures may be fetched from although they are private, as 10.0.0.0/8."
+    )
+    connect: dict[str, dict[str, dict[str, SecretStr]]] = Field(
+        default_factory=dict, description="Connections that are there from the start: user, provider, what it asks for."
+    )
+
+
+class ProviderSettings(BaseModel):
+    """What every provider can be set to. What the operator enters for all users, and its addresses, come with it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = True
+    every: Seconds = Seconds("5m")
+
+
+def setting_of_address(kind: str, address: str) -> str:
+    """The key of an address: `url` for the one that is called as its provider, else what tells it apart."""
+    rest = address.removeprefix(kind).strip("_")
+    return f"{rest}_url" if rest else "url"
+
+
+def table_of(kind: Kind) -> type[ProviderSettings]:
+    """The table of one provider."""
+    fields: dict[str, Any] = {
+        "enabled": (bool, Field(default=True, description=f"Whether {kind.title} is called at all.")),
+        "every": (Seconds, Field(default=Seconds(kind.every), ge=_SHORTEST, description="Between two syncs.")),
+    }
+    for each in (each for each in kind.fields if each.operator):
+        said = f"{each.label} of {kind.title}, for all users." + (f" {each.hint}" if each.hint else "")
+        of_type: Any = SecretStr if each.secret else str
+        fields[each.name] = (of_type, Field(default=of_type(each.default), description=said))
+    for address, where in kind.addresses.items():
+        said = f"Where {kind.title} is."
+        fields[setting_of_address(kind.name, address)] = (str, Field(default=where, description=said))
+    return create_model(f"{kind.name.capitalize()}Settings", __base__=ProviderSettings, __doc__=kind.about, **fields)
+
+
+def with_tables(known: Mapping[str, Kind]) -> type[Settings]:
+    """The settings with a table for each provider."""
+    tables: dict[str, Any] = {}
+    for kind in known.values():
+        table = table_of(kind)
+        tables[kind.name] = (table, Field(default_factory=table, description=kind.about))
+    return cast("type[Settings]", create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, **tables))
+
+
+def of_kind(settings: Settings, kind: Kind) -> ProviderSettings:
+    """The table of a provider; its defaults where the settings were made before it was there."""
+    found = getattr(settings, kind.name, None)
+    return found if isinstance(found, ProviderSettings) else table_of(kind)()
+
+
+def operator_values(settings: Settings, kind: Kind) -> dict[str, str]:
+    """What the operator has entered for all users."""
+    table = of_kind(settings, kind)
+    found = {each.name: _plain(getattr(table, each.name)) for each in kind.fields if each.operator}
+    return {name: value for name, value in found.items() if value}
+
+
+def addresses(settings: Settings, kind: Kind) -> dict[str, str]:
+    table = of_kind(settings, kind)
+    return {name: getattr(table, setting_of_address(kind.name, name)) for name in kind.addresses}
+
+
+def declared(settings: Settings) -> dict[tuple[str, str], dict[str, str]]:
+    """The connections of the settings, by user and provider."""
+    return {
+        (user, provider): {name: value.get_secret_value() for name, value in values.items()}
+        for user, of_user in settings.connect.items()
+        for provider, values in of_user.items()
+    }
+
+
+def _plain(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+SETTINGS = with_tables(kinds())

@@ -1,0 +1,186 @@
+"""One turn of syncing: a loop for every user at every provider, begun, ended and replaced as connections change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from tidegate.secrets import BadSecret
+from tidegate_apps.music import factory
+from tidegate_apps.music.codes import UNREADABLE
+from tidegate_apps.music.connections import Row, by_itself
+from tidegate_apps.music.contract import Connection, Kind, Surroundings
+from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.loop import Loop
+from tidegate_apps.music.settings import declared
+from tidegate_apps.music.workshop import Pair, Workshop
+
+_log = logging.getLogger("tidegate.music")
+
+
+@dataclass(slots=True)
+class _Running:
+    loop: Loop
+    task: asyncio.Task[None]
+    generation: int
+
+
+class Syncer:
+    """Ends promptly when it is told to; whatever it was in the middle of is done again from the last mark."""
+
+    def __init__(self, shop: Workshop, transport: httpx2.AsyncBaseTransport) -> None:
+        self._shop, self._transport = shop, transport
+        self._running: dict[Pair, _Running] = {}
+        self._rows: dict[Pair, Row] = {}
+        self._version = 0
+
+    async def run(self, stop: Callable[[], bool]) -> None:
+        shop = self._shop
+        await asyncio.to_thread(self._begin)
+        try:
+            while not stop():
+                changed = await asyncio.to_thread(shop.connections.changed, self._version)
+                if changed:
+                    await self._changed(changed)
+                await self._write()
+                await shop.clock.asleep(float(shop.settings.look_every))
+        finally:
+            await self._end(list(self._running))
+            await self._write()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        shop = self._shop
+        for (user, provider), values in declared(shop.settings).items():
+            kind = shop.kinds.get(provider)
+            if kind is None:
+                _log.error("music_not_connected user=%s provider=%s reason=unknown_provider", user, provider)
+            else:
+                shop.connections.declare(user, kind, values)
+        shop.load()
+
+    async def _changed(self, rows: list[Row]) -> None:
+        for row in rows:
+            self._rows[row.user, row.provider] = row
+            self._version = max(self._version, row.version)
+        wanted = self._wanted()
+        gone = [
+            pair
+            for pair, running in self._running.items()
+            if pair not in wanted or running.generation != _generation(wanted[pair])
+        ]
+        await self._end(gone)
+        for row in rows:
+            if not row.there and (row.user, row.provider) not in wanted:
+                await self._forgotten((row.user, row.provider))
+        for pair, row_or_none in wanted.items():
+            if pair not in self._running:
+                self._start(pair, row_or_none)
+            asked = 0.0 if row_or_none is None else row_or_none.asked_at
+            # Who asked before this process began is served by its first call.
+            if pair in self._running and asked > self._shop.asked.get(pair, asked):
+                self._running[pair].loop.ask()
+            self._shop.asked[pair] = asked
+
+    def _wanted(self) -> dict[Pair, Row | None]:
+        """Every user at every provider that they are connected to; some need no connection of their own."""
+        shop = self._shop
+        there = {pair: row for pair, row in self._rows.items() if row.there}
+        alone = [kind for kind in shop.kinds.values() if by_itself(kind, shop.operator(kind))]
+        users = {user for user, _ in there}
+        found: dict[Pair, Row | None] = {
+            (user, kind.name): None for user in users for kind in alone if (user, kind.name) not in self._rows
+        }
+        found.update(there)
+        return {pair: row for pair, row in found.items() if pair[1] in shop.kinds and shop.enabled(shop.kinds[pair[1]])}
+
+    async def _forgotten(self, pair: Pair) -> None:
+        self._shop.forget(pair)
+        self._shop.generations.pop(pair, None)
+        user, provider = pair
+        await asyncio.to_thread(lambda: self._shop.db.all("forget_states", user_id=user, provider=provider))
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+
+    def _start(self, pair: Pair, row: Row | None) -> None:
+        shop, (user, provider) = self._shop, pair
+        kind, generation = shop.kinds[provider], _generation(row)
+        if shop.generations.get(pair, generation) != generation:
+            shop.forget(pair)
+        shop.generations[pair] = generation
+        try:
+            values = shop.values(kind, row)
+        except BadSecret:
+            self._refused(pair, kind)
+            return
+        there = Surroundings(
+            transport=self._transport, clock=shop.clock, paces=shop.limiters, save=_Save(shop, kind, row),
+            agent=shop.agent, addresses=shop.addresses(kind),
+        )  # fmt: skip
+        made = factory.made(kind, Connection(user=user, provider=provider, values=values), there)
+        if made is None:
+            return  # something that it needs has not been entered
+        loop = Loop(shop, kind, user, made)
+        task = asyncio.create_task(loop.run(), name=f"music {provider} of {user}")
+        task.add_done_callback(_ended)
+        self._running[pair] = _Running(loop, task, generation)
+
+    def _refused(self, pair: Pair, kind: Kind) -> None:
+        """The key of the server is another one: nothing can be called with what was entered."""
+        shop, fault = self._shop, UNREADABLE.fault("key")
+        for operation in kind.operations:
+            lane = Lane(*pair, operation)
+            shop.states.of(lane).went_wrong(shop.clock.now(), fault, 1, None, None)
+            shop.states.of(lane).held = "fatal"
+            shop.states.changed(lane)
+
+    async def _end(self, pairs: list[Pair]) -> None:
+        tasks = [self._running.pop(pair).task for pair in pairs]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self) -> None:
+        """How all of them are, for people, and for the next process where the settings want that."""
+        shop = self._shop
+        if not shop.states.waiting:
+            return
+        rows = shop.states.taken()
+        pairs = {(str(row["user_id"]), str(row["provider"])) for row in rows}
+
+        def write() -> None:
+            shop.states.write(rows)
+            if shop.settings.keep_health:
+                shop.healths.keep(shop.db, pairs)
+
+        try:
+            await asyncio.to_thread(write)
+        except Exception:  # the store is away: the next look writes what is true then
+            _log.exception("music_states_not_written")
+            shop.states.put_back(rows)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("music_loop_ended name=%s", task.get_name(), exc_info=error)
+
+
+def _generation(row: Row | None) -> int:
+    return 0 if row is None else row.generation
+
+
+class _Save:
+    """Keeps rotated credentials of one connection; they are on disk when it returns."""
+
+    def __init__(self, shop: Workshop, kind: Kind, row: Row | None) -> None:
+        self._shop, self._kind, self._row = shop, kind, row
+
+    async def __call__(self, changes: Mapping[str, str]) -> None:
+        row, shop, kind = self._row, self._shop, self._kind
+        if row is not None:
+            await asyncio.to_thread(lambda: shop.connections.save(row, kind, changes))

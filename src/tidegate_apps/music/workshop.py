@@ -1,0 +1,82 @@
+"""What the loops of one process share, for as long as it lives: a turn of the job that ends forgets nothing of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tidegate import Db
+from tidegate_apps.music.connections import Connections, Row
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.health import ClockOfAll, Healths
+from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.pacing import Limiters
+from tidegate_apps.music.settings import Settings, addresses, of_kind, operator_values
+from tidegate_apps.music.states import States
+
+T = TypeVar("T")
+Pair = tuple[str, str]  # a user and a provider
+Elsewhere = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Workshop:
+    """All of it is used on one loop at a time."""
+
+    db: Db
+    settings: Settings
+    kinds: Mapping[str, Kind]
+    connections: Connections
+    healths: Healths
+    clock: ClockOfAll
+    agent: str
+    keeping: Keeping
+    states: States
+    limiters: Limiters
+    dues: dict[Lane, float] = field(default_factory=dict)  # on the clock that never steps; infinite: a person must act
+    generations: dict[Pair, int] = field(default_factory=dict)  # of the credentials that were last used
+    asked: dict[Pair, float] = field(default_factory=dict)
+    loaded: bool = False
+
+    def load(self) -> None:
+        """What an earlier process left; once."""
+        if self.loaded:
+            return
+        kept = self.settings.keep_health
+        if kept:
+            self.healths.restore(self.db)
+        else:
+            self.db.all("clear_all_health")
+        self.states.load(forget=not kept)
+        self.loaded = True
+
+    def every(self, kind: Kind) -> float:
+        return float(of_kind(self.settings, kind).every)
+
+    def enabled(self, kind: Kind) -> bool:
+        return of_kind(self.settings, kind).enabled
+
+    def addresses(self, kind: Kind) -> dict[str, str]:
+        return addresses(self.settings, kind)
+
+    def operator(self, kind: Kind) -> dict[str, str]:
+        return operator_values(self.settings, kind)
+
+    def values(self, kind: Kind, row: Row | None) -> dict[str, str]:
+        """What the operator and the user have entered; BadSecret when it cannot be read any more."""
+        mine = {} if row is None else self.connections.values(row)
+        defaults = {each.name: each.default for each in kind.fields if each.default}
+        return {**defaults, **self.operator(kind), **mine}
+
+    def due(self, lane: Lane) -> float:
+        return self.dues.get(lane, -math.inf)
+
+    def forget(self, pair: Pair) -> None:
+        """As reconnecting does: all state of the key is gone, and the next call goes at once."""
+        user, provider = pair
+        self.healths.of(user, provider).clear()
+        self.states.forget(user, provider)
+        for lane in [lane for lane in self.dues if (lane.user, lane.provider) == pair]:
+            del self.dues[lane]
