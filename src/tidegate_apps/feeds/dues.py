@@ -63,6 +63,12 @@ def after_success(now: float, interval: float, hints: Hints, roll: float) -> Due
     return (at, why) if allowed == at else (allowed + 3600 * roll, Why.SKIPPED)
 
 
+def usual_wait(interval: float, hints: Hints) -> float:
+    """Seconds between two polls of a feed that is well, in the mean."""
+    allowed = (24 - len(hints.skip_hours)) / 24 * (7 - len(hints.skip_days)) / 7
+    return max(interval, hints.not_before) * (1 + _SPREAD / 2) / allowed
+
+
 def after_failure(now: float, interval: float, failures: int, retry_after: float | None, roll: float) -> Due:
     """max(interval, backoff, Retry-After); *failures* counts those before this one."""
     waits = (
@@ -91,9 +97,9 @@ def _outside(at: float, hints: Hints) -> float:
     """The first moment from *at* on that the feed does not want to be left alone in."""
     if not hints.skip_hours and not hints.skip_days:
         return at
-    moment = datetime.fromtimestamp(at, UTC)
+    moment = datetime.fromtimestamp(at, UTC).replace(microsecond=0)  # earlier, if anything
     for _ in range(24 * 8):
         if moment.hour not in hints.skip_hours and moment.weekday() not in hints.skip_days:
-            return moment.timestamp()
+            return max(at, moment.timestamp())  # the same one to the last digit, if it is that
         moment = moment.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return at

@@ -95,7 +95,11 @@ def policy_of(settings: Settings) -> PollPolicy:
         hosts=settings.own_link_hosts, share=settings.own_link_share, within=float(settings.own_link_within)
     )
     return PollPolicy(
-        concurrency=settings.concurrency, guard=guard if settings.own_link else None, history=float(settings.history)
+        concurrency=settings.concurrency,
+        guard=guard if settings.own_link else None,
+        history=float(settings.history),
+        events=float(settings.events),
+        items=settings.keep_items,
     )
 
 

@@ -30,6 +30,7 @@ _BATCH = 200  # polls in one transaction
 _STALE = 5.0  # seconds after which what is known of a feed is read again before its poll
 _PATIENCE = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
 _CHORES_EVERY = 60.0
+_SLICE = 5000  # rows that are forgotten in one go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,9 @@ class PollPolicy:
     concurrency: int = 32
     paced: bool = True  # many that are overdue are not all polled at once
     guard: SelfGuard | None = field(default_factory=SelfGuard)
-    history: float = 7 * 86400.0
+    history: float = 7 * 86400.0  # of polls
+    events: float = 365 * 86400.0  # of what else happened to sources
+    items: int = 5000  # of one feed
 
 
 @dataclass(slots=True)
@@ -164,7 +167,9 @@ class Poller:
         usual = float((await self._db.aall("pace"))[0][0])
         self._pace.usual(usual)
         self._link.usual(usual)
-        await self._db.aall("prune_beats", before=self._times.now() - self._policy.history, n=5000)
+        now, policy = self._times.now(), self._policy
+        await self._db.aall("prune_beats", before=now - policy.history, n=_SLICE)
+        await self._db.aall("prune_events", before=now - policy.events, n=_SLICE)
 
     # -- polling -------------------------------------------------------------------------------------------------
 
@@ -242,7 +247,7 @@ class Poller:
                 tx.tell(telling.own_link(self._times.now()))
             elif news:
                 tx.settled(telling.TARGET, "")
-            return record(tx, batch, self._manager)
+            return record(tx, batch, self._manager, self._policy.items)
 
         kept = await self._db.awrite(work)
         del self._finished[: len(batch)]

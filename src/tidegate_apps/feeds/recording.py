@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate import DbTx, Rest, RestChange
-from tidegate_apps.feeds.dues import Hints
+from tidegate_apps.feeds.dues import Hints, usual_wait
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of
 
+_SLICE = 500  # entries that one poll forgets at most
 OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll beside the types of errors
 
 
@@ -48,8 +49,11 @@ class SourceManager(Protocol):
         """Whether it may move there."""
 
 
-def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager) -> set[int]:
-    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not."""
+def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: int = 5000) -> set[int]:
+    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not.
+
+    Of one feed, *keep* entries stay.
+    """
     kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
     counted = [each for each in batch if each.before.source_id in kept]
     read = [each for each in counted if each.feed is not None]
@@ -57,8 +61,11 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager) -> set[i
     if read:
         tx.many("read_feed", [_about(each) for each in read])
     if fresh:
-        at = {each.before.source_id: each.at for each in read}
-        tx.many("grown", [{"source_id": id_, "n": n, "at": at[id_]} for id_, n in fresh.items()])
+        by_source = {each.before.source_id: each for each in read}
+        grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
+        for source_id, items in tx.many("grown", grown):
+            if items > keep:
+                _forget(tx, by_source[source_id], min(items - keep, _SLICE))
     if counted:
         tx.many("add_beats", [_beat(each, fresh) for each in counted])
     for each in counted:
@@ -83,6 +90,13 @@ def _items(tx: DbTx, read: Sequence[Finished]) -> dict[int, int]:
         for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
             found[source_id] = found.get(source_id, 0) + new
     return {source_id: n for source_id, n in found.items() if n}
+
+
+def _forget(tx: DbTx, each: Finished, n: int) -> None:
+    """A slice of the oldest entries goes."""
+    source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
+    gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
+    tx.all("shrunk", source_id=source_id, n=len(gone))
 
 
 def _about(each: Finished) -> dict[str, Any]:
@@ -116,6 +130,7 @@ def _row(each: Finished, manager: SourceManager) -> dict[str, Any]:
         "last_modified": state.last_modified, "validated_at": state.validated_at, "body_hash": state.body_hash,
         "moved_to": state.moved_to, "moved_times": state.moved_times, "hints": hints_text(state.hints),
         "last_polled_at": state.last_polled_at, "last_success_at": state.last_success_at,
+        "every_s": None if state.last_success_at is None else usual_wait(state.interval, state.hints),
         "untold": int(manager.elsewhere and (each.verdict.change is not RestChange.NONE or bool(each.verdict.adopt))),
     }  # fmt: skip
 

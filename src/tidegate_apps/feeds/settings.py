@@ -28,6 +28,12 @@ class Settings(BaseModel):
     body: int = Field(default=5_000_000, ge=1000, description="Bytes that a feed may have, unpacked.")
     redirects: int = Field(default=5, ge=0, le=20, description="Redirects that are followed in one poll.")
     history: Seconds = Field(default=Seconds("7d"), ge=86400, description="How long every single poll is remembered.")
+    events: Seconds = Field(
+        default=Seconds("365d"), ge=86400, description="How long it is remembered what else happened to a source."
+    )
+    keep_items: int = Field(
+        default=5000, ge=10, description="Items of one feed that are kept; the oldest go, but none that it still lists."
+    )
     own_link: bool = Field(default=True, description="Blame our own network when most hosts fail at the same time.")
     own_link_hosts: int = Field(default=10, ge=2, description="Hosts that must be seen before that is believed.")
     own_link_share: Fraction = Field(default=0.5, description="The share of them that fails.")

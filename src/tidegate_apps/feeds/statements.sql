@@ -88,8 +88,9 @@ from feeds_state where source_id = :source_id;
 select min(due_at) from feeds_state where due_at is not null;
 
 -- name: pace
--- Polls per second, if all goes well.
-select coalesce(sum(1.0 / interval_s), 0) from feeds_state where due_at is not null;
+-- Polls per second, if all goes well. One that rests is polled too rarely to count.
+select coalesce(sum(1.0 / coalesce(every_s, interval_s)), 0) from feeds_state
+where due_at is not null and rest_at is null;
 
 -- name: details
 -- What pages and answers show beside the state.
@@ -101,7 +102,8 @@ select source_id, name, feed_url, host, interval_s, due_at, due_why
 from {rows source_id bigint, name text, feed_url text, host text, interval_s double precision, due_at double precision,
     due_why text}
 where true
-on conflict (source_id) do update set name = excluded.name, interval_s = excluded.interval_s;
+on conflict (source_id) do update set name = excluded.name, interval_s = excluded.interval_s,
+    every_s = case when feeds_state.interval_s = excluded.interval_s then feeds_state.every_s end;
 
 -- name: set_address
 -- At another address nothing is known of what was sent before.
@@ -134,13 +136,14 @@ set feed_url = given.feed_url, host = given.host, fence = given.fence + 1, due_a
     last_error = given.last_error, last_error_type = given.last_error_type, last_status = given.last_status,
     etag = given.etag, last_modified = given.last_modified, validated_at = given.validated_at,
     body_hash = given.body_hash, moved_to = given.moved_to, moved_times = given.moved_times, hints = given.hints,
-    last_polled_at = given.last_polled_at, last_success_at = given.last_success_at,
+    last_polled_at = given.last_polled_at, last_success_at = given.last_success_at, every_s = given.every_s,
     told = case when given.untold = 1 then 0 else feeds_state.told end
 from {rows source_id bigint, fence bigint, feed_url text, host text, due_at double precision, due_why text,
     consecutive_errors integer, run_type text, run_length integer, rest_at double precision, rest_until double precision,
     rest_reason text, rest_by text, last_error text, last_error_type text, last_status integer, etag text,
     last_modified text, validated_at double precision, body_hash text, moved_to text, moved_times integer, hints text,
-    last_polled_at double precision, last_success_at double precision, untold integer}
+    last_polled_at double precision, last_success_at double precision, every_s double precision,
+    untold integer}
 where feeds_state.source_id = given.source_id and feeds_state.fence = given.fence
 returning feeds_state.source_id;
 
@@ -154,7 +157,11 @@ where feeds_state.source_id = given.source_id;
 -- name: grown
 update feeds_state set items = items + given.n, last_new_at = given.at
 from {rows source_id bigint, n integer, at double precision}
-where feeds_state.source_id = given.source_id;
+where feeds_state.source_id = given.source_id
+returning feeds_state.source_id, feeds_state.items;
+
+-- name: shrunk
+update feeds_state set items = items - :n where source_id = :source_id;
 
 -- name: told
 -- The other source manager has heard of it, unless more has happened since.
@@ -186,6 +193,12 @@ where source_id = :source_id and at >= :since order by at desc limit :n;
 delete from feeds_beat where (source_id, at) in (select source_id, at from feeds_beat where at < :before limit :n)
 returning source_id;
 
+-- name: prune_events
+-- By their numbers, which grow with time: only the oldest are looked at.
+delete from feeds_event where id in (
+    select id from (select id, at from feeds_event order by id limit :n) as oldest where at < :before
+) returning id;
+
 -- name: put_items
 -- The entries of feeds, each feed's as one piece of JSON: {"0": [key, guid, ...], "1": ...}, the oldest first.
 insert into feeds_item (source_id, ident, guid, link, title, author, summary, published_at, hash, seen_at, changed_at)
@@ -201,6 +214,14 @@ set guid = excluded.guid, link = excluded.link, title = excluded.title, author =
         else feeds_item.seen_at + 0.001 end
 where feeds_item.hash <> excluded.hash
 returning source_id, case when seen_at = changed_at then 1 else 0 end;
+
+-- name: forget_items
+-- The oldest of a feed, but none that it still lists: it would come back as a new one.
+delete from feeds_item where id in (
+    select id from feeds_item
+    where source_id = :source_id and ident not in (select entry.value ->> 0 from json_each(:entries) as entry)
+    order by id limit :n
+) returning id;
 
 -- name: items
 -- The newest first.
