@@ -36,7 +36,7 @@ class Row:
 
 def row_of(file: File, *, busy: bool) -> Row:
     if file.expired:
-        return Row(file, "expired", "Removed", file.line)
+        return Row(file, "cancelled", "Removed", file.line)  # as it should be, and so no failure
     match file.status:
         case "complete":
             return Row(file, "done", "Complete", "")
@@ -82,7 +82,7 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
     held = gateway_held(there)
     return page(
         request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
-        whole=file.made.get("bytes", 0) <= _PREVIEW,
+        whole=file.made.get("bytes", 0) <= _PREVIEW, mappings=there.jobs.mappings.names,
         events=events_json(there.queue.events(file.job), file.made),
     )  # fmt: skip
 

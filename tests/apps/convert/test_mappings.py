@@ -59,6 +59,7 @@ def test_one_more_file_is_one_more_mapping_of_page_api_gateway_and_schemas(place
     page = place.client.get("/convert").text
     assert "<option>titles</option>" in page
     assert "Only the headings." in page
+    assert 'aria-label="Schema of titles"' in page
 
     job = place.new(pdfs.text(), mapping="titles")
     place.work(60)
@@ -68,6 +69,7 @@ def test_one_more_file_is_one_more_mapping_of_page_api_gateway_and_schemas(place
     root = checked(xml, schema)
     assert root.get("mapping") == "titles"
     assert root.findall(".//title")
+    assert 'aria-label="Schema of titles"' in place.client.get(f"/convert/jobs/{job}").text
 
     gateway = place.there.jobs.gateway.url
     assert httpx2.get(f"{gateway}/health").json()["mappings"] == ["layout", "text", "titles"]
