@@ -12,6 +12,7 @@ import httpx2
 
 from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, __version__, net
 from tidegate_apps.feeds.fetching import Fetching, Parse
+from tidegate_apps.feeds.hosts import Hosts
 from tidegate_apps.feeds.managing import Here, There, said, tell_there
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
@@ -61,10 +62,10 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
     else:
         found.manager = Here(found.sources)
     manager, policy = found.manager, policy_of(there.settings)
-    link = Link(policy.guard)
+    link, hosts = Link(policy.guard), Hosts(on=policy.host_guard)
 
     def poller_of(fetching: Fetching, times: Times) -> Poller:
-        return Poller(there.db, manager, fetching, times, policy, link)
+        return Poller(there.db, manager, fetching, times, policy, link, hosts)
 
     found.poller = poller_of
     if there.settings.poll:
@@ -100,6 +101,7 @@ def policy_of(settings: Settings) -> PollPolicy:
         history=float(settings.history),
         events=float(settings.events),
         items=settings.keep_items,
+        host_guard=settings.host_guard,
     )
 
 

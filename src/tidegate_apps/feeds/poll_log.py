@@ -32,6 +32,14 @@ def say(each: Finished) -> None:
         )  # fmt: skip
 
 
+def host(name: str, kind: str) -> None:
+    """All of a host fails, or it is well again."""
+    if kind:
+        log.warning("host_failing host=%s error_type=%s", name, kind)
+    else:
+        log.info("host_well host=%s", name)
+
+
 def link(lost: bool) -> None:
     """Our own link was lost, or is back."""
     if lost:

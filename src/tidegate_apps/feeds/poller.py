@@ -15,6 +15,7 @@ from tidegate import Db, DbTx, SelfGuard
 from tidegate.errors import StoreError
 from tidegate_apps.feeds import dues, poll_log, telling, verdicts
 from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.hosts import Hosts
 from tidegate_apps.feeds.matrix import PollError, untyped
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.pacing import Pace
@@ -40,6 +41,7 @@ class PollPolicy:
     concurrency: int = 32
     paced: bool = True  # many that are overdue are not all polled at once
     guard: SelfGuard | None = field(default_factory=SelfGuard)
+    host_guard: bool = False  # a host whose feeds fail together is to blame, and none of them
     history: float = 7 * 86400.0  # of polls
     events: float = 365 * 86400.0  # of what else happened to sources
     items: int = 5000  # of one feed
@@ -74,11 +76,13 @@ class Poller:
         times: Times,
         policy: PollPolicy | None = None,
         link: Link | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
-        """*link* is what a poller before this one has found out of our own network."""
+        """*link* and *hosts*: what a poller before this one has found out of our own network, and of others."""
         self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
         self._policy = policy or PollPolicy()
         self._link = link or Link(self._policy.guard)
+        self._hosts = hosts or Hosts(on=self._policy.host_guard)
         self.tally = Tally()
         self._waiting = Waiting()
         self._flying: dict[str, asyncio.Task[None]] = {}  # by host
@@ -211,6 +215,7 @@ class Poller:
             success, feed = await self._fetching.poll(state, times.now())
             verdict = verdicts.succeeded(state, success, times.now(), times.dice())
             self._link.answered(state, times.monotonic())
+            self._hosts.answered(state, times.monotonic())
         except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
             verdict = self._failed(state, error)
         ms = round(1000 * (times.monotonic() - began))
@@ -220,7 +225,8 @@ class Poller:
         typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
         times = self._times
         own = self._link.failed(state, typed, times.monotonic())
-        return verdicts.failed(state, typed, times.now(), times.dice(), own=own)
+        spared = not own and self._hosts.failed(state, typed, times.monotonic())
+        return verdicts.failed(state, typed, times.now(), times.dice(), own=own, spared=spared)
 
     # -- recording -----------------------------------------------------------------------------------------------
 
@@ -241,8 +247,11 @@ class Poller:
     async def _write(self, batch: list[Finished]) -> None:
         lost, news = self._link.lost, self._link.news
         first = self._link.told is None and not lost  # a server before this one may have said that it is lost
+        hosts = self._hosts.news()
+        heard: list[tuple[str, str]] = []  # of them, what people did not know
 
         def work(tx: DbTx) -> set[int]:
+            heard[:] = [news for news in hosts if tx.tell(telling.host(*news, self._times.now()))]
             if news and lost:
                 tx.tell(telling.own_link(self._times.now()))
             elif news:
@@ -255,6 +264,9 @@ class Poller:
             self._link.told = lost
             if not first:
                 poll_log.link(lost)
+        self._hosts.told(hosts)
+        for name, kind in heard:
+            poll_log.host(name, kind)
         for each in batch:
             self._known.discard(each.before.source_id)
             self._recorded.add(each.before.source_id)

@@ -38,6 +38,9 @@ class Settings(BaseModel):
     own_link_hosts: int = Field(default=10, ge=2, description="Hosts that must be seen before that is believed.")
     own_link_share: Fraction = Field(default=0.5, description="The share of them that fails.")
     own_link_within: Seconds = Field(default=Seconds("60s"), gt=0, description="How long a host counts as seen.")
+    host_guard: bool = Field(
+        default=False, description="Blame a host, and none of its feeds, when most of three or more fail alike."
+    )
     source_manager_url: str = Field(
         default="", description="The server that keeps the sources, if it is another one; empty: this one does."
     )

@@ -51,6 +51,20 @@ def recovered(id_: int, name: str, at: float) -> Notice:
     )  # fmt: skip
 
 
+def host(name: str, kind: str, at: float) -> Notice:
+    """Most feeds of a host fail with the same type; or, without one, they do no more."""
+    if not kind:
+        return Notice(
+            kind=NoticeKind.RECOVERED, target=TARGET, key=f"host {name}", episode=at, title=f"{name} works again",
+            message="Most of its feeds can be read. There is nothing more to do.",
+        )  # fmt: skip
+    advice = "Look whether the site is well. What it cannot help is not counted against its feeds, for a day at most."
+    return Notice(
+        kind=NoticeKind.DISABLED, target=TARGET, key=f"host {name}", episode=at, code=kind, advice=advice,
+        title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
+    )  # fmt: skip
+
+
 def own_link(at: float) -> Notice:
     return Notice(
         kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",

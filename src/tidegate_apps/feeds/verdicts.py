@@ -98,8 +98,14 @@ def succeeded(state: FeedState, poll: Success, now: float, roll: float) -> Verdi
     return Verdict(state=after, change=change, adopt=moved_to if times >= MOVES else None)
 
 
-def failed(state: FeedState, error: PollError, now: float, roll: float, *, own: bool = False) -> Verdict:
-    """One more failure. *own*: our link was down, so that nothing is known of the feed, and nothing is counted."""
+def failed(
+    state: FeedState, error: PollError, now: float, roll: float, *, own: bool = False, spared: bool = False
+) -> Verdict:
+    """One more failure.
+
+    *own*: our link was down, so that nothing is known of the feed, and nothing is counted. *spared*: all of its host
+    fails, so that nothing is counted, but it waits as after any failure.
+    """
     seen = replace(
         state, fence=state.fence + 1, last_error=str(error)[:_MOST_ERROR], last_error_type=str(error.type),
         last_status=error.status_code, last_polled_at=now,
@@ -107,6 +113,9 @@ def failed(state: FeedState, error: PollError, now: float, roll: float, *, own: 
     if own:
         due_at, why = dues.after_own_fault(now, roll)
         return Verdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error, own=True)
+    if spared:
+        due_at, why = dues.after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
+        return Verdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error)
     rest, change = state.rest.after_fault(COOLDOWN, fault_of(error), now)
     if change is RestChange.DISABLED and rest.until is not None:
         due_at, why = rest.until, Why.COOLDOWN

@@ -1,0 +1,120 @@
+"""When all of a host fails, its feeds are not to blame, if that is wanted."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
+from tidegate_apps.feeds.poller import PollPolicy
+from tidegate_apps.feeds.sources import Wanted
+
+ON = PollPolicy(paced=False, guard=None, host_guard=True)
+FEEDS = [f"http://one.example/{n}" for n in range(5)]
+NOTICE = "Most feeds of one.example:80 fail"
+
+
+def polled(desk: Desk, hours: int, poller: object = None) -> None:
+    poller = poller or desk.poller()
+    for _ in range(hours):
+        desk.clock.advance(9 * HOUR)  # the longest backoff is over
+        desk.poll(poller)  # type: ignore[arg-type]
+
+
+def down(desk: Desk, status: int, n: int = 5) -> None:
+    for url in FEEDS[:n]:
+        desk.answers[url] = fetched(status)
+
+
+@pytest.fixture
+def host(quick: Desk) -> Desk:
+    """Five feeds of one host and one of another, all of them well."""
+    quick.policy = ON
+    quick.sources.add_many([Wanted(feed_url=url) for url in [*FEEDS, "http://two.example/"]], "ada")
+    quick.clock.advance(60)
+    return quick
+
+
+@pytest.mark.req("FEED-04")
+def test_a_host_that_fails_is_blamed_in_place_of_its_feeds_for_a_day(
+    host: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    poller = host.poller()
+    host.poll(poller)
+    assert host.notices() == []
+    down(host, 503)
+    polled(host, 3, poller)
+    # Those that failed before there were enough of them did count.
+    assert sorted(host.state(n).consecutive_errors for n in range(1, 6)) == [0, 0, 0, 1, 1]
+    assert [(title, goes_on) for _, title, goes_on in host.notices()] == [(NOTICE, True)]
+    assert [text for _, text in lines(caplog) if "host" in text.split(" ")[0]] == [
+        "host_failing host=one.example:80 error_type=upstream_failure"
+    ]
+
+    polled(host, 12, poller)  # more than a day later they count, and rest
+    assert {host.state(n).rest.reason for n in range(1, 6)} == {"upstream_failure"}
+
+
+@pytest.mark.req("FEED-04")
+def test_a_host_that_is_well_again_ends_what_was_said_of_it(host: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    poller = host.poller()
+    host.poll(poller)
+    down(host, 503)
+    polled(host, 2, poller)
+    host.answers.clear()
+    polled(host, 1, poller)
+    assert [(title, goes_on) for _, title, goes_on in host.notices() if title == NOTICE] == [(NOTICE, False)]
+    assert [text for _, text in lines(caplog)].count("host_well host=one.example:80") == 1
+    assert all(host.state(n).consecutive_errors == 0 for n in range(1, 7))
+
+
+def test_a_server_that_starts_when_a_host_is_well_ends_what_the_last_one_said(host: Desk) -> None:
+    host.poll()
+    down(host, 503)
+    polled(host, 2, host.poller())
+    host.answers.clear()
+    polled(host, 1, host.poller())  # it has heard nothing of the other
+    assert [goes_on for _, title, goes_on in host.notices() if title == NOTICE] == [False]
+
+
+@pytest.mark.req("FEED-04")
+def test_feeds_that_are_gone_count_however_many_of_a_host_there_are(host: Desk) -> None:
+    poller = host.poller()
+    host.poll(poller)
+    down(host, 404)
+    polled(host, 3, poller)
+    assert {host.state(n).rest.reason for n in range(1, 6)} == {"not_found"}
+    assert (NOTICE, True) in [(title, goes_on) for _, title, goes_on in host.notices()]
+
+
+@pytest.mark.req("FEED-04")
+@pytest.mark.parametrize("why", ["too few fail", "it is off", "another host has one feed"])
+def test_nobody_is_spared_otherwise(host: Desk, why: str) -> None:
+    if why == "it is off":
+        host.policy = PollPolicy(paced=False, guard=None)
+    poller = host.poller()
+    host.poll(poller)
+    if why == "another host has one feed":
+        host.answers["http://two.example/"] = fetched(503)
+    else:
+        down(host, 503, n=2 if why == "too few fail" else 5)
+    polled(host, 2, poller)
+    failing = 6 if why == "another host has one feed" else 1
+    assert host.state(failing).consecutive_errors == 2
+    assert host.notices() == []
+
+
+def test_the_day_of_a_host_ends_with_it(host: Desk) -> None:
+    """A host that was well in between has a day again."""
+    poller = host.poller()
+    host.poll(poller)
+    for _ in range(3):
+        down(host, 503)
+        polled(host, 2, poller)
+        host.answers.clear()
+        polled(host, 1, poller)
+    assert host.now - 1_700_000_000.0 > 2 * DAY
+    assert all(not host.state(n).rest.disabled and host.state(n).consecutive_errors == 0 for n in range(1, 7))
