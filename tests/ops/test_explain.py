@@ -260,3 +260,23 @@ def test_a_reason_as_json_has_all_of_it(q: Queue) -> None:
 
 def test_a_worker_is_there_for_as_long_as_its_leases_may_be() -> None:
     assert WorkerPolicy().lease < explain.WORKER_GONE
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "until", "ended_by"),
+    [({"reasons": ["backoff"], "codes": ["network"], "until": START + 8}, "backoff", START + 8, "time"),
+     ({"reasons": ["fatal"]}, "fatal", None, "person"),
+     ({"breakers": {"svc": {"state": "half-open"}}}, "breaker", None, "probe"),
+     ({"breakers": {"svc": {"state": "closed", "requests": 3}}}, None, None, None)],
+)  # fmt: skip
+def test_what_a_program_holds_by_itself_stands_before_its_target(
+    q: Queue, said: dict[str, Any], reason: str | None, until: float | None, ended_by: str | None
+) -> None:
+    told = json.dumps({"host-1": {"at": START, **said}})
+    q.store.write(lambda tx: tx.all("target_report", {"name": "svc", "summary": told}))
+
+    whys = q.store.read(lambda tx: explain.target(tx, "svc"))
+
+    assert [(why.reason, why.until, why.ended_by) for why in whys] == (
+        [] if reason is None else [(reason, until, ended_by)]
+    )

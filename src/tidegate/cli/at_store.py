@@ -24,7 +24,7 @@ from tidegate.secrets import BadSecret
 from tidegate.settings.place import DEFAULT_URL, store_url
 from tidegate.settings.problems import SettingsError
 from tidegate.settings.references import is_reference
-from tidegate.store.migrate import applied, compare, core_migrations
+from tidegate.store.migrate import applied, compare, core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
 
@@ -72,6 +72,12 @@ def _keep_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> N
     ctx.meta[_CONFIG] = file
 
 
+def may_make(command: F) -> F:
+    """Marks a command that makes the database of the server if there is none, as the server does."""
+    command.__dict__[_MAY_MAKE] = True
+    return command
+
+
 def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
     """The database that was given, else the one of the settings; one that somebody made here needs no settings."""
     if url is not None and not is_reference(url):
@@ -79,7 +85,8 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
     with plain_mistakes():
         found = store_url(ctx.meta[_CONFIG], {**os.environ, "TIDEGATE_URL": url} if url else None)
     made = sqlite_path(DEFAULT_URL)
-    if found is None and (made is None or not made.exists()):
+    makes = hasattr(ctx.command.callback, _MAY_MAKE)
+    if found is None and not makes and (made is None or not made.exists()):
         raise click.UsageError(
             "which database? Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init", ctx
         )
@@ -87,6 +94,7 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
 
 
 _CONFIG = "tidegate.cli.config"
+_MAY_MAKE = "may_make"
 _FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG_HELP = "The settings, if not ./tidegate.toml."
 _OPTIONS = (
@@ -116,6 +124,22 @@ def plain_mistakes() -> Iterator[None]:
     except (TidegateError, ValueError, TypeError) as error:
         code = next(code for kind, code in _ENDS if isinstance(error, kind))
         raise Stopped(str(error), code) from error
+
+
+@contextmanager
+def store_made_at(url: str, driver: str | None) -> Iterator[tuple[Store, bool]]:
+    """As `store_at`; a database that is not there is made, and it is told whether that was so."""
+    check_url(url, driver)
+    path = sqlite_path(url)
+    new = path is not None and not path.exists()
+    if new:
+        made = open_store(url, now=SYSTEM.now, driver=driver)
+        try:
+            migrate(made, core_migrations())
+        finally:
+            made.close()
+    with store_at(url, driver) as store:
+        yield store, new
 
 
 @contextmanager

@@ -7,7 +7,18 @@ from collections.abc import Callable
 
 import click
 
-from tidegate.cli.at_store import Stopped, by_option, command_at_store, say, store_at, table, when
+from tidegate.cli.at_store import (
+    Stopped,
+    by_option,
+    command_at_store,
+    may_make,
+    say,
+    shown_url,
+    store_at,
+    store_made_at,
+    table,
+    when,
+)
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import accounts
@@ -45,13 +56,19 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
 @click.option("--password-stdin", is_flag=True, help="Read the password from the first line of the input.")
 @by_option
 @command_at_store
+@may_make
 def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Adds somebody; asks for the password. The first one must be an admin."""
-    with store_at(url, driver) as store:
+    """Adds somebody; asks for the password. The first one must be an admin.
+
+    Before the first start of the server, it makes the database: in the folder in which the server is to start, or where
+    --url or the settings say.
+    """
+    with store_made_at(url, driver) as (store, made):
         store.read(lambda tx: accounts.check_first(tx, role))  # before the password is asked for
         digest = accounts.digest_of(_password(password_stdin))
         store.write(lambda tx: accounts.add_user(tx, name, role, digest, by))
-    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}."])
+    where = [f"The database {shown_url(url)} was made for it; tidegate serve uses it when it is started here."]
+    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if made else [])])
     return Exit.OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,7 @@ from tidegate.machine.filling import Filling, Limits
 from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
+from tidegate.ops.standing import of_programs
 from tidegate.store import gate_rows, people
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.tx import Tx
@@ -75,14 +76,36 @@ def job(tx: Tx, id_: int) -> list[Why]:
 
 
 def target(tx: Tx, name: str, key: str | None = None) -> list[Why]:
-    """What stands before the jobs of a target, or of one key of it; empty when nothing does."""
-    if gate_rows.target(tx, name) is None:
+    """What stands before the jobs of a target, or of one key of it, and before the calls of programs that guard it."""
+    row = gate_rows.target(tx, name)
+    if row is None:
         raise NotThere(f"there is no target {name!r}")
-    return sorted(_gates(tx, name, key, float(tx.all("clock")[0][0])), key=_rank)
+    now = float(tx.all("clock")[0][0])
+    whys = [*_gates(tx, name, key, now), *(() if key else _programs(row, now))]
+    return sorted(whys, key=_rank)
 
 
 def _rank(why: Why) -> int:
     return _ORDER[why.reason]
+
+
+# How a target stands for a program, what holds its calls then, and who ends that if no time is set.
+_OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
+    "action": (HoldReason.FATAL, EndedBy.PERSON), "paused": (HoldReason.PAUSED, EndedBy.PERSON),
+    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON), "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
+    "degraded": (HoldReason.BACKOFF, EndedBy.TIME), "open": (HoldReason.BREAKER, EndedBy.TIME),
+    "probing": (HoldReason.BREAKER, EndedBy.PROBE),
+}  # fmt: skip
+
+
+def _programs(row: TargetRow, now: float) -> Iterator[Why]:
+    for each in of_programs(row, now, tried=True):
+        if each.token in _OF_PROGRAM:
+            reason, ends = _OF_PROGRAM[each.token]
+            yield Why(
+                reason=reason, subject=f"target {row.name}", since=each.since, until=each.next_try,
+                ended_by=ends if each.next_try is None else EndedBy.TIME, message=each.reason,
+            )  # fmt: skip
 
 
 # -- the gates ---------------------------------------------------------------------------------------------------------

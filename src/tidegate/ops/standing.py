@@ -52,7 +52,7 @@ class Standing:
 def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> Standing:
     """The most urgent of all that is true. *tried*: it is known that a call was made."""
     found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
-    found += [*_programs(row, now, tried=tried), _well(row, now, tried=tried)]
+    found += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
     return min(found, key=lambda each: URGENCY[each.token])
 
 
@@ -111,7 +111,7 @@ def _ordered_by(keys: HeldKeys) -> str | None:
     return None if by == "auto" else by
 
 
-def _programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing]:
+def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing]:
     """What programs of their own say, which guard it by themselves."""
     said = list(json.loads(row.summary).values()) if row.summary else []
     there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]

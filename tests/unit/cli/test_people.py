@@ -40,6 +40,24 @@ def test_the_first_user_is_an_admin_and_the_password_fits(command: Command) -> N
     assert GOOD not in run.out + run.err
 
 
+def test_the_first_user_can_be_added_before_the_first_start(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "new").mkdir()
+    monkeypatch.chdir(folder / "new")
+    listed = command("user", "list")
+    assert (listed.code, listed.err.count("which database?")) == (Exit.USAGE, 1)
+
+    run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
+
+    assert (run.code, run.out.splitlines()) == (
+        Exit.OK,
+        ["ada may sign in as admin.",
+         "The database sqlite:///tidegate.db was made for it; tidegate serve uses it when it is started here."],
+    )  # fmt: skip
+    assert command("user", "list", "--json").out.count('"ada"') == 1
+
+
 def test_people_are_listed_changed_and_removed(command: Command) -> None:
     assert command("user", "list").out == "There is nobody; whoever is at this machine may do everything.\n"
     added(command, "ada", "admin")
