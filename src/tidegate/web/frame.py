@@ -26,7 +26,7 @@ from tidegate.ops.rights import Who
 from tidegate.web import health, metrics, problems, sign_in
 from tidegate.web.access import WHO, checked, marked_right, needs
 from tidegate.web.api import openapi
-from tidegate.web.api import router as api_router
+from tidegate.web.api import routers as api_routers
 from tidegate.web.bulk import Bulks
 from tidegate.web.for_apps import MOST_BODY
 from tidegate.web.guards import Guards, path_of, places
@@ -48,7 +48,7 @@ def build(site: Site) -> FastAPI:
     """The server of *site*. Nothing is opened before the first request."""
     from tidegate.web.live import stream
     from tidegate.web.live.board import Board
-    from tidegate.web.pages import router as page_router
+    from tidegate.web.pages import routers as page_routers
 
     bulks = Bulks(site)
 
@@ -72,12 +72,14 @@ def build(site: Site) -> FastAPI:
     app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
     app.state.live = Board(site, app.state.closing)
     app.include_router(stream.router())
-    app.include_router(api_router())
+    for resource in api_routers():
+        app.include_router(resource)
     app.include_router(openapi.router())
     app.include_router(health.router())
     app.include_router(metrics.router())
     large = [limit for there in site.apps for limit in _install(app, there)]
-    app.include_router(page_router(site))
+    for page in page_routers(site):
+        app.include_router(page, include_in_schema=False)
     app.include_router(sign_in.router(site))
     for there in site.apps:
         if (own := _static(there)) is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 
-def router() -> APIRouter:
-    """Every route of it."""
+def routers() -> list[APIRouter]:
+    """Every route of it, by resource. A router of routers would read each signature once more."""
     from tidegate.web.api import (
         bulk_actions,
         classify,
@@ -23,11 +23,8 @@ def router() -> APIRouter:
         workers,
     )
 
-    found = APIRouter()
     resources = (
         overview, targets, queues, jobs, bulk_actions, workers, notices, events, history, explain, classify, config,
         codes,
     )  # fmt: skip
-    for each in resources:
-        found.include_router(each.router)
-    return found
+    return [each.router for each in resources]

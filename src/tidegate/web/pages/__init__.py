@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from tidegate.web.pages import (
     bulk,
+    failures,
     finding,
     help_pages,
     job,
@@ -24,14 +25,11 @@ from tidegate.web.pages import (
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, queue, job, workers, notices, people, tokens, settings, help_pages,
+    overview, targets, target, target_actions, bulk, queue, failures, job, workers, notices, people, tokens, settings, help_pages,
     finding, preferences,
 )  # fmt: skip
 
 
-def router(site: Site) -> APIRouter:
+def routers(site: Site) -> list[APIRouter]:
     """All pages of *site*; none is part of the API's description."""
-    found = APIRouter(include_in_schema=False)
-    for page in _PAGES:
-        found.include_router(page.router(site))
-    return found
+    return [page.router(site) for page in _PAGES]
