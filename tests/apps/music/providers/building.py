@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -145,9 +145,9 @@ class Guarded:
         """What the target believes of a check."""
         return await self.believed(user, provider.check)
 
-    async def believed(self, user: str, work: Callable[[], object]) -> Fault | None:
+    async def believed(self, user: str, work: Callable[[], Awaitable[object]]) -> Fault | None:
         try:
-            await self.target.key(user).acall(work)  # type: ignore[arg-type]
+            await self.target.key(user).acall(work)
         except Exception as error:  # that is what is asked about
             return fault_of(error)
         return None
