@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from fastapi import Request, Response
@@ -13,7 +14,7 @@ from tidegate_apps.tautulli.reading import RANGES
 from tidegate_apps.tautulli.routes import LARGEST
 from tidegate_apps.tautulli.settings import Settings, next_time
 
-_LAST = 15
+_LAST = 10
 _TITLES = {"person": "Users", "show": "Titles", "platform": "Platforms"}
 _NEWEST = {
     "started": LARGEST, "row_id": 0, "since": -LARGEST, "person": "", "show": "", "platform": "", "media_type": "",
@@ -30,7 +31,7 @@ def show(request: Request, there: Installed[Settings]) -> Response:
         total, seconds, first = tx.all("total")[0]
         return {
             "fresh": reading.freshness(tx, settings, now), "total": total, "hours_played": seconds // 3600,
-            "since": None if first is None else first * 3600.0,
+            "since": "" if first is None else f"{datetime.fromtimestamp(first * 3600).astimezone():%Y-%m-%d}",
             "charts": reading.charts(tx, chosen, now) if total else None,
             "last": reading.history(tx, _NEWEST) if total else [],
         }  # fmt: skip

@@ -117,6 +117,10 @@ class TautulliSimulator(Simulator):
             }
             self._extra.append(row | {"date": began, "started": began, "stopped": began + 60} | fields)
 
+    def change(self, **fields: Any) -> None:
+        """The newest of the rows that were added says something else from now on."""
+        self._extra[-1] |= fields
+
     def remove_all(self) -> None:
         """As if somebody had deleted the history."""
         self._shape = Shape(rows=0, until=self._shape.until, per_day=self._shape.per_day, zone=self._shape.zone)

@@ -1,0 +1,126 @@
+"""What the tests of tautulli build with: the application in virtual time, and a Tautulli over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+from tests.databases import Database
+from tidegate import Breaker, Drained, Installed, Job, Queue
+from tidegate.face.app import install
+from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.metrics import BreakerCollector
+from tidegate_apps.tautulli import reading
+from tidegate_apps.tautulli.api import Api, bare_client
+from tidegate_apps.tautulli.app import app
+from tidegate_apps.tautulli.client import Tautulli
+from tidegate_apps.tautulli.codes import TARGET
+from tidegate_apps.tautulli.handlers import BY_CLOCK
+from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_apps.tautulli.storing import State, state_of
+from tidegate_apps.tautulli.syncing import Syncing
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+@dataclass
+class Desk:
+    """The application, and the Tautulli that it asks. Time stands still unless it is advanced."""
+
+    queue: Queue
+    there: Installed[Settings]
+    clock: VirtualClock
+    sim: TautulliSimulator
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, db: Database, sim: dict[str, Any] | None = None, **settings: Any) -> Iterator[Self]:
+        clock = VirtualClock()
+        with (
+            TautulliSimulator(now=clock.now, **{"rows": 600, **(sim or {})}) as simulator,
+            Queue(db.url, driver=db.driver, clock=clock, inline=True) as queue,
+        ):
+            given = {"url": simulator.url, "api_key": simulator.key, "timeout": "30s", "page": 200}
+            there = install(app, queue, Settings.model_validate({**given, **settings}))
+            with there.closing:
+                yield cls(queue, there, clock, simulator)
+
+    @property
+    def api(self) -> Api:
+        found: Api = self.there.jobs.api
+        return found
+
+    @property
+    def breaker(self) -> Breaker:
+        return self.api.breaker
+
+    @property
+    def state(self) -> State:
+        return state_of(self.there.db.one("state"))
+
+    @property
+    def fresh(self) -> reading.Freshness:
+        return self.there.db.read(lambda tx: reading.freshness(tx, self.there.settings, self.clock.now()))
+
+    def syncing(self, **more: Any) -> Syncing:
+        """A sync without a job and without a gate."""
+        return Syncing(self.there.db, self.client, self.there.settings.page, self.clock.now, **more)
+
+    @cached_property
+    def client(self) -> Tautulli:
+        """Without a gate."""
+        return bare_client(self.there)
+
+    def run(self, which: str = BY_CLOCK) -> tuple[Job, Drained]:
+        """What is due now is done; the job that a tick of the clock would put in is among it."""
+        made = self.there.jobs.sync.enqueue(which)
+        drained = self.queue.drain()
+        return self.queue.get(made.id), drained
+
+    def rows(self) -> list[Any]:
+        """What is stored, the oldest first."""
+        asked = {"started": 2**53, "row_id": 0, "since": 0, "person": "", "show": "", "platform": "", "media_type": ""}
+        return self.there.db.read(lambda tx: reading.history(tx, {**asked, "n": 100_000}))[::-1]
+
+    def counted(self) -> dict[str, int]:
+        """Every number that charts and lists are read from, added up: each must be the number of plays."""
+        found = {"hours": self.there.db.all("total")[0][0]}
+        for kind in ("person", "show", "platform"):
+            for grain in ("day", "month", "all"):
+                rows = self.there.db.all("top", kind=kind, grain=grain, first=0, n=100_000)
+                found[f"{kind} {grain}"] = sum(row[1] for row in rows)
+        return found
+
+
+class Metrics:
+    """The numbers of the breaker since this was made: other tests of this process have counted, too."""
+
+    def __init__(self) -> None:
+        gc.collect()  # breakers of other tests that nobody holds any more
+        self._before = samples()
+
+    def now(self) -> dict[str, float]:
+        """State and failures in a row as they are; counters since the beginning, without those that are 0."""
+        found = samples()
+        counters = {name: value - self._before.get(name, 0) for name, value in found.items() if "total" in name}
+        gauges = {name: value for name, value in found.items() if "total" not in name}
+        return gauges | {name: value for name, value in counters.items() if value}
+
+
+def samples() -> dict[str, float]:
+    """All numbers of the breaker, by what they are and their labels."""
+    return {
+        " ".join([sample.name.removeprefix("circuit_breaker_"), *_labels(sample.labels)]): sample.value
+        for family in BreakerCollector().collect()
+        for sample in family.samples
+        if sample.labels["name"] == TARGET
+    }
+
+
+def _labels(labels: dict[str, str]) -> list[str]:
+    return [labels[name] for name in ("result", "from_state", "to_state") if name in labels]
