@@ -102,6 +102,12 @@ def _settings(
     if loaded.values.simulators:
         fact = "The applications call simulators, not the real services."
         found.append(warn("settings.simulators", fact, "Take simulators out of the settings."))
+    found += [
+        warn(f"settings.{each.name}", fact, fix)
+        for each in apps
+        if each.name in loaded.apps and each.advice is not None
+        for fact, fix in each.advice(loaded.app(each.name))
+    ]
     return loaded, found
 
 

@@ -27,6 +27,7 @@ from tidegate.secrets import Secrets
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
+    from prometheus_client.core import Metric
 
 GROUP = "tidegate.apps"
 _NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
@@ -106,6 +107,8 @@ class App(Generic[S]):
     pages: Sequence[Page[S]] = ()
     commands: str | None = None
     simulator: Callable[[], Simulated] | None = None
+    metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
+    advice: Callable[[S], Iterable[tuple[str, str]]] | None = None  # what to set, for `doctor`: a fact, and its fix
     help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 
     def __post_init__(self) -> None:

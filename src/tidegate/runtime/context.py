@@ -24,7 +24,7 @@ class Saver(Protocol):
 class Context:
     """One attempt of one job. Handed to the handler as its second argument."""
 
-    __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "lost", "parent_results", "stopping")
+    __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "in_cycle", "lost", "parent_results", "stopping")
 
     def __init__(self, job: Claimed, store_id: str, parent_results: Mapping[int, Any], saver: Saver) -> None:
         self._job = job
@@ -34,6 +34,9 @@ class Context:
         self.parent_results = parent_results
         self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
         self.stopping = False  # the worker is to end: work that could go on for long ends where nothing is half done
+        self.in_cycle = (
+            False  # it is `drain` that waits: work that would go on for ever ends when nothing is left to do
+        )
         self.lost = False  # the lease is gone, or soon may be: touch nothing outside any more
 
     @property

@@ -46,6 +46,7 @@ class Leased:
         """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
         parents = trying.parent_results(done.parent_results.get(job.id, {}))
         context = Context(job, self._store_id, parents, self)
+        context.in_cycle = self._worker.newest is not None
         kind = self._kinds.get(job.kind)
         attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
         suspect = job.deaths >= MOST_DEATHS - 1 and any(_suspect(each) for each in self.attempts.values())

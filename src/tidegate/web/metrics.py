@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -61,6 +62,10 @@ class Numbers:
         yield from _of_breakers(found.breakers)
         yield from _of_targets(found)
         yield from _of_workers(found)
+        for there in self.site.apps:
+            if there.app.metrics is not None:
+                with contextlib.suppress(StoreError):  # it is away since a moment ago
+                    yield from there.app.metrics(there)
 
 
 def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from tidegate_apps.feeds.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
+    from prometheus_client.core import Metric
 
 
 def jobs(there: Installed[Settings]) -> handlers.Jobs:
@@ -44,6 +45,18 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
     return pages.show_one(request, there)
 
 
+def metrics(there: Installed[Settings]) -> Iterable[Metric]:
+    from tidegate_apps.feeds import figures
+
+    return figures.metrics(there)
+
+
+def advice(settings: Settings) -> Iterable[tuple[str, str]]:
+    if settings.poll and not settings.contact:
+        fact = "Feeds are polled without saying whom to write to: some sites shut such programs out."
+        yield fact, "Set feeds.contact to an address or a web page of yours"
+
+
 def simulator() -> Simulated:
     from tidegate_apps.feeds.simulator import simulated
 
@@ -63,4 +76,6 @@ app = App[Settings](
     pages=[Page(path="/feeds", title="Feeds", icon="wave", show=show_all), Page(path="/feeds/{id}", show=show_one)],
     commands="tidegate_apps.feeds.commands:feeds",
     simulator=simulator,
+    metrics=metrics,
+    advice=advice,
 )

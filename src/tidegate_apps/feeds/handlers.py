@@ -46,6 +46,7 @@ class Jobs:
     tell: JobFunction[Word, None] | None = None
     manager: SourceManager | None = None
     poller: Callable[[Fetching, Times], Poller] | None = None  # each goes on where the last one was
+    contact_asked_for: bool = False  # once is enough
 
 
 def declare(there: Installed[Settings], parse: Parse) -> Jobs:
@@ -55,7 +56,10 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
         if found.poll is not None:
             found.poll.enqueue("all", connection=tx)
 
-    found = Jobs(sources=Sources(there.db, there.queue.clock.now, float(there.settings.interval), wake))
+    found = Jobs(
+        sources=Sources(there.db, there.queue.clock.now, float(there.settings.interval), wake),
+        contact_asked_for=bool(there.settings.contact),
+    )
     remote = bool(there.settings.source_manager_url)
     if remote:
         found.manager, found.tell = _remote(there)
@@ -72,13 +76,16 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
 
         @there.queue.job(queue=QUEUE, name="feeds.poll", unique=lambda which: which, attempts=1000)
         async def poll(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
-            end = _end_of_turn(there.queue.clock.now())
             clock = there.queue.clock
+            end = _end_of_turn(clock.now())
+            if not found.contact_asked_for:
+                found.contact_asked_for = True
+                _log.warning("no_contact setting=feeds.contact")
             async with client_of(there.settings) as client:
                 poller = poller_of(Fetching(client.get, parse), Times(now=clock.now, monotonic=clock.monotonic))
                 refreshing = asyncio.create_task(_refresh(there, manager)) if remote else None
                 try:
-                    await poller.run(lambda: job.stopping or job.cancelled or clock.now() >= end)
+                    await poller.run(lambda: job.stopping or job.cancelled or clock.now() >= end, drain=job.in_cycle)
                 finally:
                     if refreshing is not None:
                         refreshing.cancel()

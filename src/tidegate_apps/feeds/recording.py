@@ -68,6 +68,7 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: in
                 _forget(tx, by_source[source_id], min(items - keep, _SLICE))
     if counted:
         tx.many("add_beats", [_beat(each, fresh) for each in counted])
+        tx.many("count_polls", _counts(counted, fresh))
     for each in counted:
         state, verdict = each.verdict.state, each.verdict
         if verdict.change is RestChange.DISABLED:
@@ -116,6 +117,17 @@ def _beat(each: Finished, fresh: dict[int, int]) -> dict[str, Any]:
         "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
         "detail": None if error is None else str(error)[:200],
     }  # fmt: skip
+
+
+def _counts(counted: Sequence[Finished], fresh: dict[int, int]) -> list[dict[str, Any]]:
+    """By outcome, in one order for all who write at once."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in sorted(counted, key=lambda each: each.outcome):
+        row = found.setdefault(each.outcome, {"outcome": each.outcome, "polls": 0, "ms": 0, "fresh": 0})
+        row["polls"] += 1
+        row["ms"] += each.ms
+        row["fresh"] += fresh.get(each.before.source_id, 0)
+    return list(found.values())
 
 
 def _row(each: Finished, manager: SourceManager) -> dict[str, Any]:

@@ -266,3 +266,23 @@ select coalesce(sum(case when last_error_type is not null then 1 else 0 end), 0)
     coalesce(sum(items), 0), coalesce(sum(case when last_polled_at is null and due_at is not null then 1 else 0 end), 0),
     count(*)
 from feeds_state;
+
+-- name: count_polls
+insert into feeds_count (outcome, polls, ms, fresh)
+select outcome, polls, ms, fresh from {rows outcome text, polls bigint, ms bigint, fresh bigint}
+where true
+on conflict (outcome) do update
+set polls = feeds_count.polls + excluded.polls, ms = feeds_count.ms + excluded.ms,
+    fresh = feeds_count.fresh + excluded.fresh;
+
+-- name: counts
+select outcome, polls, ms, fresh from feeds_count;
+
+-- name: figures
+-- Feeds that are polled: well, failing, resting, new; and those whose poll is late.
+select coalesce(sum(case when rest_at is null and last_error_type is null and last_polled_at is not null then 1 else 0 end), 0),
+    coalesce(sum(case when rest_at is null and last_error_type is not null then 1 else 0 end), 0),
+    coalesce(sum(case when rest_at is not null then 1 else 0 end), 0),
+    coalesce(sum(case when rest_at is null and last_polled_at is null then 1 else 0 end), 0),
+    coalesce(sum(case when due_at is not null and due_at > 0 and due_at < :late then 1 else 0 end), 0)
+from feeds_state;
