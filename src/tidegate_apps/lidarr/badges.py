@@ -1,0 +1,73 @@
+"""How each state of an artist, an album or a track looks, here and in the library of music."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate_apps.lidarr.client import Album
+from tidegate_apps.music.library import Badge, Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """*badge* and *picture* are the names that stylesheets know; *icon* is one of the server's."""
+
+    word: str
+    tone: Tone
+    badge: str
+    icon: str
+    picture: str
+    tooltip: str
+    link: bool = True  # there is something in Lidarr to look at
+
+
+LOOKS: dict[str, Look] = {
+    "queued": Look(
+        word="Queued", tone="warn", badge="badge-warning", icon="queue", picture="icon-[heroicons--queue-list]",
+        tooltip="Queued for Lidarr", link=False,
+    ),
+    "pending": Look(
+        word="Pending", tone="warn", badge="badge-warning", icon="clock", picture="icon-[heroicons--clock]",
+        tooltip="In Lidarr, and not downloaded yet",
+    ),
+    "monitored": Look(
+        word="Monitored", tone="busy", badge="badge-info", icon="search", picture="icon-[heroicons--eye]",
+        tooltip="Lidarr looks for it",
+    ),
+    "grabbed": Look(
+        word="Grabbed", tone="busy", badge="badge-info", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
+        tooltip="Lidarr downloads it",
+    ),
+    "available": Look(
+        word="Available", tone="good", badge="badge-success", icon="check", picture="icon-[heroicons--check]",
+        tooltip="Lidarr has it",
+    ),
+    "missing": Look(
+        word="Missing", tone="bad", badge="badge-error", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
+        tooltip="Lidarr lacks some of its tracks",
+    ),
+    "gave_up": Look(
+        word="Gave up", tone="bad", badge="badge-error", icon="cross", picture="icon-[heroicons--x-mark]",
+        tooltip="Lidarr did not take it; retry it on the page Lidarr", link=False,
+    ),
+}  # fmt: skip
+
+
+def badge_of(kind: str, entity_id: int, status: str | None) -> Badge | None:
+    """What the library shows beside it."""
+    if status is None:
+        return None
+    look = LOOKS[status]
+    href = f"/lidarr/to/{kind}/{entity_id}" if look.link else ""
+    return Badge(word=look.word, tone=look.tone, icon=look.icon, tooltip=look.tooltip, href=href)
+
+
+def status_of(album: Album, downloading: frozenset[int]) -> str:
+    """What Lidarr says of an album."""
+    if album.tracks and album.files >= album.tracks:
+        return "available"
+    if album.id in downloading:
+        return "grabbed"
+    if not album.monitored:
+        return "pending"
+    return "missing" if album.files else "monitored"

@@ -1,0 +1,211 @@
+"""Lidarr's API v1, as far as we use it: what is asked, what comes back, and what a refusal means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx2
+
+from tidegate import Fault, classify
+from tidegate_apps.lidarr.codes import PACK
+
+_MOST_LISTED = 500  # downloads of one look at the queue; its total is exact however many there are
+_DEPTH_TIME = 6.0  # seconds for that look
+_ALBUM_SEARCH = "AlbumSearch"
+
+
+class LidarrError(Exception):
+    """An answer that is no good; *fault* says what it means."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(f"{fault.code}: {fault.detail or fault.message}")
+
+
+class AlreadyThere(Exception):
+    """Lidarr has it already: by somebody else, or by an earlier send whose answer was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artist:
+    id: int
+    name: str
+    mbid: str
+    monitored: bool
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Artist:
+        return cls(
+            id=int(found.get("id") or 0), name=str(found.get("artistName") or ""),
+            mbid=str(found.get("foreignArtistId") or ""), monitored=bool(found.get("monitored")),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Album:
+    id: int
+    title: str
+    mbid: str
+    artist_id: int
+    monitored: bool
+    files: int = 0
+    tracks: int = 0
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Album:
+        counted = found.get("statistics") or {}
+        return cls(
+            id=int(found["id"]), title=str(found.get("title") or ""), mbid=str(found.get("foreignAlbumId") or ""),
+            artist_id=int(found.get("artistId") or 0), monitored=bool(found.get("monitored")),
+            files=int(counted.get("trackFileCount") or 0), tracks=int(counted.get("trackCount") or 0),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """Lidarr's queue: how many in all, and which albums among those that were listed."""
+
+    total: int
+    albums: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Where Lidarr puts what is new, and by which rules."""
+
+    root_folder: str
+    quality_profile: int
+    metadata_profile: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "rootFolderPath": self.root_folder, "qualityProfileId": self.quality_profile,
+            "metadataProfileId": self.metadata_profile,
+        }  # fmt: skip
+
+
+class Lidarr:
+    """One Lidarr. Each method is one call; it raises `LidarrError`, `AlreadyThere`, or what httpx2 raises."""
+
+    def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
+        self._timeout = timeout
+        self._http = httpx2.AsyncClient(
+            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key}, timeout=timeout, transport=transport
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    # -- what it has: answered by itself -----------------------------------------------------------------------------
+
+    async def downloads(self) -> Downloads:
+        # Whoever waits to send waits for this answer.
+        asked = {"page": 1, "pageSize": _MOST_LISTED}
+        found = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
+        listed = frozenset(int(each["albumId"]) for each in found.get("records", ()) if each.get("albumId"))
+        return Downloads(int(found["totalRecords"]), listed)
+
+    async def artist(self, mbid: str) -> Artist | None:
+        found = await self._get("/artist", mbId=mbid)
+        return Artist.of(found[0]) if found else None
+
+    async def album(self, mbid: str) -> Album | None:
+        found = await self._get("/album", foreignAlbumId=mbid)
+        return Album.of(found[0]) if found else None
+
+    async def knows(self, kind: str, lidarr_id: int) -> bool:
+        """Whether an id of its own still stands for something."""
+        try:
+            await self._get(f"/{kind}/{lidarr_id}")
+        except LidarrError as error:
+            if error.fault.status == 404:
+                return False
+            raise
+        return True
+
+    async def searched(self, album: int) -> bool:
+        """Whether a search for this album is in line, at work, or was lately."""
+        return any(
+            each.get("name") == _ALBUM_SEARCH and album in ((each.get("body") or {}).get("albumIds") or ())
+            for each in await self._get("/command")
+        )
+
+    async def root_folders(self) -> list[dict[str, Any]]:
+        return list(await self._get("/rootfolder"))
+
+    async def profiles(self, kind: str) -> dict[str, int]:
+        """The ids of the profiles by name; *kind* is quality or metadata."""
+        return {str(each["name"]): int(each["id"]) for each in await self._get(f"/{kind}profile")}
+
+    async def watch_artist(self, artist: int) -> None:
+        await self._send("PUT", "/artist/editor", {"artistIds": [artist], "monitored": True})
+
+    async def watch_albums(self, albums: Iterable[int]) -> list[Album]:
+        """Has them monitored; returns them as Lidarr then has them."""
+        found = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
+        return [Album.of(each) for each in found or ()]
+
+    async def search(self, album: int) -> None:
+        await self._send("POST", "/command", {"name": _ALBUM_SEARCH, "albumIds": [album]})
+
+    # -- what needs the metadata service behind it ---------------------------------------------------------------------
+
+    async def lookup_artist(self, mbid: str) -> Artist:
+        """The artist as the metadata service has it; LidarrError (unknown_music, nameless) when it has none."""
+        found = Artist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
+        if not found.name:
+            raise LidarrError(PACK.book["nameless"].fault("nameless"))
+        return found
+
+    async def add_artist(self, artist: Artist, setup: Setup, wanted: Iterable[str]) -> Artist:
+        """Adds one, with the albums that are *wanted* monitored and no other; nothing is searched."""
+        # `monitor` is left out: "none" would switch off the artist as well, and with it every album of his.
+        options = {"albumsToMonitor": list(wanted), "searchForMissingAlbums": False}
+        return Artist.of(await self._send("POST", "/artist", _new_artist(artist, setup, options)))
+
+    async def add_album(self, mbid: str, artist: Artist, setup: Setup) -> Album:
+        """Adds one, monitored; nothing is searched. Lidarr wants the artist as a whole, and ignores a mere id."""
+        made = _new_artist(artist, setup, {"searchForMissingAlbums": False})
+        body = {
+            "foreignAlbumId": mbid, "monitored": True, "anyReleaseOk": True, "artistId": artist.id,
+            "addOptions": {"searchForNewAlbum": False}, "artist": {**made, **({"id": artist.id} if artist.id else {})},
+        }  # fmt: skip
+        return Album.of(await self._send("POST", "/album", body))
+
+    # -- on the wire -------------------------------------------------------------------------------------------------
+
+    async def _get(self, path: str, **params: Any) -> Any:
+        return _read(await self._http.get(path, params=params))
+
+    async def _send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        return _read(await self._http.request(method, path, json=body))
+
+
+def _new_artist(artist: Artist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "artistName": artist.name, "foreignArtistId": artist.mbid, "monitored": True, "monitorNewItems": "none",
+        "addOptions": options, **setup.as_json(),
+    }  # fmt: skip
+
+
+def _read(answer: httpx2.Response) -> Any:
+    fault = classify(answer, PACK)
+    if fault is not None:
+        raise LidarrError(fault)
+    if answer.is_error:
+        raise AlreadyThere
+    return answer.json() if answer.content else None
+
+
+def fault_of(error: Exception) -> Fault:
+    """What a failed call means."""
+    if isinstance(error, LidarrError):
+        return error.fault
+    if isinstance(error, AlreadyThere):
+        return PACK.book["not_listed"].fault("exists", status=400)
+    return classify(error, PACK) or PACK.book["unexpected"].fault("handler")

@@ -1,0 +1,33 @@
+"""What goes wrong with Lidarr, and what that means for an entry."""
+
+from __future__ import annotations
+
+from tidegate import Code, Level, Reach, Reason, rules
+
+TARGET = "lidarr"
+
+FOLDER_AWAY = Code(
+    name="root_folder_away", reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.ERROR,
+    message="Lidarr cannot write to its root folder, or that is nearly full.",
+    advice="Look at the disk of Lidarr; everything waits meanwhile.",
+)  # fmt: skip
+NOT_WATCHED = Code(
+    name="not_monitored", reason=Reason.TRANSIENT, reach=Reach.ITEM,
+    message="Lidarr took the album, and does not watch it.", advice="Nothing to do: it is tried again by itself.",
+)  # fmt: skip
+NOT_LISTED = Code(
+    name="not_listed", reason=Reason.TRANSIENT, reach=Reach.ITEM,
+    message="Lidarr says that it has this, and does not list it.",
+    advice="Nothing to do: it is tried again by itself.",
+)  # fmt: skip
+
+OWN = (FOLDER_AWAY, NOT_WATCHED, NOT_LISTED)
+PACK = rules.Pack(TARGET, rules.lidarr.rules, codes=[*rules.lidarr.codes, *OWN])
+CODES = PACK.codes
+
+# Only these are given up at once. Everything else may go better the next time, also what looks final.
+PERMANENT = frozenset({"path_taken", "unknown_music"})
+# Only these say that the whole of Lidarr refuses us, so that the rest of the wake would fail, too.
+REFUSED = frozenset({401, 403})
+METADATA_DOWN = "metadata_down"
+PARENT_FAILED = "parent_failed"

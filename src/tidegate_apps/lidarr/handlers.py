@@ -1,0 +1,107 @@
+"""The jobs: one sends an entry, one wakes the sender on its interval, one wakes it now, one looks what Lidarr has."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate import Add, Again, Backoff, Capacity, Context, Done, Installed, JobFunction, Target
+from tidegate_apps.lidarr.codes import PACK, TARGET
+from tidegate_apps.lidarr.enriching import Enricher
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.submitter import Submitter
+from tidegate_apps.lidarr.submitting import Accepted
+from tidegate_apps.lidarr.wake import QUEUE, Waker
+from tidegate_apps.music.library import Library
+
+WAKES, LOOKS = "lidarr-wake", "lidarr-look"
+_KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
+_TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
+_BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
+_LOOK = 1.0  # seconds between two looks whether to stop, or at the time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """What routes, pages, schedules and commands use."""
+
+    library: Library
+    submitter: Submitter
+    waker: Waker
+    enricher: Enricher
+    submit: JobFunction[Submission, Accepted]
+    wakes: JobFunction[str, int]
+    wake_now: JobFunction[str, dict[str, Any] | None]
+    look: JobFunction[bool, dict[str, int]]
+
+
+def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
+    """*transport*: of httpx2, for a Lidarr without sockets."""
+    settings, queue, clock = there.settings, there.queue, there.queue.clock
+    library = Library(queue)
+    submitter = Submitter(there, library, transport)
+    target = Target(
+        TARGET, rules=PACK, backoff=None, self_guard=False, clock=clock,
+        breaker={"consecutive": 5, "timeout": 120, "max_requests": 3} if settings.breaker else None,
+        capacity=Capacity(
+            settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
+            counts=lambda job: json.loads(job.args)["entity_type"] == "album",  # an artist is no download
+        ),
+    )  # fmt: skip
+    queue.in_cycles(QUEUE)
+    queue.keep(QUEUE, done=_KEPT, failed=_KEPT, cancelled=_KEPT)
+    queue.keep(WAKES, done="1d")
+    queue.keep(LOOKS, done="1d")
+
+    @queue.job(
+        queue=QUEUE, name="lidarr.submit", target=target, unique=lambda sub: sub.unique,
+        while_={"queued", "running", "done", "failed"}, attempts=settings.attempts,
+        backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
+    )  # fmt: skip
+    async def submit(sub: Submission, job: Context) -> Done[Accepted]:
+        return await submitter.submit(sub, job)
+
+    waker, enricher = Waker(there, submitter), Enricher(there, library, submit)
+
+    @queue.job(queue=WAKES, name="lidarr.wakes", unique=lambda which: which, attempts=1000)
+    async def wakes(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
+        end, done = _end_of_turn(clock.now()), 0
+        while not job.stopping and clock.now() < end:
+            at = await queue.at_store(waker.next_at)
+            if clock.now() < at:
+                await clock.asleep(min(_LOOK, at - clock.now()))
+                continue
+            if await waker.wake(lambda: job.stopping) is None:
+                await clock.asleep(_LOOK)  # somebody has asked for one, and it is under way
+            else:
+                done += 1
+        if job.stopping:
+            raise Again(keep_attempt=True)
+        return done
+
+    @queue.job(queue=WAKES, name="lidarr.wake_now", unique=lambda which: which, attempts=1)
+    async def wake_now(which: str, job: Context) -> dict[str, Any] | None:  # noqa: ARG001
+        woken = await waker.wake(lambda: job.stopping)
+        return None if woken is None else woken.as_json()
+
+    @queue.job(
+        queue=LOOKS, name="lidarr.look", unique=lambda force: force, attempts=5, backoff=Backoff("1m", cap="30m")
+    )
+    async def look(force: bool, job: Context) -> dict[str, int]:
+        async with submitter.opened() as lidarr:
+            tally = await enricher.run(lidarr, lambda: job.stopping, force=force)
+        if job.stopping:
+            raise Again(keep_attempt=True)
+        return tally.as_json()
+
+    return Jobs(
+        library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,
+        wake_now=wake_now, look=look,
+    )  # fmt: skip
+
+
+def _end_of_turn(now: float) -> float:
+    """An hour from now, just before a full minute: then the schedule puts in the next turn, and nothing waits."""
+    return (now + _TURN) // 60 * 60 + 60 - _BEFORE_TICK

@@ -1,0 +1,179 @@
+-- name: entities
+-- What is known of some of one kind, and whether it is still to be sent.
+select e.entity_id, e.status, e.lidarr_id, e.mbid, e.job, e.note, e.checked_at,
+    coalesce(j.state in ('blocked', 'waiting', 'ready', 'running'), false)
+from lidarr_entity as e left join tg_job as j on j.id = e.job
+where e.kind = :kind and e.entity_id >= :first and e.entity_id <= :last order by e.entity_id;
+
+-- name: entity
+select entity_id, status, lidarr_id, mbid, job, note, checked_at from lidarr_entity
+where kind = :kind and entity_id = :entity_id;
+
+-- name: put_entities
+insert into lidarr_entity (kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, checked_at)
+select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, {now}
+from {rows kind text, entity_id bigint, user_id text, name text, artist text, status text, lidarr_id bigint, mbid text, job bigint, note text}
+where true
+on conflict (kind, entity_id) do update set user_id = excluded.user_id, name = excluded.name, artist = excluded.artist,
+    status = excluded.status, lidarr_id = excluded.lidarr_id, mbid = excluded.mbid, job = excluded.job,
+    note = excluded.note, checked_at = excluded.checked_at;
+
+-- name: accepted
+-- Lidarr has taken it.
+update lidarr_entity set status = :status, lidarr_id = :lidarr_id, note = '', checked_at = {now}
+where kind = :kind and entity_id = :entity_id;
+
+-- name: set_status
+update lidarr_entity set status = :status, note = :note where kind = :kind and entity_id = :entity_id;
+
+-- name: happened
+insert into lidarr_event (at, kind, entity_id, user_id, lidarr_id, job)
+values ({now}, :kind, :entity_id, :user_id, :lidarr_id, :job);
+
+-- name: events
+select id, at, kind, entity_id, user_id, lidarr_id, job from lidarr_event where id < :below order by id desc limit :n;
+
+-- name: prune_events
+delete from lidarr_event where at < :before;
+
+-- name: wanted_of
+-- The MusicBrainz ids of the albums that wait for an artist.
+select distinct e.mbid from tg_link as l join lidarr_entity as e on e.job = l.child
+where l.parent = :job and e.mbid is not null order by e.mbid limit 1000;
+
+-- name: lately_sent
+-- Albums that Lidarr took lately, by its own ids: the depth of its queue shows which of them have arrived.
+select e.job, e.lidarr_id from lidarr_event as v join lidarr_entity as e on e.job = v.job
+where v.at >= :since and v.kind = 'lidarr_album_submitted' and e.lidarr_id is not null;
+
+-- name: eligible
+-- What one wake may send: what is ready or due, and the albums of artists among that.
+select count(*) from tg_job as j
+where j.queue = 'lidarr' and (
+    j.state = 'ready' or (j.state = 'waiting' and j.due_at <= {now}) or (j.state = 'blocked' and not exists (
+        select 1 from tg_link as l join tg_job as p on p.id = l.parent
+        where l.child = j.id and not (p.state in ('ready', 'done') or (p.state = 'waiting' and p.due_at <= {now}))
+    ))
+);
+
+-- name: any_eligible
+-- Whether there is anything to send; what waits for an artist goes only after one that may.
+select exists (select 1 from tg_job where state = 'ready' and queue = 'lidarr')
+    or exists (select 1 from tg_job where state = 'waiting' and queue = 'lidarr' and due_at <= {now});
+
+-- name: changed
+-- Entries whose jobs have given up since, or were queued again by a person.
+select e.kind, e.entity_id, j.state, j.error_code, j.error_message from lidarr_entity as e join tg_job as j on j.id = e.job
+where (j.state in ('failed', 'cancelled') and coalesce(e.status, '') <> 'gave_up')
+    or (j.state in ('blocked', 'waiting', 'ready', 'running') and coalesce(e.status, '') <> 'queued');
+
+-- name: old_jobs
+-- Final jobs past their time, a slice at a time.
+select id from tg_job where finished_at is not null and queue = 'lidarr' and state = :state and finished_at < :before
+order by finished_at limit :n;
+
+-- name: release
+-- The entry of a job that is forgotten.
+update lidarr_entity set job = null, status = case when status = 'gave_up' then null else status end
+where job = :job returning kind, entity_id, status;
+
+-- name: orphans
+-- Entries whose jobs somebody else has removed.
+select e.job from lidarr_entity as e
+where e.job is not null and not exists (select 1 from tg_job as j where j.id = e.job) limit :n;
+
+-- name: put_wake
+insert into lidarr_wake (id, at, ended_at, eligible, submitted, failed, remaining, depth, own, outcome, message, code,
+    failures, failing_since)
+values (1, :at, {now}, :eligible, :submitted, :failed, :remaining, :depth, :own, :outcome, :message, :code, :failures,
+    :failing_since)
+on conflict (id) do update set at = excluded.at, ended_at = excluded.ended_at, eligible = excluded.eligible,
+    submitted = excluded.submitted, failed = excluded.failed, remaining = excluded.remaining, depth = excluded.depth,
+    own = excluded.own, outcome = excluded.outcome, message = excluded.message, code = excluded.code,
+    failures = excluded.failures, failing_since = excluded.failing_since;
+
+-- name: last_wake
+select at, ended_at, eligible, submitted, failed, remaining, depth, own, outcome, message, code, failures, failing_since
+from lidarr_wake where id = 1;
+
+-- name: counts
+-- By the core's own tally: nothing is counted.
+select what, sum(delta) from tg_tally where queue = 'lidarr' group by what;
+
+-- name: rows
+-- All entries, the newest first.
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from lidarr_entity as e join tg_job as j on j.id = e.job
+where e.job is not null and e.job < :below order by e.job desc limit :n;
+
+-- name: rows_ready
+-- What goes next, in that order.
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from (
+    select id from tg_job where state = 'ready' and queue = 'lidarr' and target = 'lidarr' and lane = ''
+        and (priority < :priority or (priority = :priority and id > :after))
+    order by priority desc, id limit :n
+) as next_ones join tg_job as j on j.id = next_ones.id left join lidarr_entity as e on e.job = j.id
+order by j.priority desc, j.id;
+
+-- name: rows_blocked
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id
+where j.state = 'blocked' and j.queue = 'lidarr' and j.id < :below order by j.id desc limit :n;
+
+-- name: rows_waiting
+-- What is tried again, the next one first.
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id
+where j.state = 'waiting' and j.queue = 'lidarr' and (j.due_at > :due or (j.due_at = :due and j.id > :after))
+order by j.due_at, j.id limit :n;
+
+-- name: rows_failed
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id
+where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'failed' and j.id < :below
+order by j.id desc limit :n;
+
+-- name: rows_done
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id
+where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'done' and j.id < :below
+order by j.id desc limit :n;
+
+-- name: row
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id where j.id = :job and j.queue = 'lidarr';
+
+-- name: badges
+-- Entities of one kind with a state, by that and then by number.
+select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, note from lidarr_entity
+where kind = :kind and (:status = '' or status = :status) and status is not null and entity_id > :after
+order by entity_id limit :n;
+
+-- name: shown
+select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, note from lidarr_entity
+where kind = :kind and entity_id = :entity_id;
+
+-- name: statuses
+select kind, status, count(*) from lidarr_entity where status is not null group by kind, status;
+
+-- name: unsendable
+-- Those that cannot be sent, and why.
+select kind, entity_id, name, artist, note from lidarr_entity where status is null and note <> '' order by kind, entity_id limit :n;
+
+-- name: jobs_of_artists
+-- The jobs that artists were or are sent by; what is not there any more cannot be waited for.
+select e.entity_id, e.job from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
+where e.kind = 'artist' and e.job is not null and exists (select 1 from tg_job as j where j.id = e.job);
+
+-- name: statuses_of
+-- What tracks show: the state of their albums.
+select e.entity_id, e.status, e.lidarr_id, e.mbid from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
+where e.kind = 'album';

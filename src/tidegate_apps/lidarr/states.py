@@ -1,0 +1,135 @@
+"""The words of the submission queue over the jobs of the core: the one place where one becomes the other.
+
+A job that is done is `submitted`. One that waits after a failure is `failed` with a `retry_at`; one that has failed for
+good is `failed` without, and its `terminal_reason` says whether it was hopeless, or tried too often, or its artist was
+not accepted. `attempts` counts failed submissions alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tidegate_apps.lidarr.codes import PARENT_FAILED, PERMANENT
+
+EntityType = Literal["artist", "album"]
+Status = Literal["queued", "submitted", "failed"]
+
+# What the tabs, the API and the command ask for, and the statement that lists it.
+TABS = {
+    "": "rows", "queued": "rows_ready", "artist": "rows_blocked", "retrying": "rows_waiting", "gave_up": "rows_failed",
+    "submitted": "rows_done",
+}  # fmt: skip
+_STAGES = {"queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done"}
+_OPEN = ("ready", "blocked", "waiting", "running")
+ARTIST_REFUSED = "The artist was not accepted."
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a job is to send."""
+
+    entity_type: EntityType
+    entity_id: int
+    user: str
+    musicbrainz_id: str
+    name: str
+    artist_id: int = 0  # of an album; 0 for an artist
+    artist: str = ""
+    artist_mbid: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.musicbrainz_id) <= 255:
+            raise ValueError("musicbrainz_id: give 1 to 255 characters")
+
+    @property
+    def unique(self) -> tuple[str, int, str]:
+        return (self.entity_type, self.entity_id, self.user)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of the submission queue."""
+
+    id: int  # of its job
+    entity_type: str
+    entity_id: int
+    user: str
+    musicbrainz_id: str
+    name: str
+    artist: str
+    status: Status
+    attempts: int
+    most_attempts: int
+    last_error: str | None
+    retry_at: float | None
+    terminal_reason: str | None
+    created_at: float
+    updated_at: float
+    lidarr_id: int | None
+    stage: str  # of its job
+    lidarr_status: str | None
+
+    @property
+    def gave_up(self) -> bool:
+        return self.stage in ("failed", "cancelled")
+
+    def as_json(self) -> dict[str, Any]:
+        hidden = ("stage",)
+        return {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    """A row of one of the lists, in the words of the submission queue."""
+    (
+        id_, state, args, attempt, deaths, most, created, due, claimed, last_at, finished, last_code, last_message,
+        error_code, error_message, lidarr_id, lidarr_status,
+    ) = row  # fmt: skip
+    sub = Submission(**json.loads(args))
+    retrying = state == "waiting" and last_code is not None and attempt > 0
+    status: Status = "submitted" if state == "done" else "failed" if retrying or state in _FINAL else "queued"
+    return Entry(
+        id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
+        name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
+        most_attempts=most, last_error=error_of(error_code, error_message) or last_message,
+        retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
+        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
+        stage=state, lidarr_status=lidarr_status,
+    )  # fmt: skip
+
+
+_FINAL = ("failed", "cancelled")
+
+
+def attempts_of(state: str, attempt: int, deaths: int) -> int:
+    """Failed submissions: neither the one under way, nor the one that went well, nor those cut short by a crash."""
+    return max(0, attempt - deaths - (state in ("running", "done")))
+
+
+def terminal_of(state: str, code: str | None) -> str | None:
+    """Why it is not tried again by itself; None when it is, or went well."""
+    if state == "cancelled":
+        return "cancelled"
+    if state != "failed":
+        return None
+    if code == PARENT_FAILED:
+        return "artist"
+    return "permanent" if code in PERMANENT else "exhausted"
+
+
+def error_of(code: str | None, message: str | None) -> str | None:
+    return ARTIST_REFUSED if code == PARENT_FAILED else message
+
+
+def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
+    """How many entries there are under each tab."""
+    found = {str(what): int(n) for what, n in rows}
+    counts = {tab: found.get(stage, 0) for tab, stage in _STAGES.items()}
+    counts["queued"] += found.get("running", 0)
+    return {"": sum(counts.values()), **counts}
+
+
+def remaining_of(rows: list[tuple[Any, ...]]) -> int:
+    """Entries that are queued, or failed with a retry ahead."""
+    return sum(int(n) for what, n in rows if what in _OPEN)

@@ -1,0 +1,230 @@
+"""The submitter: what stands before a submission, one submission, and what its failure means."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import httpx2
+
+from tidegate import Again, Breaker, Context, Depth, Done, Fail, Fault, Held, Installed
+from tidegate_apps.lidarr import telling
+from tidegate_apps.lidarr.badges import badge_of
+from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrError, Setup, fault_of
+from tidegate_apps.lidarr.codes import FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.submitting import Accepted, Means, submit_album, submit_artist
+from tidegate_apps.music.library import Library
+
+_log = logging.getLogger("tidegate.lidarr")
+
+T = TypeVar("T")
+_SETUP_KEPT = 600.0  # seconds
+_MOST_HELD = 10  # entries that one wake finds the metadata service away for, before it ends
+
+
+@dataclass(slots=True)
+class Cycle:
+    """One wake, as its submissions see it."""
+
+    lidarr: Lidarr
+    end: Callable[[], None]  # no further submission in this wake
+    submitted: int = 0
+    failed: int = 0
+    gave_up: int = 0
+    held: int = 0  # the metadata service was away
+    trouble: Fault | None = None  # why the rest of the wake is held
+
+
+@dataclass(slots=True)
+class Submitter:
+    """What is kept between two wakes: where Lidarr puts things, and how its metadata service is."""
+
+    there: Installed[Settings]
+    library: Library
+    transport: Any = None  # of httpx2, for a Lidarr without sockets
+    cycle: Cycle | None = None
+    metadata: Breaker = field(init=False)
+    _setup: Setup | None = None
+    _setup_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        clock = self.there.queue.clock
+        self.metadata = Breaker(
+            "lidarr-metadata", consecutive=5, timeout=120, counts_as_failure=_counts, clock=clock.monotonic
+        )
+
+    def opened(self) -> Lidarr:
+        settings = self.there.settings
+        return Lidarr(
+            settings.base_url, settings.api_key.get_secret_value(), float(settings.timeout), transport=self.transport
+        )
+
+    # -- before a submission -------------------------------------------------------------------------------------------
+
+    async def depth(self) -> Depth:
+        """How many downloads Lidarr has, and which of the albums that we sent are among them."""
+        async with self._calling() as lidarr:
+            try:
+                seen = await lidarr.downloads()
+            except Exception as error:
+                if self.cycle is not None:
+                    self.cycle.trouble = fault_of(error)
+                raise
+        since = self.there.queue.clock.now() - float(self.there.settings.credit_time)
+        sent = await self._at_store(lambda: self.there.db.all("lately_sent", since=since))
+        return Depth(seen.total, landed=[job for job, lidarr_id in sent if lidarr_id in seen.albums])
+
+    async def _setup_of(self, lidarr: Lidarr) -> Setup:
+        """Where new music goes. What Lidarr says is believed for some minutes: it hardly ever changes."""
+        now = self.there.queue.clock.now()
+        if self._setup is None or not 0 <= now - self._setup_at < _SETUP_KEPT:
+            self._setup, self._setup_at = await _found_setup(lidarr, self.there.settings), now
+        return self._setup
+
+    # -- a submission --------------------------------------------------------------------------------------------------
+
+    async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
+        clock = self.there.queue.clock
+        began = clock.monotonic()
+        async with self._calling() as lidarr:
+            means = Means(
+                lidarr=lidarr, metadata=self._behind, setup=lambda: self._setup_of(lidarr), now=clock.now,
+                sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
+            )  # fmt: skip
+            try:
+                await self._setup_of(lidarr)
+                if sub.entity_type == "artist":
+                    wanted = await self._at_store(lambda: self.there.db.all("wanted_of", job=job.id))
+                    accepted = await submit_artist(means, sub, [mbid for (mbid,) in wanted])
+                else:
+                    artist = await self._at_store(lambda: self._artist_of(sub, job))
+                    accepted = await submit_album(means, sub, artist, searching=lambda album: _searching(job, album))
+            except Held:
+                self._held()
+                raise
+            except (httpx2.HTTPError, LidarrError, AlreadyThere, KeyError, ValueError) as error:
+                self._failed(sub, job, error)
+        telling.submitted(sub, clock.monotonic() - began)
+        if self.cycle is not None:
+            self.cycle.submitted += 1
+        return Done(accepted, writes=self._accepted(sub, job, accepted))
+
+    def _artist_of(self, sub: Submission, job: Context) -> Accepted | None:
+        """The artist of an album, as it was accepted before, or found."""
+        for result in job.parent_results.values():
+            if result is not None:
+                return Accepted(**result)
+        row = self.there.db.one("entity", kind="artist", entity_id=sub.artist_id)
+        return Accepted(int(row[2]), "monitored") if row is not None and row[2] is not None else None
+
+    def _accepted(self, sub: Submission, job: Context, accepted: Accepted) -> list[Any]:
+        db, kind, id_ = self.there.db, sub.entity_type, sub.entity_id
+        return [
+            db.bind("accepted", kind=kind, entity_id=id_, status=accepted.status, lidarr_id=accepted.lidarr_id),
+            db.bind(
+                "happened", kind=f"lidarr_{kind}_submitted", entity_id=id_, user_id=sub.user,
+                lidarr_id=accepted.lidarr_id, job=job.id,
+            ),
+            self.library.badge(kind, id_, badge_of(kind, id_, accepted.status)),
+        ]  # fmt: skip
+
+    # -- a failure -----------------------------------------------------------------------------------------------------
+
+    def _failed(self, sub: Submission, job: Context, error: Exception) -> NoReturn:
+        """Ends the attempt: for good, or by the ladder. Only what all of Lidarr suffers from counts against it."""
+        fault, settings, cycle = fault_of(error), self.there.settings, self.cycle
+        message = f"{fault.message} (HTTP {fault.status})" if fault.status else fault.message
+        permanent = settings.permanent and fault.code in PERMANENT
+        if fault.code == FOLDER_AWAY.name and cycle is not None:
+            # Nobody's fault among the entries: all of them wait until the disk is there.
+            cycle.trouble = fault
+            cycle.end()
+            raise Again(keep_attempt=True) from error
+        telling.failed(sub, message, job.attempt)
+        if fault.unclassified:
+            _log.error("submission_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
+        if cycle is not None:
+            cycle.failed += 1
+            cycle.gave_up += permanent or job.attempt >= settings.attempts
+        if permanent:
+            raise Fail(fault.code, message, status=fault.status or None, fault=fault) from error
+        if fault.status in REFUSED and cycle is not None:
+            cycle.trouble = fault
+            cycle.end()
+        if fault.code == "profile_missing":
+            self._setup = None
+        ill = fault.retriable and fault.counts_as_failure and fault.code != METADATA_DOWN
+        raise Again(
+            ladder=True, code=fault.code, message=message, status=fault.status or None, fault=fault if ill else None
+        ) from error
+
+    def _held(self) -> None:
+        if self.cycle is None:
+            return
+        self.cycle.held += 1
+        if self.cycle.held >= _MOST_HELD:
+            self.cycle.trouble = PACK.book[METADATA_DOWN].fault("breaker")
+            self.cycle.end()
+
+    # -- small things --------------------------------------------------------------------------------------------------
+
+    async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        return await self.metadata.acall(call, *args)
+
+    @contextlib.asynccontextmanager
+    async def _calling(self) -> AsyncIterator[Lidarr]:
+        """The client of this wake; outside of one, a client for the moment."""
+        if self.cycle is not None:
+            yield self.cycle.lidarr
+            return
+        async with self.opened() as lidarr:
+            yield lidarr
+
+    async def _at_store(self, work: Callable[[], T]) -> T:
+        return await self.there.queue.at_store(work)
+
+
+async def _searching(job: Context, album: int) -> bool:
+    """Whether an earlier attempt may have begun the search; kept under the lease before this one does."""
+    if job.saved.get("searching") == album:
+        return True
+    await job.save(searching=album)
+    return False
+
+
+async def _found_setup(lidarr: Lidarr, settings: Settings) -> Setup:
+    """LidarrError (profile_missing, root_folder_away) when there is none that could be used."""
+    folders = await lidarr.root_folders()
+    quality, metadata = await lidarr.profiles("quality"), await lidarr.profiles("metadata")
+    folder = next((each for each in folders if settings.root_folder in ("", each["path"])), None)
+    if folder is None:
+        raise LidarrError(
+            PACK.book["profile_missing"].fault("root-folder", detail=f"asked for {settings.root_folder!r}")
+        )
+    if not folder.get("accessible", True) or folder.get("freeSpace", settings.least_free) < settings.least_free:
+        raise LidarrError(PACK.book[FOLDER_AWAY.name].fault("root-folder", detail=str(folder["path"])))
+    return Setup(
+        root_folder=str(folder["path"]),
+        quality_profile=_profile(quality, settings.quality_profile, folder.get("defaultQualityProfileId")),
+        metadata_profile=_profile(metadata, settings.metadata_profile, folder.get("defaultMetadataProfileId")),
+    )
+
+
+def _profile(there: dict[str, int], name: str, usual: Any) -> int:
+    if name in there:
+        return there[name]
+    if name or not there:
+        raise LidarrError(PACK.book["profile_missing"].fault("profile", detail=f"asked for {name!r}"))
+    return int(usual) if usual in there.values() else next(iter(there.values()))
+
+
+def _counts(error: BaseException) -> bool | None:
+    """For the breaker of the metadata service: an answer about one artist or album is a success."""
+    if isinstance(error, AlreadyThere) or not isinstance(error, Exception):
+        return False if isinstance(error, AlreadyThere) else None
+    return fault_of(error).counts_as_failure

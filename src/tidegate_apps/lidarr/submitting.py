@@ -1,0 +1,103 @@
+"""How one entry gets into Lidarr: the calls in the order that works, each of which may be the last one before a crash.
+
+Every attempt looks first. So whatever an earlier one has sent is found and not sent again, whether its answer was lost,
+or we were, before it was written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from tidegate_apps.lidarr.client import Album, AlreadyThere, Artist, Lidarr, LidarrError, Setup
+from tidegate_apps.lidarr.codes import PACK
+from tidegate_apps.lidarr.states import Submission
+
+T = TypeVar("T")
+_FRESH = 120.0  # seconds after an artist was added: his albums may still be coming
+_LOOK_EVERY = 1.0  # seconds, while the albums of a new artist come into being
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The result of a submission, as the job keeps it."""
+
+    lidarr_id: int
+    status: str
+    new: bool = False  # it was not there before
+    at: float = 0.0
+
+
+class Behind(Protocol):
+    """Calls behind the breaker of the metadata service."""
+
+    async def __call__(self, call: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a submission works with."""
+
+    lidarr: Lidarr
+    metadata: Behind
+    setup: Callable[[], Awaitable[Setup]]
+    now: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    refresh_wait: float
+
+
+async def submit_artist(means: Means, sub: Submission, wanted: Sequence[str]) -> Accepted:
+    lidarr = means.lidarr
+    found, new = await lidarr.artist(sub.musicbrainz_id), False
+    if found is None:
+        setup = await means.setup()
+        known = await means.metadata(lidarr.lookup_artist, sub.musicbrainz_id)
+        try:
+            found, new = await means.metadata(lidarr.add_artist, known, setup, wanted), True
+        except AlreadyThere:
+            found = await lidarr.artist(sub.musicbrainz_id)
+        if found is None:
+            raise LidarrError(PACK.book["not_listed"].fault("exists"))
+    if not found.monitored:
+        await lidarr.watch_artist(found.id)
+    return Accepted(found.id, "monitored", new, means.now())
+
+
+async def submit_album(
+    means: Means, sub: Submission, artist: Accepted | None, *, searching: Callable[[int], Awaitable[bool]]
+) -> Accepted:
+    """*artist* is that of the album, if known; *searching* says whether a search was begun before, and keeps it."""
+    lidarr = means.lidarr
+    fresh = artist is not None and artist.new and means.now() - artist.at < _FRESH
+    album, new = await _listed(means, sub, patient=fresh), False
+    if album is None:
+        setup = await means.setup()
+        owner = Artist(
+            id=artist.lidarr_id if artist else 0, name=sub.artist or sub.name, mbid=sub.artist_mbid, monitored=True
+        )
+        try:
+            album, new = await means.metadata(lidarr.add_album, sub.musicbrainz_id, owner, setup), True
+        except AlreadyThere:
+            album = await lidarr.album(sub.musicbrainz_id)
+        if album is None:
+            raise LidarrError(PACK.book["not_listed"].fault("exists"))
+    if album.tracks and album.files >= album.tracks:
+        return Accepted(album.id, "available", new, means.now())
+    watched = await lidarr.watch_albums([album.id])
+    if not any(each.id == album.id and each.monitored for each in watched):
+        raise LidarrError(PACK.book["not_monitored"].fault("verify"))
+    if not (await searching(album.id) and await lidarr.searched(album.id)):
+        await lidarr.search(album.id)
+    return Accepted(album.id, "monitored", new, means.now())
+
+
+async def _listed(means: Means, sub: Submission, *, patient: bool) -> Album | None:
+    """The album as Lidarr lists it. Those of an artist that was just added come into being within seconds."""
+    waited = 0.0
+    while True:
+        album = await means.lidarr.album(sub.musicbrainz_id)
+        if album is not None or not patient or waited >= means.refresh_wait:
+            return album
+        await means.sleep(_LOOK_EVERY)
+        waited += _LOOK_EVERY

@@ -1,0 +1,67 @@
+"""What a wake does before and after it sends: entries that are too old go, and each shows what became of its job."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tidegate import DbTx, Installed
+from tidegate_apps.lidarr.badges import badge_of
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import error_of
+from tidegate_apps.music.library import Library
+
+_SLICE = 200
+
+
+def begin(there: Installed[Settings], library: Library, now: float) -> int:
+    """Tidies up; returns how many entries this wake may send."""
+    prune(there, library, now)
+    if not there.db.all("any_eligible")[0][0]:
+        return 0
+    return int(there.db.all("eligible")[0][0])
+
+
+def prune(there: Installed[Settings], library: Library, now: float) -> int:
+    """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
+    settings, gone = there.settings, 0
+    for state, kept in (
+        ("done", settings.keep_submitted), ("failed", settings.keep_given_up), ("cancelled", settings.keep_given_up),
+    ):  # fmt: skip
+        one = partial(_slice, there, library, state, now - float(kept))
+        while n := there.db.write(one):
+            gone += n
+    there.db.write(lambda tx: _orphans(library, tx))
+    there.db.all("prune_events", before=now - float(settings.keep_submitted))
+    return gone
+
+
+def _slice(there: Installed[Settings], library: Library, state: str, before: float, tx: DbTx) -> int:
+    old = [job for (job,) in tx.all("old_jobs", state=state, before=before, n=_SLICE)]
+    for job in old:
+        there.queue.forget(job, by=there.app.name, connection=tx)
+        _release(library, tx, job)
+    return len(old)
+
+
+def _orphans(library: Library, tx: DbTx) -> None:
+    for (job,) in tx.all("orphans", n=_SLICE):
+        _release(library, tx, job)
+
+
+def _release(library: Library, tx: DbTx, job: int) -> None:
+    for kind, entity_id, status in tx.all("release", job=job):
+        if status is None:
+            bound = library.badge(kind, entity_id, None)
+            tx.tx.all(bound.name, bound.params)
+
+
+def reconcile(library: Library, tx: DbTx) -> int:
+    """Entries whose jobs have given up say so, and those that a person has queued again are queued."""
+    changed = tx.all("changed")
+    for kind, entity_id, state, code, message in changed:
+        status = "gave_up" if state in ("failed", "cancelled") else "queued"
+        note = error_of(code, message) or "" if status == "gave_up" else ""
+        tx.all("set_status", kind=kind, entity_id=entity_id, status=status, note=note)
+        bound = library.badge(kind, entity_id, badge_of(kind, entity_id, status))
+        tx.tx.all(bound.name, bound.params)
+    return len(changed)

@@ -1,0 +1,184 @@
+"""One wake: what is too old goes, what may be sent is sent, and what came of it is written down and said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from tidegate import DbTx, Drained, Fault, Installed
+from tidegate_apps.lidarr import telling, upkeep
+from tidegate_apps.lidarr.codes import TARGET
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.submitter import Cycle, Submitter
+from tidegate_apps.lidarr.telling import Trouble
+
+QUEUE = "lidarr"
+_LOOK = 0.5  # seconds between two looks whether to stop
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Woken:
+    """What a wake did; the fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
+
+    at: float
+    ended_at: float
+    eligible: int
+    submitted: int
+    failed: int
+    remaining: int
+    depth: int | None
+    own: int
+    outcome: str
+    message: str
+    code: str | None
+    failures: int  # wakes in a row that something kept from their work
+    failing_since: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Waker:
+    """Wakes the submitter; never twice at the same time in one process."""
+
+    def __init__(self, there: Installed[Settings], submitter: Submitter) -> None:
+        self._there, self._submitter = there, submitter
+        self._busy = False
+
+    def last(self) -> Woken | None:
+        row = self._there.db.one("last_wake")
+        return None if row is None else _woken(row)
+
+    def next_at(self) -> float:
+        """When the next wake is due."""
+        last = self.last()
+        return 0.0 if last is None else last.at + float(self._there.settings.submit_interval)
+
+    async def wake(self, stopping: Callable[[], bool] = lambda: False) -> Woken | None:
+        """None when one is under way here already."""
+        if self._busy:
+            return None
+        self._busy = True
+        try:
+            return await self._wake(stopping)
+        finally:
+            self._busy = False
+
+    async def _wake(self, stopping: Callable[[], bool]) -> Woken:
+        there, now = self._there, self._there.queue.clock.now()
+        there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
+        eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library, now))
+        if not eligible:
+            # Not a single call: Lidarr is none of our business while there is nothing for it.
+            return await self._at_store(lambda: self._recorded(_idle(now, self.last())))
+        stop = asyncio.Event()
+        async with self._submitter.opened() as lidarr:
+            cycle = self._submitter.cycle = Cycle(lidarr, stop.set)
+            try:
+                async with _watching(stopping, stop, there.queue.clock.asleep):
+                    drained = await there.queue.adrain(QUEUE, concurrency=1, stop=stop)
+            finally:
+                self._submitter.cycle = None
+        return await self._at_store(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
+
+    def _ended(self, began: float, eligible: int, cycle: Cycle, drained: Drained, *, stopped: bool) -> Woken:
+        there, last = self._there, self.last()
+        room = there.queue.target(TARGET).fullness()
+        asked = room is not None and room.at >= began
+        own = room.own if room is not None and there.settings.credits else 0
+        full = asked and room is not None and room.depth + own >= room.cap and drained.held > 0
+        shut = next((why.message for why in there.queue.target(TARGET).explain() if why.reason == "breaker"), "")
+        if full and room is not None:
+            telling.backpressure(room.depth + own, room.cap, drained.remaining)
+        telling.queue_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
+        found = Woken(
+            at=began, ended_at=0.0, eligible=eligible, submitted=cycle.submitted, failed=cycle.failed,
+            remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
+            message="", code=None, failures=0, failing_since=None,
+        )  # fmt: skip
+        if cycle.trouble is not None:
+            found = _troubled(found, cycle.trouble, last)
+        elif stopped:
+            found = replace(found, outcome="stopped", message="It was ended by a stop of the server.")
+        elif shut:
+            found = replace(found, outcome="held", message=shut)
+        elif full and room is not None:
+            sent = f", and {own} more that were sent" if own else ""
+            found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
+        elif cycle.held:
+            found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
+        elif not asked:
+            found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
+        return self._recorded(found, cycle)
+
+    def _recorded(self, woken: Woken, cycle: Cycle | None = None) -> Woken:
+        """Writes it down, with what became of the entries and what people must know."""
+
+        def work(tx: DbTx) -> Woken:
+            upkeep.reconcile(self._submitter.library, tx)
+            kept = {name: getattr(woken, name) for name in Woken.__slots__ if name != "ended_at"}
+            tx.all("put_wake", **kept)
+            if cycle is not None:
+                _tell(tx, woken, cycle)
+            return _woken(tx.all("last_wake")[0])
+
+        return self._there.db.write(work)
+
+    async def _at_store(self, work: Callable[[], T]) -> T:
+        return await self._there.queue.at_store(work)
+
+
+def _woken(row: tuple[Any, ...]) -> Woken:
+    return Woken(**dict(zip(Woken.__slots__, row, strict=True)))
+
+
+def _idle(now: float, last: Woken | None) -> Woken:
+    """Nothing was to be sent; what was known of Lidarr stays known."""
+    return Woken(
+        at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
+        depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
+        code=None, failures=0 if last is None else last.failures,
+        failing_since=None if last is None else last.failing_since,
+    )  # fmt: skip
+
+
+def _troubled(found: Woken, fault: Fault, last: Woken | None) -> Woken:
+    failures, since = (last.failures, last.failing_since) if last is not None else (0, None)
+    return replace(
+        found, outcome="held", message=fault.message, code=fault.code, failures=failures + 1,
+        failing_since=found.at if since is None else since,
+    )  # fmt: skip
+
+
+def _tell(tx: DbTx, woken: Woken, cycle: Cycle) -> None:
+    if cycle.trouble is not None:
+        since = woken.at if woken.failing_since is None else woken.failing_since
+        notice = Trouble(cycle.trouble, woken.failures, since).notice()
+        if notice is not None:
+            tx.tell(notice)
+    elif woken.outcome != "stopped":
+        tx.tell(telling.recovered(woken.at))
+    if cycle.gave_up:
+        tx.tell(telling.gave_up(cycle.gave_up, woken.at))
+
+
+@contextlib.asynccontextmanager
+async def _watching(stopping: Callable[[], bool], stop: asyncio.Event, sleep: Any) -> AsyncIterator[None]:
+    """Ends the wake between two submissions when the server is to stop."""
+
+    async def watch() -> None:
+        while not stopping():
+            await sleep(_LOOK)
+        stop.set()
+
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,81 @@
+"""Whatever is put in, Lidarr's queue never stands above the cap, although it shows what was sent only minutes later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from tests.apps.lidarr.building import Round
+from tests.databases import BOTH, Database, database
+from tidegate.runtime.clock import VirtualClock
+from tidegate_apps.lidarr.simulated_lidarr import Pace
+from tidegate_apps.lidarr.simulator import LidarrSimulator
+
+
+@pytest.mark.req("LID-07")
+@pytest.mark.req("LID-08")
+def test_six_hundred_albums_of_one_look_drain_over_hours_and_never_fill_lidarr_above_its_cap(
+    quick_db: Database,
+) -> None:
+    with Round.opened(quick_db) as at:
+        at.some(30, 20)
+        assert at.look().queued == 630
+        began, seen = at.clock.now(), [at.wake()]
+        while seen[-1].remaining and len(seen) < 400:
+            at.clock.advance("3m")
+            seen.append(at.wake())
+
+        assert at.sim.inside.peak() <= 50
+        assert at.sent("POST /command") == 600
+        assert {each.status for each in at.entries()} == {"submitted"}
+        assert at.clock.now() - began > 2 * 3600
+        assert {each.outcome for each in seen} <= {"full", "drained"}
+        assert all(each.depth is not None and each.depth + each.own <= 50 for each in seen)
+        assert seen[0].submitted == 80  # thirty artists, which take no place, and fifty albums
+        assert all(each.message == f"Lidarr is full: {each.depth} of 50{_sent(each.own)}." for each in seen[:-1])
+
+
+def _sent(own: int) -> str:
+    return f", and {own} more that were sent" if own else ""
+
+
+@pytest.mark.req("LID-07")
+@pytest.mark.parametrize("name", BOTH)
+def test_two_submitters_at_once_never_send_more_than_there_is_room_for(name: str, tmp_path: Path) -> None:
+    clock = VirtualClock()
+    sim = LidarrSimulator(clock=clock, pace=Pace(refresh=1.0, found=60.0, lasts=240.0))
+    with database(name, tmp_path) as db, contextlib.ExitStack() as stack:
+        first, second = (
+            stack.enter_context(Round.opened(db, clock=clock, sim=sim, queue_max=6)) for _ in range(2)
+        )  # fmt: skip
+        first.some(2, 12)
+        first.look()
+
+        async def both() -> None:
+            for _ in range(14):
+                await asyncio.gather(first.jobs.waker.wake(), second.jobs.waker.wake())
+                await asyncio.sleep(180)
+
+        clock.run(both())
+
+        assert sim.inside.peak() <= 6
+        assert {each.status for each in first.entries()} == {"submitted"}
+        assert sim.sent("POST /command") == 24  # and each of them once
+        assert sim.sent("POST /artist") == 2
+
+
+@pytest.mark.req("LID-08")
+def test_what_others_download_counts_too_and_is_not_taken_for_ours(quick_db: Database) -> None:
+    with Round.opened(quick_db, queue_max=20) as at:
+        at.some(1, 40)
+        at.look()
+        at.wake()
+        at.sim.inside.fill(10, lasts=3000)  # while our own twenty are still on their way
+        for _ in range(3):
+            at.clock.advance("30s")
+            assert at.wake().submitted == 0
+        ours = len(at.sim.inside.downloads) - 10
+        assert ours == 20
