@@ -66,6 +66,14 @@ async def work_for(seconds: float, q: Queue, **numbers: Any) -> Tally:
     return await task
 
 
+async def days_pass(days: float, q: Queue) -> None:
+    """So many days of virtual time, with a worker in the first hour and in the last: enough for what is swept."""
+    numbers = {"poll_every": 1800.0, "sweep_every": 1200.0, "lease": 14400.0, "renew_every": 1800.0}
+    await work_for(3600, q, **numbers)
+    await asyncio.sleep(days * 86400 - 7200)
+    await work_for(3600, q, **numbers)
+
+
 async def until(true: Callable[[], bool]) -> None:
     """Waits for what the database alone knows."""
     while not true():  # noqa: ASYNC110 - there is nobody who could set an event

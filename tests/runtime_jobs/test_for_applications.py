@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB, Database
-from tests.runtime_jobs.building import work_for
+from tests.runtime_jobs.building import days_pass, work_for
 from tests.runtime_jobs.gating import queue_on
 from tidegate import Fail, NotThere, Queue, Target, classify
 from tidegate.core.job import JobState
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import Status, StatusError
-from tidegate.testing import work_for as working_for
-
-SLOW: dict[str, Any] = {"poll_every": 3600.0, "sweep_every": 1800.0, "lease": 14400.0, "renew_every": 3600.0}
 
 everywhere = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
@@ -75,9 +71,9 @@ def test_a_queue_keeps_its_jobs_as_its_program_says_unless_the_settings_name_it(
 
         q.keep("mail", done="20d")
         job = send.enqueue(1)
-        clock.run(working_for(q, f"{days - 1}d", **SLOW))
+        clock.run(days_pass(days - 1, q))
         assert q.get(job).state is JobState.DONE
-        clock.run(working_for(q, "2d", **SLOW))
+        clock.run(days_pass(2, q))
         with pytest.raises(NotThere):
             q.get(job)
 

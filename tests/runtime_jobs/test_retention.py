@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.runtime_jobs.building import days_pass
 from tidegate import NotThere, Queue
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import work_for
-
-# A worker that is in no hurry: days are long.
-SLOW: dict[str, Any] = {"poll_every": 3600.0, "sweep_every": 1800.0, "lease": 14400.0, "renew_every": 3600.0}
 
 
 @pytest.mark.parametrize(
@@ -39,10 +36,10 @@ def test_a_done_job_is_kept_as_long_as_its_queue_says(
         async def pull(n: int) -> None: ...
 
         jobs = {"mail": send.enqueue(1).id, "sync": pull.enqueue(1).id}
-        clock.run(work_for(q, "12h", **SLOW))  # half a day to spare for the sweeps
+        clock.run(days_pass(0.5, q))  # half a day to spare for the sweeps
         seen = dict.fromkeys(jobs, 0)
         for day in range(1, 9):
-            clock.run(work_for(q, "1d", **SLOW))
+            clock.run(days_pass(1, q))
             for queue, id_ in jobs.items():
                 if seen[queue] == 0 and not _there(q, id_):
                     seen[queue] = day
