@@ -78,7 +78,7 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     places = _places(files, output, force)
     token = "" if token_file is None else token_file.read().strip()
-    with here(mappings) if url is None else server(url, token) as office:
+    with here(mapping, mappings) if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))

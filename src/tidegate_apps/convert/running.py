@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import tempfile
@@ -60,7 +61,7 @@ class Outcome:
 
 
 def report(office: Office, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[Outcome]:
-    """Converts all, and shows how far it is: a bar on a terminal, else one line for each file."""
+    """Converts all, and shows how far it is: a bar on a terminal, else a line for each file; then how many."""
     done: dict[Path, Outcome] = {}
     with _telling(len(places), quiet) as tell:
         waiting: dict[Path, int] = {}
@@ -78,6 +79,9 @@ def report(office: Office, places: Mapping[Path, Path], mapping: str, quiet: boo
                     done[file] = tell(_ended(office, file, places[file], found))
             if waiting:
                 time.sleep(_LOOK)
+    well = sum(each.ok for each in done.values())
+    if not quiet and len(done) > 1:
+        click.echo(f"{well} of {len(done)} files are converted", err=True)
     return [done[file] for file in places]
 
 
@@ -166,12 +170,13 @@ class _Here:
 
 
 @contextmanager
-def here(mappings: Path | None = None) -> Iterator[Office]:
-    """A queue, a folder and a gateway that are gone afterwards."""
+def here(mapping: str, mappings: Path | None = None) -> Iterator[Office]:
+    """A queue, a folder and a gateway that are gone afterwards; UsageError when there is no such mapping."""
     from tidegate import Queue, install
     from tidegate_apps.convert.app import app
     from tidegate_apps.convert.settings import Settings
 
+    logging.getLogger("tidegate").addHandler(logging.NullHandler())  # what a person needs, each file says
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
@@ -180,6 +185,8 @@ def here(mappings: Path | None = None) -> Iterator[Office]:
             there = install(app, queue, given)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
+        if mapping not in there.jobs.mappings.names:
+            raise click.UsageError(f"--mapping: there is no {mapping}; give {' or '.join(there.jobs.mappings.names)}")
         stack.push(there.closing)
         stack.enter_context(_working(queue))
         yield _Here(there)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.apps.convert import pdfs
 from tests.apps.convert.building import XML, Place
+from tests.apps.convert.processes import COMMAND
 from tests.web.serving import running
 from tidegate.cli.root import run
 from tidegate.runtime.engine import Engine
@@ -44,6 +46,21 @@ def test_files_are_converted_here_and_each_failure_is_one_line(
     assert found[3]["message"].endswith("The document is locked with a password.")
     assert sorted(path.name for path in (tmp_path / "xml").iterdir()) == ["good-2.xml", "good.xml"]
     assert (tmp_path / "xml/good.xml").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.req("CNV-10")
+def test_a_terminal_shows_one_line_for_each_file_and_nothing_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / "good.pdf").write_bytes(pdfs.text())
+    (tmp_path / "locked.pdf").write_bytes(pdfs.encrypted())
+    ran = subprocess.run(
+        [COMMAND, "convert", "run", "good.pdf", "locked.pdf", "-o", "xml"], cwd=tmp_path, text=True,
+        capture_output=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (1, "good.pdf: xml/good.xml\n")
+    assert ran.stderr == (
+        "locked.pdf: Couldn’t convert this file with the selected mapping. "  # noqa: RUF001
+        "The document is locked with a password.\n1 of 2 files are converted\n"
+    )
 
 
 def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

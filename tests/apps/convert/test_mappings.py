@@ -87,8 +87,8 @@ def test_the_gateway_alone_and_the_terminal_take_such_a_folder_too(
         assert process(about["address"], pdfs.text(), "titles").status_code == 200
     (tmp_path / "a.pdf").write_bytes(pdfs.text())
     given = [str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--mapping", "titles"]
-    assert run(["convert", "run", *given]) == 1
-    assert "Unsupported mapping." in capsys.readouterr().err
+    assert run(["convert", "run", *given]) == 2
+    assert "--mapping: there is no titles; give layout or text" in capsys.readouterr().err
     assert run(["convert", "run", *given, "--mappings", str(folder)]) == 0
     checked((tmp_path / "a.xml").read_bytes(), Mappings(folder).schema("titles"))
 
