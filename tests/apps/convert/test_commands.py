@@ -86,7 +86,7 @@ def test_a_server_does_it(place: Place, url: str, tmp_path: Path, capsys: pytest
     told = capsys.readouterr()
     assert code == 1
     assert told.out == f"{tmp_path / 'a.pdf'}: {tmp_path / 'a.xml'}\n"
-    assert told.err == f"{tmp_path / 'b.pdf'}: Only PDF files are supported.\n"
+    assert told.err == f"{tmp_path / 'b.pdf'}: Only PDF files are supported.\n1 of 2 files are converted\n"
 
 
 @pytest.mark.req("CNV-18")
