@@ -33,6 +33,10 @@ class Api:
             store=None if queue.inline else queue.url,
         )  # fmt: skip
 
+    def begin(self) -> None:
+        """The numbers of the breaker are there from now on, not only from the first call on."""
+        _ = self.target
+
     @cached_property
     def client(self) -> Tautulli:
         return self.target.wrap(bare_client(self._there))

@@ -28,26 +28,36 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A stretch of time that can be looked at; no days: all of it."""
+    """A stretch of time that can be looked at: the last days, the last calendar months, or all of it.
+
+    *grain* is what its lists are added up from.
+    """
 
     name: str
     word: str
-    days: int = 0
+    grain: str
+    length: int = 0
 
-    @property
-    def grain(self) -> str:
-        """What its lists are added up from."""
-        return "all" if not self.days else "day" if self.days <= 90 else "month"
+    def first(self, today: date) -> date | None:
+        """The day on which it begins; None for all of it."""
+        match self.grain:
+            case "day":
+                return today - timedelta(days=self.length - 1)
+            case "month":
+                month = today.year * 12 + today.month - self.length
+                return date(month // 12, month % 12 + 1, 1)
+            case _:
+                return None
 
 
 RANGES: Mapping[str, Range] = {
     each.name: each
     for each in (
-        Range("7d", "7 days", 7),
-        Range("30d", "30 days", 30),
-        Range("90d", "90 days", 90),
-        Range("1y", "12 months", 365),
-        Range("all", "All"),
+        Range("7d", "7 days", "day", 7),
+        Range("30d", "30 days", "day", 30),
+        Range("90d", "90 days", "day", 90),
+        Range("1y", "12 months", "month", 12),
+        Range("all", "All", "all"),
     )
 }
 
@@ -95,14 +105,15 @@ def freshness(tx: DbTx, settings: Settings, now: float) -> Freshness:
 
 def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     """Reads rows that were added up before: as quick for a million plays as for a hundred."""
-    first = 0 if not chosen.days else _midnight(now, chosen.days - 1)
-    rows = tx.all("hours", first=first // HOUR)
+    today = datetime.fromtimestamp(now).astimezone().date()
+    first = chosen.first(today)
+    rows = tx.all("hours", first=0 if first is None else _midnight(first) // HOUR)
     moments = [(time.localtime(hour * HOUR), plays, seconds) for hour, plays, seconds in rows]
     by_hour = [[0, 0] for _ in range(24)]
     for then, plays, seconds in moments:
         by_hour[then.tm_hour][0] += plays
         by_hour[then.tm_hour][1] += seconds
-    unit, days = _columns(moments, chosen, now)
+    unit, days = _columns(moments, first, today)
     asked = {"grain": chosen.grain, "first": _first_tally(chosen, now), "n": TOP}
     tops = {
         kind: [Leader(*row) for row in tx.all("top", kind=kind, **asked)] for kind in ("person", "show", "platform")
@@ -117,42 +128,46 @@ def _first_tally(chosen: Range, now: float) -> int:
     """From where on the tallies count; days and months are those of UTC there."""
     match chosen.grain:
         case "day":
-            return int(now // DAY) - chosen.days + 1
+            return int(now // DAY) - chosen.length + 1
         case "month":
-            return month_of(now) - 11
+            return month_of(now) - chosen.length + 1
         case _:
             return 0
 
 
-def _midnight(now: float, days_before: int) -> int:
+def _midnight(day: date) -> int:
     """When a day began, in the time zone of this machine."""
-    day = datetime.fromtimestamp(now).astimezone().date() - timedelta(days=days_before)
     return int(datetime(day.year, day.month, day.day).astimezone().timestamp())
 
 
-def _columns(moments: Sequence[tuple[time.struct_time, int, int]], chosen: Range, now: float) -> tuple[str, list[Bar]]:
-    """Days up to 90 of them, then weeks up to two years, then months. Those without a play are there too."""
-    today = datetime.fromtimestamp(now).astimezone().date()
-    oldest = date(*moments[0][0][:3]) if moments else today
-    first = oldest if not chosen.days else today - timedelta(days=chosen.days - 1)
-    length = (today - first).days + 1
-    if length <= 92:
-        unit, keys = "day", {first + timedelta(days=n): [0, 0] for n in range(length)}
-    elif length <= 735:
-        monday = first - timedelta(days=first.weekday())
-        unit, keys = "week", {monday + timedelta(days=n): [0, 0] for n in range(0, (today - monday).days + 1, 7)}
-    else:
-        n = first.year * 12 + first.month - 1
-        unit, keys = "month", {date(m // 12, m % 12 + 1, 1): [0, 0] for m in range(n, today.year * 12 + today.month)}
-    ordinals = {key.toordinal(): found for key, found in keys.items()}
+Moment = tuple[time.struct_time, int, int]
+
+
+def _columns(moments: Sequence[Moment], since: date | None, today: date) -> tuple[str, list[Bar]]:
+    """Days up to 92 of them, then weeks up to two years, then months. Those without a play are there too."""
+    first = since or (date(*moments[0][0][:3]) if moments else today)
+    unit, days = _days(first, today)
+    found = {day.toordinal(): [0, 0] for day in days}
     for then, plays, seconds in moments:
         ordinal = date(then.tm_year, then.tm_mon, 1 if unit == "month" else then.tm_mday).toordinal()
         # An ordinal of 1 is a Monday.
-        found = ordinals.get(ordinal - (ordinal - 1) % 7 if unit == "week" else ordinal)
-        if found is not None:  # not so for what Tautulli dates into the future
-            found[0] += plays
-            found[1] += seconds
-    return unit, [Bar(_label(key, unit), *found) for key, found in keys.items()]
+        column = found.get(ordinal - (ordinal - 1) % 7 if unit == "week" else ordinal)
+        if column is not None:  # not so for what Tautulli dates into the future
+            column[0] += plays
+            column[1] += seconds
+    return unit, [Bar(_label(day, unit), *found[day.toordinal()]) for day in days]
+
+
+def _days(first: date, today: date) -> tuple[str, list[date]]:
+    """On which day each column begins."""
+    length = (today - first).days + 1
+    if length <= 92:
+        return "day", [first + timedelta(days=n) for n in range(length)]
+    if length <= 735:
+        monday = first - timedelta(days=first.weekday())
+        return "week", [monday + timedelta(days=n) for n in range(0, (today - monday).days + 1, 7)]
+    began, ends = first.year * 12 + first.month - 1, today.year * 12 + today.month
+    return "month", [date(month // 12, month % 12 + 1, 1) for month in range(began, ends)]
 
 
 def _label(day: date, unit: str) -> str:

@@ -20,8 +20,8 @@ Text = Annotated[str, Query(max_length=300)]
 
 
 def routes(there: Installed[Settings]) -> APIRouter:
-    # The numbers of the breaker are there from the start, not from the first sync on.
-    _ = there.jobs.api.target
+    if there.settings.url:
+        there.jobs.api.begin()
     found = APIRouter()
     found.include_router(_api(there), prefix="/api/v1/tautulli", tags=["tautulli"])
     found.include_router(_forms(there), include_in_schema=False)

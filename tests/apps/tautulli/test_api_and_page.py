@@ -1,0 +1,242 @@
+"""The API and the page over ASGI: what is stored is served whatever Tautulli does, and its age is said."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.apps.tautulli.building import Desk
+from tests.databases import Database
+from tidegate import Queue, install
+from tidegate.web.access import Access
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+from tidegate_apps.tautulli.app import app
+from tidegate_apps.tautulli.reading import RANGES, charts
+from tidegate_apps.tautulli.settings import Settings
+
+HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "/tautulli"
+
+
+def at(desk: Desk) -> TestClient:
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([]))
+    return TestClient(build(site), base_url="http://127.0.0.1", raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[TestClient]:
+    with at(desk) as found:
+        yield found
+
+
+@pytest.fixture
+def web(quick: Desk) -> Iterator[TestClient]:
+    with at(quick) as found:
+        yield found
+
+
+def words(client: TestClient, path: str = PAGE) -> str:
+    """What a reader sees."""
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+
+
+def iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
+
+
+def break_it(desk: Desk) -> None:
+    desk.sim.outage("1h down")
+    for _ in range(6):
+        desk.clock.advance(20)
+        desk.run()
+    assert desk.breaker.state == "open"
+
+
+@pytest.mark.req("BRK-10")
+def test_the_history_comes_page_by_page_and_whole(desk: Desk, client: TestClient) -> None:
+    desk.run()
+    found: list[Any] = []
+    cursor = ""
+    while True:
+        body = client.get(HISTORY, params={"limit": 250, "cursor": cursor}).json()
+        found += body["items"]
+        if body["next_cursor"] is None:
+            break
+        cursor = body["next_cursor"]
+    assert [item["row_id"] for item in found] == [row[0] for row in reversed(desk.rows())]
+    assert (body["stale_since"], body["synced_at"]) == (None, iso(desk.clock.now()))
+    newest = desk.sim.history.row(599)
+    assert found[0] == {
+        "row_id": newest["row_id"], "started": iso(newest["started"]), "stopped": iso(newest["stopped"]),
+        "duration": newest["play_duration"], "paused": newest["paused_counter"],
+        "user": newest["friendly_name"] or newest["user"], "user_id": newest["user_id"],
+        "platform": newest["platform"], "product": newest["product"] or "", "player": newest["player"],
+        "media_type": newest["media_type"], "rating_key": newest["rating_key"],
+        "title": newest["grandparent_title"] or newest["full_title"], "full_title": newest["full_title"],
+        "year": newest["year"] or None, "transcode_decision": newest["transcode_decision"],
+        "percent_complete": newest["percent_complete"], "watched_status": newest["watched_status"],
+    }  # fmt: skip
+
+
+def test_every_filter_keeps_what_it_says(desk: Desk, client: TestClient) -> None:
+    desk.run()
+    every = client.get(HISTORY, params={"limit": 500}).json()["items"]
+    every += client.get(HISTORY, params={"limit": 500, "before": every[-1]["started"]}).json()["items"]
+    every = list({item["row_id"]: item for item in every}.values())
+    some = every[7]
+    day = datetime.fromisoformat(some["started"])
+    for given, keep in (
+        ({"user": some["user"]}, lambda item: item["user"] == some["user"]),
+        ({"title": some["title"]}, lambda item: item["title"] == some["title"]),
+        ({"platform": some["platform"]}, lambda item: item["platform"] == some["platform"]),
+        ({"media_type": "movie"}, lambda item: item["media_type"] == "movie"),
+        ({"user": some["user"], "title": some["title"]},
+         lambda item: (item["user"], item["title"]) == (some["user"], some["title"])),
+        ({"user": some["user"], "platform": some["platform"], "media_type": some["media_type"]},
+         lambda item: all(item[name] == some[name] for name in ("user", "platform", "media_type"))),
+        ({"after": some["started"]}, lambda item: item["started"] >= some["started"]),
+        ({"after": iso((day - timedelta(days=1)).timestamp()), "before": some["started"]},
+         lambda item: iso((day - timedelta(days=1)).timestamp()) <= item["started"] < some["started"]),
+        ({"user": "nobody"}, lambda item: False),
+    ):  # fmt: skip
+        wanted = [item["row_id"] for item in every if keep(item)]
+        found = client.get(HISTORY, params={**given, "limit": 500}).json()["items"]
+        assert [item["row_id"] for item in found] == wanted, given
+
+
+@pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 501}, {"cursor": "x"}, {"cursor": "1_x"}, {"after": "soon"}])
+def test_what_cannot_be_asked_is_refused_by_its_field(web: TestClient, given: dict[str, Any]) -> None:
+    answer = web.get(HISTORY, params=given)
+    assert answer.status_code in (400, 422)
+    assert next(iter(given)) in answer.text
+
+
+@pytest.mark.req("BRK-10")
+def test_while_it_is_open_the_stored_history_is_served_with_its_age(quick: Desk, web: TestClient) -> None:
+    quick.run()
+    synced_at = quick.clock.now()
+    break_it(quick)
+    body = web.get(HISTORY, params={"limit": 10}).json()
+    assert (len(body["items"]), body["stale_since"]) == (10, iso(synced_at))
+
+    status = web.get(STATUS).json()
+    assert (status["plays"], status["outcome"], status["stale_since"]) == (600, "skipped", iso(synced_at))
+    breaker = status["breaker"]
+    assert (breaker["name"], breaker["state"], breaker["failures_in_a_row"]) == ("tautulli-api", "open", 5)
+    assert datetime.fromisoformat(breaker["next_trial"]).timestamp() == pytest.approx(quick.fresh.next_trial, abs=1)
+
+    shown = words(web)
+    clock = f"{datetime.fromtimestamp(synced_at).astimezone():%H:%M}"
+    assert f"Tautulli does not answer, so it is left alone for a while. Showing data from {clock} ." in shown
+    assert "Next trial at" in shown
+    assert "600 plays since" in shown
+    assert "Breaker Open" in shown
+    assert "Failures in a row 5" in shown
+
+    quick.sim.outage(None)
+    quick.clock.advance(120)
+    quick.run()
+    assert web.get(STATUS).json()["stale_since"] is None
+    assert "Showing data from" not in words(web)
+
+
+def test_the_page_says_why_the_last_sync_failed_and_what_to_do(quick: Desk, web: TestClient) -> None:
+    quick.sim.now("bad_key")
+    quick.run()
+    shown = words(web)
+    assert "The last sync failed at" in shown
+    assert "The service refused the credentials." in shown
+    assert "Nothing could be read yet" in shown
+    assert quick.sim.key not in web.get(PAGE).text
+    assert web.get("/help/errors/api_off").status_code == 200
+
+
+def test_a_sync_that_nobody_makes_is_noticed(quick: Desk, web: TestClient) -> None:
+    quick.run()
+    quick.clock.advance(300)
+    assert web.get(STATUS).json()["stale_since"] is None
+    quick.clock.advance(301)
+    assert web.get(STATUS).json()["stale_since"] is not None
+    assert "Nobody has synced since" in words(web)
+
+
+def test_each_empty_page_says_what_comes_next(quick: Desk, web: TestClient, tmp_path: Path) -> None:
+    assert "Nothing is synced yet The first sync begins at" in words(web)
+    with Queue(f"sqlite:///{tmp_path / 'unset.db'}") as queue:
+        there = install(app, queue, Settings())
+        with TestClient(
+            build(Site(queue=queue, apps=(there,), access=Access([]))), base_url="http://127.0.0.1"
+        ) as unset:
+            shown = words(unset)
+            assert "No Tautulli is set" in shown
+            assert "[tautulli] url = &#34;http://tautulli:8181&#34;" in shown.replace('"', "&#34;")
+            assert unset.post("/api/v1/tautulli/sync").status_code == 409
+            assert unset.get(HISTORY).json()["items"] == []
+    with (
+        Desk.opened(Database("sqlite-apsw", f"sqlite:///{tmp_path / 'new.db'}", "apsw"), {"rows": 0}) as new,
+        at(new) as fresh,
+    ):
+        new.run()
+        assert "Tautulli has no plays yet" in words(fresh)
+
+
+def test_a_sync_is_put_in_from_the_page_and_by_the_api(quick: Desk, web: TestClient) -> None:
+    answer = web.post("/tautulli/sync", headers={"Origin": "http://127.0.0.1"}, follow_redirects=False)
+    assert answer.status_code == 303
+    assert "Tautulli is asked now." in words(web)
+    quick.queue.drain()
+    assert quick.state.outcome == "synced"
+    made = web.post("/api/v1/tautulli/sync")
+    assert made.status_code == 202
+    quick.queue.drain()
+    assert quick.queue.get(made.json()["job"]).state == "done"
+
+
+def test_every_chart_adds_up_to_the_plays_of_its_time(desk: Desk) -> None:
+    desk.run()
+    counted = Counter(row[5] for row in desk.rows())
+    best = sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:10]
+    now = desk.clock.now()
+    for name, chosen in RANGES.items():
+        found = desk.there.db.read(partial(charts, chosen=chosen, now=now))
+        assert sum(bar.plays for bar in found.days) == sum(bar.plays for bar in found.hours) == found.total
+        assert sum(bar.seconds for bar in found.days) == found.seconds
+        assert len(found.hours) == 24
+        for leaders in found.tops.values():
+            assert 0 < len(leaders) <= 10
+            assert [each.plays for each in leaders] == sorted((each.plays for each in leaders), reverse=True)
+        if name == "7d":
+            assert 0 < found.total < 600
+        else:
+            assert (found.total, [(each.name, each.plays) for each in found.tops["person"]]) == (600, best)
+
+
+def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> None:
+    quick.run()
+    for days, unit in ((60, "day"), (200, "week"), (900, "month")):
+        later = quick.clock.now() + days * 86400
+        found = quick.there.db.read(partial(charts, chosen=RANGES["all"], now=later))
+        assert (found.unit, sum(bar.plays for bar in found.days)) == (unit, 600)
+        labels = [bar.label for bar in found.days]
+        assert len(set(labels)) == len(labels)
+        assert found.days[-1].plays == 0
+
+
+def test_the_charts_are_pictures_with_words_and_no_script_stands_in_the_page(quick: Desk, web: TestClient) -> None:
+    quick.run()
+    text = web.get(PAGE).text
+    assert text.count('class="picture chart" role="img" aria-label="Plays ') == 2
+    assert len(re.findall(r"<g><title>[^<]+: [\d,]+ plays?</title>", text)) == 30 + 24
+    assert "<script>" not in text
+    assert " style=" not in text
+    assert "onclick" not in text
