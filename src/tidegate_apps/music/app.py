@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from tidegate import App, Every, Installed
+from tidegate import App, Every, Installed, Page, Simulated
 from tidegate_apps.music import handlers
 from tidegate_apps.music.codes import CODES
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.settings import SETTINGS, Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, Request, Response
 
 
 def jobs(there: Installed[Settings]) -> handlers.Jobs:
@@ -21,6 +25,36 @@ def schedules(there: Installed[Settings]) -> Iterable[Every]:
         yield Every(cron="* * * * *", job=there.jobs.sync, args=handlers.ALL, name="music")
 
 
+def routes(there: Installed[Settings]) -> APIRouter:
+    from tidegate_apps.music.routes import routes as all_of_them
+
+    return all_of_them(there)
+
+
+def show_connections(request: Request, there: Installed[Settings]) -> Response:
+    from tidegate_apps.music import pages
+
+    return pages.show_connections(request, there)
+
+
+def show_connect(request: Request, there: Installed[Settings]) -> Response:
+    from tidegate_apps.music import pages
+
+    return pages.show_connect(request, there)
+
+
+def show_library(request: Request, there: Installed[Settings]) -> Response:
+    from tidegate_apps.music import pages
+
+    return pages.show_library(request, there)
+
+
+def simulator() -> Simulated:
+    from tidegate_apps.music.simulator import simulated
+
+    return simulated()
+
+
 app = App[Settings](
     name="music",
     title="Music",
@@ -30,4 +64,12 @@ app = App[Settings](
     package="tidegate_apps.music",
     jobs=jobs,
     schedules=schedules,
+    routes=routes,
+    pages=[
+        Page(path="/music", title="Music", icon="wave", show=show_connections),
+        Page(path="/music/library", show=show_library),
+        Page(path="/music/connect/{provider}", show=show_connect),
+    ],
+    commands="tidegate_apps.music.commands:music",
+    simulator=simulator,
 )

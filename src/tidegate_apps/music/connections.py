@@ -67,8 +67,15 @@ class Journey:
 class Connections:
     """Reads and writes them; safe under threads."""
 
-    def __init__(self, db: Db, secrets: Callable[[], Secrets], now: Callable[[], float]) -> None:
-        self._db, self._secrets, self._now = db, secrets, now
+    def __init__(
+        self,
+        db: Db,
+        secrets: Callable[[], Secrets],
+        now: Callable[[], float],
+        wake: Callable[[DbTx], object] = lambda tx: None,
+    ) -> None:
+        """*wake* is called with each change, in its transaction, so that somebody syncs who may not be there yet."""
+        self._db, self._secrets, self._now, self._wake = db, secrets, now, wake
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -108,6 +115,7 @@ class Connections:
         def write(tx: DbTx) -> int:
             tx.all("add_user", user_id=user, at=params["at"])
             tx.all("clear_health", user_id=user, provider=kind.name)
+            self._wake(tx)
             return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
 
         return self._db.write(write)
@@ -132,6 +140,7 @@ class Connections:
         """Somebody wants it to be synced now. NotThere when there is no such connection."""
 
         def write(tx: DbTx) -> bool:
+            self._wake(tx)
             return bool(tx.all("ask_connection", user_id=user, provider=provider, version=_next(tx), at=self._now()))
 
         if not self._db.write(write):

@@ -9,7 +9,7 @@ from functools import cache
 
 import httpx2
 
-from tidegate import Again, Context, Installed, JobFunction, __version__
+from tidegate import Again, Context, DbTx, Installed, JobFunction, __version__
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.health import Healths, Outside
@@ -40,9 +40,14 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
     """The job of this server; none when it only shows the library."""
     clock = there.queue.clock
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
+
+    def wake(tx: DbTx) -> None:
+        if found.sync is not None:
+            found.sync.enqueue(ALL, connection=tx)
+
     found = Jobs(
         kinds=kinds,
-        connections=Connections(there.db, lambda: there.secrets, clock.now),
+        connections=Connections(there.db, lambda: there.secrets, clock.now, wake),
         shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
     )
     if there.settings.sync:

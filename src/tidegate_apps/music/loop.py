@@ -40,11 +40,13 @@ class Loop:
     def __init__(self, shop: Workshop, kind: Kind, user: str, provider: Provider) -> None:
         self._shop, self._kind, self._provider = shop, kind, provider
         self._part: Part = shop.healths.of(user, kind.name)
+        self._pair = (user, kind.name)
         self._lanes = [Lane(user, kind.name, each) for each in kind.operations]
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
         clock, shop = self._shop.clock, self._shop
+        shop.wakes[self._pair] = self._wake.set
         try:
             while True:
                 now = clock.monotonic()
@@ -54,6 +56,7 @@ class Loop:
                 for lane in ready:
                     await self._turn(lane)
         finally:
+            shop.wakes.pop(self._pair, None)
             with contextlib.suppress(Exception):  # whatever it held is gone with it
                 await self._provider.aclose()
 
@@ -101,7 +104,10 @@ class Loop:
             due = self._plan(lane, None)
             if done is None:
                 state.planned(None, due)  # there was nothing to ask for
+                shop.idle.add(lane)
             else:
+                if done[0]:
+                    shop.news(lane.user)
                 state.went_well(shop.clock.now(), *done, due or 0.0)
                 _log.log(logging.INFO if done[0] else logging.DEBUG, _SYNCED, *_words(lane), *done)
         finally:

@@ -33,6 +33,8 @@ from tidegate_apps.music.simulators.openai import OpenAiService
 from tidegate_apps.music.simulators.service import HTML, Service
 from tidegate_apps.music.simulators.spotify import SpotifyService
 
+# Who is connected from the start; "local" is whoever is at the machine, while nobody has a password.
+LISTENERS = ("local", "ann")
 NOWHERE = "http://simulated"  # where it is for clients without sockets
 
 # What comes and goes by itself in a demonstration: the service, its fault and route, and the minutes of an hour.
@@ -150,8 +152,6 @@ class MusicSimulator(Simulator):
 def simulated() -> Simulated:
     """For the application: the services here instead of the real ones, with songs and faults that come and go."""
     sim = MusicSimulator(every=180.0, restless=True)
-    for name in ("ann", "bo"):
-        sim.connect(name, NOWHERE)
     return Simulated(sim, lambda url: settings_of(sim, url))
 
 
@@ -164,4 +164,6 @@ def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
         found = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
         where = {setting_of_address(kind.name, name): at for name, at in found.items()}
         tables[kind.name] = {**sim.operator().get(kind.name, {}), **where}
-    return {**tables, "allow_networks": ["127.0.0.0/8"]}
+    values = {user: sim.connect(user, url) for user in LISTENERS}
+    connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
+    return {**tables, "allow_networks": ["127.0.0.0/8"], "connect": connect}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from tidegate import Db
 from tidegate_apps.music.connections import Connections, Row
@@ -16,9 +15,7 @@ from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.settings import Settings, addresses, of_kind, operator_values
 from tidegate_apps.music.states import States
 
-T = TypeVar("T")
 Pair = tuple[str, str]  # a user and a provider
-Elsewhere = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +35,8 @@ class Workshop:
     dues: dict[Lane, float] = field(default_factory=dict)  # on the clock that never steps; infinite: a person must act
     generations: dict[Pair, int] = field(default_factory=dict)  # of the credentials that were last used
     asked: dict[Pair, float] = field(default_factory=dict)
+    idle: set[Lane] = field(default_factory=set)  # that had nothing to ask for: no call was made, so none is too soon
+    wakes: dict[Pair, Callable[[], None]] = field(default_factory=dict)
     loaded: bool = False
 
     def load(self) -> None:
@@ -72,6 +71,13 @@ class Workshop:
 
     def due(self, lane: Lane) -> float:
         return self.dues.get(lane, -math.inf)
+
+    def news(self, user: str) -> None:
+        """Something new is in the library of a user: whoever had nothing to ask for looks again."""
+        for lane in [lane for lane in self.idle if lane.user == user]:
+            self.idle.discard(lane)
+            self.dues.pop(lane, None)
+            self.wakes.get((lane.user, lane.provider), lambda: None)()
 
     def forget(self, pair: Pair) -> None:
         """As reconnecting does: all state of the key is gone, and the next call goes at once."""

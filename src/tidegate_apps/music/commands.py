@@ -1,0 +1,180 @@
+"""`tidegate music`: what the page can do, at a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tidegate import Installed, NotThere
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.looks import Line
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_LOCAL = "local"  # whoever is at the machine, while nobody has a password
+_LOOK_EVERY = 0.25
+
+
+def at_server(command: F) -> F:
+    """Adds --config, --url, --user and --json."""
+    options = (
+        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
+        click.option("--url", help="The database, if not that of the settings."),
+        click.option("--user", default=_LOCAL, show_default=True, help="Whose music it is about."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        click.pass_obj,
+    )
+    for option in reversed(options):
+        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
+    return command
+
+
+@click.group()
+def music() -> None:
+    """Connects services, syncs them, and lists what they brought."""
+
+
+@music.command()
+@at_server
+def status(obj: Any, config: Path, url: str, user: str, as_json: bool) -> None:
+    """Shows how each service is: its state, the last success, the next try."""
+    with obj(config=config, url=url) as there:
+        from tidegate_apps.music.asking import lines_of
+
+        lines = lines_of(there, user)
+        _say([_as_json(line) for line in lines], as_json, *(_line(line) for line in lines))
+    if any(line.look.name == "action" for line in lines):
+        sys.exit(1)
+
+
+@music.command()
+@click.argument("provider")
+@click.argument("values", nargs=-1)
+@at_server
+def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url: str, user: str, as_json: bool) -> None:
+    """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
+    from tidegate_apps.music.connections import WrongValue, asked_for, entered
+
+    given = dict(each.partition("=")[::2] for each in values)
+    with obj(config=config, url=url) as there:
+        kind = _kind(there, provider)
+        if kind.oauth is not None and kind.oauth.required:
+            raise click.UsageError(f"{kind.title} wants a login in a browser; connect it on the page Music")
+        for field in asked_for(kind):
+            if field.name not in given and field.required and not field.default and sys.stdin.isatty():
+                given[field.name] = click.prompt(field.label, hide_input=field.secret)
+        try:
+            there.jobs.connections.put(user, kind, entered(kind, given))
+        except WrongValue as error:
+            raise click.UsageError(str(error)) from error
+        _say({"user": user, "provider": kind.name}, as_json, f"connected: {kind.title} of {user}")
+
+
+@music.command()
+@click.argument("provider")
+@at_server
+def disconnect(obj: Any, provider: str, config: Path, url: str, user: str, as_json: bool) -> None:
+    """Disconnects a service: its credentials are deleted, what it brought stays."""
+    with obj(config=config, url=url) as there:
+        kind = _kind(there, provider)
+        there.jobs.connections.remove(user, kind.name)
+        _say({"user": user, "provider": kind.name}, as_json, f"disconnected: {kind.title} of {user}")
+
+
+@music.command()
+@click.argument("provider")
+@click.option("--wait", type=click.FloatRange(0), default=60, show_default=True, help="At most so many seconds.")
+@at_server
+def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str, as_json: bool) -> None:
+    """Asks the server that runs to sync a service now, and waits until it was called."""
+    from tidegate_apps.music.asking import lines_of
+
+    with obj(config=config, url=url) as there:
+        kind = _kind(there, provider)
+        asked = there.queue.clock.now()
+        there.jobs.connections.ask(user, kind.name)
+        end = time.monotonic() + wait
+        while True:
+            line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
+            if all((work.state.tried_at or 0) >= asked for work in line.works) and line.works:
+                break
+            if time.monotonic() >= end:
+                click.echo("nobody has called it yet; is the server running?", err=True)
+                sys.exit(8)
+            time.sleep(_LOOK_EVERY)
+        _say(_as_json(line), as_json, _line(line))
+    if line.look.name not in ("ok", "syncing"):
+        sys.exit(1)
+
+
+@music.command("list")
+@click.argument("shelf", type=click.Choice(["artists", "albums", "tracks", "plays"]), default="artists")
+@click.option("--find", default="", help="Only what has this in its name.")
+@click.option("--most", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@at_server
+def list_(obj: Any, shelf: str, find: str, most: int, config: Path, url: str, user: str, as_json: bool) -> None:
+    """Lists what is in the library, the most played or the newest first."""
+    from tidegate_apps.music import shelves
+
+    with obj(config=config, url=url) as there:
+        if shelf == "plays":
+            rows = [
+                {"at": each.at, "title": each.title, "artist": each.artist, "provider": each.provider}
+                for each in shelves.plays(there.db, user, n=most).items
+            ]
+            lines = [
+                f"{_time(float(str(row['at'])))}  {row['title']} - {row['artist']}  ({row['provider']})" for row in rows
+            ]
+        else:
+            found = shelves.entries(there.db, shelf, user, like=find, n=most).items
+            rows = [
+                {"id": each.id, "name": each.name, "artist": each.artist, "mbid": each.mbid, "plays": each.plays}
+                for each in found
+            ]
+            lines = [f"{each.plays:>6}  {each.name}" + (f" - {each.artist}" if each.artist else "") for each in found]
+        _say(rows, as_json, *lines)
+        if not rows and not as_json:
+            click.echo("nothing yet; connect a service with: tidegate music connect PROVIDER", err=True)
+
+
+def _kind(there: Installed[Any], name: str) -> Kind:
+    kinds: dict[str, Kind] = dict(there.jobs.kinds)
+    if name not in kinds:
+        raise NotThere(f"there is no provider {name!r}; there are: {', '.join(kinds)}")
+    return kinds[name]
+
+
+def _line(line: Line) -> str:
+    parts = [f"{line.kind.name:<12} {line.look.word}"]
+    if line.look.reason:
+        parts.append(line.look.reason)
+    if line.success_at:
+        parts.append(f"last success {_time(line.success_at)}")
+    if line.connected and line.next_at:
+        parts.append(f"next try {_time(line.next_at)}")
+    return "; ".join(parts)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _as_json(line: Line) -> dict[str, Any]:
+    from tidegate_apps.music.routes.connections import shown
+
+    return shown(line).model_dump()
+
+
+def _say(document: Any, as_json: bool, *lines: str) -> None:
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        for line in lines:
+            click.echo(line)

@@ -1,0 +1,134 @@
+"""How a connection is, in words: one place for page, API and command line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate_apps.music.connections import Row, asked_for, by_itself
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.states import State
+
+_WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets of the server have them
+    "action": ("Needs you", "alert", "bad"),
+    "limited": ("Rate-limited", "timer", "warn"),
+    "degraded": ("Backing off", "quarter", "warn"),
+    "syncing": ("Syncing", "play", "busy"),
+    "ok": ("Working", "check", "good"),
+    "new": ("Not tried yet", "circle", "calm"),
+    "none": ("Not connected", "unplug", "calm"),
+    "unset": ("Not set up", "settings", "calm"),
+    "off": ("Switched off", "pause", "calm"),
+}
+_OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "degraded"}
+_URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
+OPERATIONS: Mapping[str, str] = {
+    "plays": "Plays", "playlists": "Playlists", "ids": "Ids", "art": "Pictures", "tags": "Tags",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A state as people see it. *reason* is a whole sentence, or empty."""
+
+    name: str
+    reason: str = ""
+
+    @property
+    def word(self) -> str:
+        return _WORDS[self.name][0]
+
+    @property
+    def icon(self) -> str:
+        return _WORDS[self.name][1]
+
+    @property
+    def tone(self) -> str:
+        return _WORDS[self.name][2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One operation of a connection."""
+
+    name: str
+    word: str
+    look: Look
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One provider, for one user."""
+
+    kind: Kind
+    row: Row | None
+    look: Look
+    works: tuple[Work, ...] = ()
+    shown: Mapping[str, str]  # what was entered and is no secret, by label
+    ends_at: float | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self.look.name not in ("none", "unset", "off")
+
+    @property
+    def alone(self) -> bool:
+        """It needs nothing of the user."""
+        return not asked_for(self.kind) and self.kind.oauth is None
+
+    @property
+    def success_at(self) -> float | None:
+        """When something of it last went well."""
+        return max((each.state.success_at for each in self.works if each.state.success_at is not None), default=None)
+
+    @property
+    def next_at(self) -> float | None:
+        return min((each.state.next_at for each in self.works if each.state.next_at is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A provider as the operator has set it up."""
+
+    kind: Kind
+    operator: Mapping[str, str]
+    enabled: bool
+
+
+def look_of(state: State) -> Look:
+    if state.held is not None:
+        said = " ".join(filter(None, (state.message, state.advice if state.held == "fatal" else "")))
+        return Look(name=_OF_HELD[state.held], reason=said)
+    if state.began_at is not None:
+        return Look(name="syncing")
+    if state.failures:
+        return Look(name="degraded", reason=state.message or "")
+    return Look(name="new" if state.success_at is None else "ok")
+
+
+def line_of(offer: Offer, row: Row | None, states: Sequence[State], ends_at: float | None = None) -> Line:
+    kind = offer.kind
+    named = {each.name: each.label for each in kind.fields}
+    shown = {} if row is None else {named[name]: value for name, value in row.shown_values().items() if name in named}
+    there = row is not None and row.there
+    lacking = [
+        each.label for each in kind.fields if each.operator and each.required and not offer.operator.get(each.name)
+    ]
+    look: Look | None = None
+    if not offer.enabled:
+        look = Look(name="off", reason="The settings of this server switch it off.")
+    elif lacking:
+        look = Look(name="unset", reason=f"The settings of this server lack: {', '.join(lacking)}.")
+    elif not there and (row is not None or not by_itself(kind, offer.operator)):
+        look = Look(name="none")
+    if look is not None:
+        return Line(kind=kind, row=row, look=look, shown=shown)
+    by_name = {each.operation: each for each in states if each.provider == kind.name}
+    works = tuple(
+        Work(name=name, word=OPERATIONS.get(name, name.capitalize()), look=look_of(by_name[name]), state=by_name[name])
+        for name in map(str, kind.operations)
+        if name in by_name
+    )
+    worst = min((each.look for each in works), key=lambda each: _URGENCY[each.name], default=Look(name="new"))
+    return Line(kind=kind, row=row, look=worst, works=works, shown=shown, ends_at=ends_at)

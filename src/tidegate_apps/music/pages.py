@@ -1,0 +1,78 @@
+"""The pages: connections, connecting, and the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from tidegate import Installed
+from tidegate.web import Right, needs, page, who_asks
+from tidegate_apps.music import shelves
+from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
+from tidegate_apps.music.connections import asked_for
+from tidegate_apps.music.looks import line_of
+from tidegate_apps.music.settings import Settings
+
+_PAGE = 48
+_SHELVES = ("artists", "albums", "tracks", "plays", "playlists")
+_MOST_BAD = 20
+
+
+@needs(Right.SEE)
+def show_connections(request: Request, there: Installed[Settings]) -> Response:
+    """Every provider as it is for one user."""
+    user = user_of(request, request.query_params.get("user", ""))
+    who = who_asks(request)
+    users = [row[0] for row in there.db.all("users")] if who is not None and who.may(Right.MANAGE) else []
+    lines = lines_of(there, user)
+    bad = {
+        line.kind.name: there.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MOST_BAD)
+        for line in lines
+        if any(work.state.bad for work in line.works)
+    }
+    return page(
+        request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
+        totals=_totals(there, user), syncs=there.settings.sync,
+    )  # fmt: skip
+
+
+@needs(Right.PUT_IN)
+def show_connect(request: Request, there: Installed[Settings]) -> Response:
+    """What a provider asks for."""
+    kind, user = kind_of(there, request.path_params["provider"]), user_of(request)
+    row = there.jobs.connections.get(user, kind.name)
+    line = line_of(offer_of(there, kind), row, [])
+    return page(
+        request, "music/connect.html", kind=kind, line=line, fields=asked_for(kind),
+        entered={} if row is None or not row.there else row.shown_values(),
+    )  # fmt: skip
+
+
+@needs(Right.SEE)
+def show_library(request: Request, there: Installed[Settings]) -> Response:
+    """One shelf of the library."""
+    asked = request.query_params
+    user = user_of(request, asked.get("user", ""))
+    shelf = asked.get("shelf", "") if asked.get("shelf", "") in _SHELVES else _SHELVES[0]
+    like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
+    values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
+    if shelf == "plays":
+        found = shelves.plays(there.db, user, cursor=cursor, n=_PAGE)
+        values.update(plays=found.items, next_cursor=found.next_cursor)
+    elif shelf == "playlists":
+        after = int(cursor) if cursor.isascii() and cursor.isdigit() else 0
+        rows = there.db.all("playlists_of", user_id=user, after=after, n=_PAGE + 1)
+        values.update(playlists=rows[:_PAGE], next_cursor=rows[_PAGE - 1][0] if len(rows) > _PAGE else None)
+    else:
+        some = shelves.entries(there.db, shelf, user, like=like, cursor=cursor, n=_PAGE)
+        values.update(entries=some.items, next_cursor=some.next_cursor)
+    titles = {kind.name: kind.title for kind in there.jobs.kinds.values()}
+    return page(
+        request, "music/library.html", **values, shelf=shelf, shelves=_SHELVES, like=like, paged=bool(cursor),
+        user=user, mine=user == user_of(request), totals=_totals(there, user), titles=titles,
+    )  # fmt: skip
+
+
+def _totals(there: Installed[Settings], user: str) -> dict[str, int]:
+    return dict(zip(_SHELVES, there.db.all("totals", user_id=user)[0], strict=True))

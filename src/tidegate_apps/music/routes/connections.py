@@ -1,0 +1,122 @@
+"""`/music/connections`: how each provider is for a user, and connecting without a page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from tidegate import Installed
+from tidegate.web import Problem, Right, needs
+from tidegate_apps.music.asking import kind_of, lines_of, user_of
+from tidegate_apps.music.connections import Connections, WrongValue, entered
+from tidegate_apps.music.looks import Line, Work
+from tidegate_apps.music.settings import Settings
+
+User = Annotated[str, Query(max_length=200, description="Another user; for admins.")]
+
+
+class OperationShown(BaseModel):
+    """One operation of a connection. Times are UNIX time."""
+
+    operation: str
+    state: str
+    reason: str
+    code: str | None
+    failures: int
+    last_success_at: float | None
+    last_tried_at: float | None
+    next_try_at: float | None
+    items: int = Field(description="Rows that the last success brought.")
+    bad: int = Field(description="Rows of it that could not be read.")
+
+
+class ConnectionShown(BaseModel):
+    """One provider for one user."""
+
+    provider: str
+    title: str
+    connected: bool
+    state: str
+    word: str
+    reason: str
+    last_success_at: float | None
+    next_try_at: float | None
+    operations: list[OperationShown]
+
+
+class ConnectionsShown(BaseModel):
+    user: str
+    items: list[ConnectionShown]
+
+
+class NewConnection(BaseModel):
+    """What the provider asks for, by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    values: dict[str, SecretStr] = Field(max_length=20)
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter(tags=["music"])
+    connections: Connections = there.jobs.connections
+
+    @found.get("/connections")
+    @needs(Right.SEE)
+    def music_connections(request: Request, user: User = "") -> ConnectionsShown:
+        """Every provider, with its state in words, the last success and the next try."""
+        whose = user_of(request, user)
+        return ConnectionsShown(user=whose, items=[shown(line) for line in lines_of(there, whose)])
+
+    @found.put("/connections/{provider}")
+    @needs(Right.PUT_IN)
+    def music_connect(request: Request, provider: str, body: Annotated[NewConnection, Body()]) -> ConnectionShown:
+        """Connects, or connects anew: all that was held against the old credentials is forgotten."""
+        kind, user = kind_of(there, provider), user_of(request)
+        try:
+            values = entered(kind, {name: value.get_secret_value() for name, value in body.values.items()})
+        except WrongValue as error:
+            raise Problem("not_valid", f"{error}.", status=422) from error
+        connections.put(user, kind, values)
+        return _one(there, user, kind.name)
+
+    @found.delete("/connections/{provider}")
+    @needs(Right.PUT_IN)
+    def music_disconnect(request: Request, provider: str) -> ConnectionShown:
+        """Disconnects: the credentials are deleted, what they brought stays."""
+        kind, user = kind_of(there, provider), user_of(request)
+        connections.remove(user, kind.name)
+        return _one(there, user, kind.name)
+
+    @found.post("/connections/{provider}/sync", status_code=202)
+    @needs(Right.PUT_IN)
+    def music_sync(request: Request, provider: str) -> ConnectionShown:
+        """Syncs now, except where a person must act first."""
+        kind, user = kind_of(there, provider), user_of(request)
+        connections.ask(user, kind.name)
+        return _one(there, user, kind.name)
+
+    return found
+
+
+def _one(there: Installed[Settings], user: str, provider: str) -> ConnectionShown:
+    return shown(next(line for line in lines_of(there, user) if line.kind.name == provider))
+
+
+def shown(line: Line) -> ConnectionShown:
+    return ConnectionShown(
+        provider=line.kind.name, title=line.kind.title, connected=line.connected, state=line.look.name,
+        word=line.look.word, reason=line.look.reason, last_success_at=line.success_at, next_try_at=line.next_at,
+        operations=[_operation(each) for each in line.works],
+    )  # fmt: skip
+
+
+def _operation(work: Work) -> OperationShown:
+    state = work.state
+    return OperationShown(
+        operation=work.name, state=work.look.name, reason=work.look.reason, code=state.code, failures=state.failures,
+        last_success_at=state.success_at, last_tried_at=state.tried_at, next_try_at=state.next_at, items=state.items,
+        bad=state.bad,
+    )  # fmt: skip

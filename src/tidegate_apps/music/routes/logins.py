@@ -1,0 +1,99 @@
+"""Logins at a service itself: the browser goes there, and comes back with a permission."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from secrets import token_urlsafe
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from tidegate import Installed, classify
+from tidegate.secrets import BadSecret
+from tidegate.web import Right, needs, said
+from tidegate_apps.music.asking import kind_of, offer_of, user_of
+from tidegate_apps.music.connections import Connections, Journey
+from tidegate_apps.music.contract import Kind, LoginRefused, Surroundings
+from tidegate_apps.music.handlers import transport, user_agent
+from tidegate_apps.music.pacing import Limiters
+from tidegate_apps.music.settings import Settings, addresses
+
+_log = logging.getLogger("tidegate.music")
+PAGE = "/music"
+_MOST = 4000  # characters of an answer
+
+
+async def _nobody(changes: Mapping[str, str]) -> None:
+    """Nothing is saved before a login is over."""
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter()
+    connections: Connections = there.jobs.connections
+
+    def around(kind: Kind) -> Surroundings:
+        clock = there.queue.clock
+        return Surroundings(
+            transport=transport(), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(there.settings),
+            addresses=addresses(there.settings, kind),
+        )  # fmt: skip
+
+    def redirect(request: Request, kind: Kind) -> str:
+        base = there.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        return f"{base}/music/back/{kind.name}"
+
+    def values_of(user: str, kind: Kind) -> dict[str, str]:
+        row = connections.get(user, kind.name)
+        try:
+            mine = {} if row is None or not row.there else connections.values(row)
+        except BadSecret:
+            mine = {}
+        return {**offer_of(there, kind).operator, **mine}
+
+    # A GET: browsers follow no redirect to another host after a form, where the policy of the page forbids that.
+    @found.get("/music/login/{provider}")
+    @needs(Right.PUT_IN)
+    def login(request: Request, provider: str) -> Response:
+        kind, user = kind_of(there, provider), user_of(request)
+        offer = offer_of(there, kind)
+        lacking = [each for each in kind.missing(offer.operator) if each.operator]
+        if kind.oauth is None or lacking or not offer.enabled:
+            return said(request, PAGE, f"{kind.title} is not set up for logins on this server.", tone="bad")
+        state = token_urlsafe(32)
+        values = values_of(user, kind)
+        begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, surroundings=around(kind))
+        connections.depart(state, Journey(user, kind.name, {}, begun.verifier))
+        return RedirectResponse(begun.url, status_code=303)
+
+    @found.get("/music/back/{provider}")
+    @needs(Right.PUT_IN)
+    async def back(request: Request, provider: str) -> Response:
+        kind, user = kind_of(there, provider), user_of(request)
+        answer = {name: value[:_MOST] for name, value in request.query_params.items()}
+        journey = await asyncio.to_thread(connections.arrive, answer.get("state", ""), user, kind.name)
+        if journey is None or kind.oauth is None:
+            return said(request, PAGE, f"That login at {kind.title} was not begun here. Connect once more.", tone="bad")
+        values = await asyncio.to_thread(values_of, user, kind)
+        surroundings = around(kind)
+        try:
+            brought = await kind.oauth.finish(
+                values, answer=answer, redirect=redirect(request, kind), verifier=journey.verifier,
+                surroundings=surroundings,
+            )  # fmt: skip
+        except LoginRefused as error:
+            return said(request, PAGE, str(error), tone="warn")
+        except Exception as error:  # whatever the service did, it is said in words
+            fault = classify(error, kind.rules)
+            _log.warning("music_login_failed provider=%s code=%s", kind.name, fault.code if fault else "unknown")
+            why = fault.message if fault is not None else "It gave no permission."
+            return said(request, PAGE, f"{kind.title} is not connected. {why}", tone="bad")
+        finally:
+            await surroundings.transport.aclose()
+        operator = {each.name for each in kind.fields if each.operator}
+        kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
+        await asyncio.to_thread(connections.put, user, kind, kept)
+        return said(request, PAGE, f"{kind.title} is connected, and called now.")
+
+    return found

@@ -1,0 +1,111 @@
+"""Pictures for the library. A browser asks us and never a stranger; we fetch each once, within limits, and keep it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate import Backoff, Held, Installed, Target, net
+from tidegate.web import Right, needs
+from tidegate_apps.music.asking import user_of
+from tidegate_apps.music.handlers import user_agent
+from tidegate_apps.music.settings import Settings
+
+_MOST_BYTES = 2_000_000
+_MOST_KEPT = 2000
+_AT_ONCE = 4
+_AGAIN = 3600.0  # seconds until a picture that could not be had is tried again
+_SEEN = "private, max-age=86400"
+# What a file begins with, whatever its service calls it.
+_KINDS = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
+_NONE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 96 96"><rect width="96" height="96" fill="#8884"/>\
+<circle cx="48" cy="48" r="30" fill="none" stroke="#8888" stroke-width="4"/>\
+<circle cx="48" cy="48" r="7" fill="#8888"/></svg>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    media_type: str
+    body: bytes
+
+
+class Pictures:
+    """Fetched on the loop of the server; a host that fails is left alone for a while."""
+
+    def __init__(self, there: Installed[Settings]) -> None:
+        self._there = there
+        self._target = Target(
+            "music-pictures", backoff=Backoff("1m", cap="1h"), clock=there.queue.clock, self_guard=False
+        )
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def of(self, address: str) -> Picture | None:
+        """The picture at *address*: a kept one, else a fresh one; None when there is none to be had."""
+        kept, fetched_at = await asyncio.to_thread(self._kept, address)
+        now = self._there.queue.clock.now()
+        if kept is not None or not self._there.settings.pictures or now - fetched_at < _AGAIN:
+            return kept
+        try:
+            found = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
+        except (Held, net.FetchError, OSError, ValueError):
+            found = None
+        await asyncio.to_thread(self._keep, address, found)
+        return found
+
+    async def _fetch(self, address: str) -> Picture | None:
+        settings = self._there.settings
+        async with (
+            self._slots,
+            net.Client(
+                user_agent=user_agent(settings), allow=settings.allow_networks, body=_MOST_BYTES, total="10s",
+                ports=None if settings.allow_networks else (80, 443),
+            ) as client,
+        ):  # fmt: skip
+            answer = await client.get(address)
+        media_type = _kind_of(answer.body) if answer.status == 200 else ""
+        return Picture(media_type, answer.body) if media_type else None
+
+    def _kept(self, address: str) -> tuple[Picture | None, float]:
+        row = self._there.db.one("picture", address=address)
+        if row is None:
+            return None, 0.0
+        return (None if row[1] is None else Picture(row[0], bytes(row[1]))), row[2]
+
+    def _keep(self, address: str, found: Picture | None) -> None:
+        db, now = self._there.db, self._there.queue.clock.now()
+        media_type, body = ("", None) if found is None else (found.media_type, found.body)
+        db.all("put_picture", address=address, media_type=media_type, body=body, at=now)
+        db.all("prune_pictures", most=_MOST_KEPT)
+
+
+def router(there: Installed[Settings]) -> APIRouter:
+    found, pictures = APIRouter(), Pictures(there)
+
+    @found.get("/music/art/{kind}/{id}")
+    @needs(Right.SEE)
+    async def art(request: Request, kind: Literal["artist", "album"], id: int) -> Response:  # noqa: A002 - in the address
+        user = user_of(request, request.query_params.get("user", ""))
+        rows = await there.db.aall(f"art_of_{kind}", id=id, user_id=user)
+        address = address_of(rows[0][0]) if rows else ""
+        picture = await pictures.of(address) if address else None
+        if picture is None:
+            return Response(_NONE, media_type="image/svg+xml", headers={"Cache-Control": "private, max-age=300"})
+        return Response(picture.body, media_type=picture.media_type, headers={"Cache-Control": _SEEN})
+
+    return found
+
+
+def address_of(art: str | None) -> str:
+    """The picture that stands for an entry; it was kept in the order of preference."""
+    kept: dict[str, str] = json.loads(art) if art else {}
+    return next((each for each in kept.values() if each.startswith(("https://", "http://"))), "")
+
+
+def _kind_of(body: bytes) -> str:
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for begins, media_type in _KINDS if body.startswith(begins)), "")

@@ -1,0 +1,117 @@
+"""Who is connected to what: kept encrypted, changed under a number, and read by whoever syncs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.apps.music.building import KEY, World, kind_of
+from tidegate import NotThere, Queue
+from tidegate.runtime.clock import VirtualClock
+from tidegate.secrets import BadSecret, Secrets
+from tidegate_apps.music.connections import Connections, Journey, WrongValue, entered
+from tidegate_apps.music.contract import Field
+from tidegate_apps.music.library import tables
+
+SECRET = "correct horse battery staple"
+
+
+@pytest.fixture
+def connections(queue: Queue, clock: VirtualClock) -> Connections:
+    return Connections(tables(queue), lambda: KEY, clock.now)
+
+
+def svc(**more: object):  # type: ignore[no-untyped-def]  # a kind of the tests
+    return kind_of(World(VirtualClock()), **more)  # type: ignore[arg-type]
+
+
+def test_no_table_has_a_secret_in_plain_text_and_only_the_key_reads_it(queue: Queue, connections: Connections) -> None:
+    connections.put("ada", svc(), {"user": "ada7", "password": SECRET, "session": "hidden-too"})
+    connections.depart("the-state", Journey("ada", "svc", {"password": SECRET}, "the-verifier"))
+    db = tables(queue)
+
+    everything = json.dumps([db.all("connections_of", user_id="ada"), db.all("connections", after=0, n=9)])
+    journeys = repr(queue.store.read(lambda tx: tx.all("music.healths")))
+    for text in (SECRET, "hidden-too"):
+        assert text not in everything + journeys
+    row = connections.get("ada", "svc")
+    assert row is not None
+    assert row.shown_values() == {"user": "ada7"}
+    assert SECRET not in repr(row)
+    assert connections.values(row) == {"user": "ada7", "password": SECRET, "session": "hidden-too"}
+    other = Connections(db, lambda: Secrets("another key, long enough for all of them"), lambda: 1.0)
+    with pytest.raises(BadSecret, match="encrypted with another key"):
+        other.values(row)
+
+
+def test_whoever_reads_changes_in_their_order_sees_each_the_removed_ones_too(connections: Connections) -> None:
+    kind = svc()
+    connections.put("ada", kind, {"password": "1"})
+    connections.put("bob", kind, {"password": "2"})
+    seen = connections.changed(0)
+    assert [(row.user, row.generation, row.there) for row in seen] == [("ada", 1, True), ("bob", 1, True)]
+
+    connections.put("ada", kind, {"password": "3"})
+    connections.ask("bob", "svc")
+    connections.remove("bob", "svc")
+    later = connections.changed(seen[-1].version)
+    assert [(row.user, row.generation, row.there) for row in later] == [("ada", 2, True), ("bob", 2, False)]
+    with pytest.raises(NotThere, match="bob is not connected to svc"):
+        connections.ask("bob", "svc")
+
+
+def test_what_the_settings_declare_is_put_in_once_and_what_people_change_stays(connections: Connections) -> None:
+    kind = svc()
+    assert connections.declare("ada", kind, {"password": "of the file"})
+    assert not connections.declare("ada", kind, {"password": "of the file"})
+    connections.put("ada", kind, {"password": "of ada"})
+    assert not connections.declare("ada", kind, {"password": "of the file"})
+    assert connections.values(connections.get("ada", "svc")) == {"password": "of ada"}  # type: ignore[arg-type]
+    connections.remove("ada", "svc")
+    assert not connections.declare("ada", kind, {"password": "of the file"})
+    assert connections.declare("ada", kind, {"password": "a new one"})
+
+
+def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(
+    connections: Connections, clock: VirtualClock
+) -> None:
+    def begun(state: str) -> None:
+        connections.depart(state, Journey("ada", "svc", {"client_id": "7"}, "verifier"))
+
+    begun("one")
+    found = connections.arrive("one", "ada", "svc")
+    assert found is not None
+    assert (found.verifier, found.values) == ("verifier", {"client_id": "7"})
+    assert connections.arrive("one", "ada", "svc") is None
+    begun("two")
+    assert connections.arrive("two", "bob", "svc") is None
+    begun("three")
+    assert connections.arrive("three", "ada", "other") is None
+    begun("four")
+    clock.advance(601)
+    assert connections.arrive("four", "ada", "svc") is None
+    assert connections.arrive("", "ada", "svc") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"password": ""}, "password: it is empty; give the Password"),
+        ({"password": "x" * 5000}, "password: it is too long"),
+        ({"password": "x", "colour": "red"}, "colour: Svc does not ask for it; it asks for: user, password"),
+        ({"password": "x", "token": "y"}, "token: Svc does not ask for it"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_the_name_of_its_field(given: dict[str, str], said: str) -> None:
+    hidden = Field(name="token", label="Token", hidden=True, required=False)
+    kind = svc(fields=(*svc().fields, hidden))
+    with pytest.raises(WrongValue, match=said):
+        entered(kind, given)
+
+
+def test_a_secret_that_is_left_empty_stays_as_it_was() -> None:
+    assert entered(svc(), {"user": " ada ", "password": ""}, {"password": "kept"}) == {
+        "user": "ada",
+        "password": "kept",
+    }
