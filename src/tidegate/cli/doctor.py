@@ -103,10 +103,10 @@ def _settings(
         fact = "The applications call simulators, not the real services."
         found.append(warn("settings.simulators", fact, "Take simulators out of the settings."))
     found += [
-        warn(f"settings.{each.name}", fact, fix)
+        well(f"settings.{each.name}", fact)
         for each in apps
         if each.name in loaded.apps and each.advice is not None
-        for fact, fix in each.advice(loaded.app(each.name))
+        for fact in each.advice(loaded.app(each.name))
     ]
     return loaded, found
 

@@ -108,7 +108,7 @@ class App(Generic[S]):
     commands: str | None = None
     simulator: Callable[[], Simulated] | None = None
     metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
-    advice: Callable[[S], Iterable[tuple[str, str]]] | None = None  # what to set, for `doctor`: a fact, and its fix
+    advice: Callable[[S], Iterable[str]] | None = None  # what could be set better, in sentences, for `doctor`
     help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 
     def __post_init__(self) -> None:

@@ -51,10 +51,9 @@ def metrics(there: Installed[Settings]) -> Iterable[Metric]:
     return figures.metrics(there)
 
 
-def advice(settings: Settings) -> Iterable[tuple[str, str]]:
+def advice(settings: Settings) -> Iterable[str]:
     if settings.poll and not settings.contact:
-        fact = "Feeds are polled without saying whom to write to: some sites shut such programs out."
-        yield fact, "Set feeds.contact to an address or a web page of yours"
+        yield "Sites are not told whom to write to when feeds are polled: feeds.contact is not set."
 
 
 def simulator() -> Simulated:

@@ -78,7 +78,7 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
         async def poll(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
             clock = there.queue.clock
             end = _end_of_turn(clock.now())
-            if not found.contact_asked_for:
+            if not found.contact_asked_for and (await there.db.aall("next_due"))[0][0] is not None:
                 found.contact_asked_for = True
                 _log.warning("no_contact setting=feeds.contact")
             async with client_of(there.settings) as client:

@@ -133,6 +133,18 @@ def test_what_a_person_has_switched_off_stays_so_whatever_a_poller_sends(desk: D
 
 
 @pytest.mark.req("FEED-09")
+def test_who_has_no_token_learns_nothing_else(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    kind = {"Content-Type": "application/json"}
+    for id_ in ("1", "x", "99"):
+        for body in ("{", "[]", '{"reason": 7}', "", '{"reason": "nonsense"}'):
+            at = f"/api/v1/sources/{id_}/feed-disable"
+            assert client.patch(at, content=body, headers=kind).status_code == 401
+            known = client.patch(at, content=body, headers={**kind, **bearer(desk, Role.POLLER)})
+            assert known.status_code == (400 if body == "{" else 422)
+
+
+@pytest.mark.req("FEED-09")
 def test_neither_the_sign_in_of_this_machine_nor_an_api_token_switches_a_feed(desk: Desk, client: TestClient) -> None:
     desk.add(URL)
     secret = desk.queue.store.write(lambda tx: accounts.add_token(tx, "t", Role.ADMIN, "ada"))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.types import Message
 
 from tidegate.web import Problem, Right, who_asks
 from tidegate_apps.feeds.routes.shapes import LARGEST
@@ -41,6 +46,32 @@ def switcher(request: Request) -> str:
 def is_poller(request: Request) -> bool:
     who = who_asks(request)
     return who is not None and who.role == _POLLER
+
+
+class SwitcherFirst(APIRoute):
+    """Who has no token learns nothing else.
+
+    A body that is no JSON is refused before anybody asks who sent it; so here that is asked with another body first.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def asked(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                if all(each["type"] != "json_invalid" for each in error.errors()):
+                    raise
+                with contextlib.suppress(RequestValidationError):  # it names no reason, so nothing is changed
+                    await handle(Request(request.scope, _no_reason))
+                raise
+
+        return asked
+
+
+async def _no_reason() -> Message:
+    return {"type": "http.request", "body": b"{}", "more_body": False}
 
 
 Switcher = Annotated[str, Depends(switcher)]

@@ -8,14 +8,14 @@ from tidegate import Installed
 from tidegate.web import ANYONE, Problem, needs
 from tidegate_apps.feeds.matrix import REASONS
 from tidegate_apps.feeds.routes import shapes
-from tidegate_apps.feeds.routes.asking import SourceId, Switcher
+from tidegate_apps.feeds.routes.asking import SourceId, Switcher, SwitcherFirst
 from tidegate_apps.feeds.routes.sources import here
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.sources import Sources
 
 
 def router(there: Installed[Settings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    found = APIRouter(tags=["feeds"], route_class=SwitcherFirst)
     sources: Sources = there.jobs.sources
 
     @found.patch("/sources/{id}/feed-disable")
