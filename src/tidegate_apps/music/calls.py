@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
@@ -19,22 +20,31 @@ from tidegate_apps.music.reading import WrongShape
 _CONNECT = 5.0  # seconds
 _MOST = 8 * 1024 * 1024  # bytes of an answer, unpacked
 _REDIRECTS = 3
+_REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _SAID = 200
-_OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 Values = Mapping[str, str | int] | Sequence[tuple[str, str | int]]  # of a query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """Whatever came, in the names by which `classify` knows an answer. *url* is without credentials."""
+
+    status_code: int
+    headers: httpx2.Headers = field(repr=False)
+    content: bytes = field(repr=False)
+    method: str
+    url: str
 
 
 class ServiceError(Exception):
     """An answer that is no success. `classify` reads it off *response*, whatever its status."""
 
-    def __init__(self, service: str, response: httpx2.Response, said: str) -> None:
-        request = response.request
+    def __init__(self, service: str, response: Reply, said: str) -> None:
         known = response.headers.get("x-request-id")
         number = f" (request {known[:64]})" if known else ""
-        super().__init__(
-            f"{service} answered {response.status_code} to {request.method} {request.url.path}{number}: {said[:_SAID]}"
-        )
+        asked = f"{response.method} {urlsplit(response.url).path}{number}"
+        super().__init__(f"{service} answered {response.status_code} to {asked}: {said[:_SAID]}")
         self.response = response
 
 
@@ -89,7 +99,7 @@ class Calls:
             if fault.reason is Reason.THROTTLED:
                 self._there.paces.slower(self._key)
             raise ServiceError(self.service, response, fault.detail)
-        good = response.is_success and response.status_code != 204
+        good = response.status_code < 300 and response.status_code != 204
         found = _json(response.content) if good else None
         return Answer(status=response.status_code, headers=response.headers, json=found)
 
@@ -104,29 +114,29 @@ class Calls:
 
     def _request(self, ask: Ask) -> httpx2.Request:
         posts = ask.form is not None or ask.body is not None
+        query = urlencode(list(ask.query.items()) if isinstance(ask.query, Mapping) else ask.query)
         return httpx2.Request(
             "POST" if posts else "GET",
-            ask.url,
-            params=list(ask.query.items()) if isinstance(ask.query, Mapping) else list(ask.query),
+            f"{ask.url}?{query}" if query else ask.url,
             headers={**self._headers, **ask.headers},
             data=None if ask.form is None else dict(ask.form),
             json=ask.body,
             extensions=_patience(ask),
         )
 
-    async def _sent(self, request: httpx2.Request, ask: Ask) -> httpx2.Response:
-        response = await self._exchanged(request, ask)
+    async def _sent(self, request: httpx2.Request, ask: Ask) -> Reply:
+        reply = await self._exchanged(request, ask)
         for _ in range(_REDIRECTS):
-            onward = _same_origin(request, response)
+            onward = _same_origin(request, reply)
             if onward is None:
                 break
             headers = {**self._headers, **ask.headers}
             request = httpx2.Request("GET", onward, headers=headers, extensions=_patience(ask))
-            response = await self._exchanged(request, ask)
-        return response
+            reply = await self._exchanged(request, ask)
+        return reply
 
-    async def _exchanged(self, request: httpx2.Request, ask: Ask) -> httpx2.Response:
-        shown = httpx2.Request(request.method, _shown(request.url, ask.shown))
+    async def _exchanged(self, request: httpx2.Request, ask: Ask) -> Reply:
+        url = _shown(request.url, ask.shown)
         try:
             # Not by a client of the library: that one keeps cookies, and writes every address into its log.
             response = await self._there.transport.handle_async_request(request)
@@ -136,13 +146,11 @@ class Calls:
             finally:
                 await response.aclose()
         except httpx2.RequestError as error:
-            error.request = shown
+            error.request = httpx2.Request(request.method, url)
             raise
-        # What packed the body is undone; the rest of the headers is what the rules need.
-        headers = [
-            each for each in response.headers.multi_items() if each[0] not in ("content-encoding", "content-length")
-        ]
-        return httpx2.Response(response.status_code, headers=headers, content=body, request=shown)
+        return Reply(
+            status_code=response.status_code, headers=response.headers, content=body, method=request.method, url=url
+        )
 
 
 def _patience(ask: Ask) -> dict[str, dict[str, float | None]]:
@@ -168,17 +176,18 @@ async def _body(response: httpx2.Response) -> bytes:
     return bytes(parts)
 
 
-def _shown(url: httpx2.URL, names: tuple[str, ...]) -> httpx2.URL:
-    kept = httpx2.QueryParams({name: url.params[name] for name in names if name in url.params})
-    return url.copy_with(username=None, password=None, query=str(kept).encode() or None)
+def _shown(url: httpx2.URL, names: tuple[str, ...]) -> str:
+    """Without a user and a password, and of the query what may be seen."""
+    kept = urlencode([(name, url.params[name]) for name in names if name in url.params]) if names else ""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}{'?' if kept else ''}{kept}"
 
 
-def _same_origin(request: httpx2.Request, response: httpx2.Response) -> httpx2.URL | None:
+def _same_origin(request: httpx2.Request, reply: Reply) -> httpx2.URL | None:
     """Where a redirect of a GET leads, if that is the same server."""
-    if not response.has_redirect_location or request.method != "GET":
+    if reply.status_code not in _REDIRECTED or request.method != "GET" or "location" not in reply.headers:
         return None
     try:
-        onward = request.url.join(response.headers["location"])
+        onward = request.url.join(reply.headers["location"])
     except httpx2.InvalidURL:
         return None
     same = (onward.scheme, onward.host, onward.port) == (request.url.scheme, request.url.host, request.url.port)

@@ -52,7 +52,7 @@ class Playlists:
                     continue
             yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
             # Whoever asks for the next one has kept this one.
-            if songs is not None and head.version:
+            if head.version:
                 self._seen[head.ref] = head.version
         if broken is not None:
             raise broken

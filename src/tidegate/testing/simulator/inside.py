@@ -10,6 +10,7 @@ import gzip
 import sys
 from collections.abc import AsyncIterator, Callable
 from email.utils import formatdate
+from functools import cache
 from typing import Any, Self
 
 from tidegate.core.duration import Duration, seconds
@@ -82,8 +83,10 @@ class _Wire:
             body = gzip.compress(body, mtime=0)
             headers.append(("Content-Encoding", "gzip"))
         shown = b"" if step.status in (204, 304) or self._request.method == "HEAD" else body
-        stream = _Body(self._pieces(shown), self._library)
-        return self._library.Response(step.status, headers=headers, stream=stream.of(), request=self._request)
+        if step.cut is None and not step.drip and not step.gzip and "content-encoding" not in given:
+            return self._library.Response(step.status, headers=headers, content=shown, request=self._request)
+        stream = _stream_of(self._library)(self._pieces(shown))
+        return self._library.Response(step.status, headers=headers, stream=stream, request=self._request)
 
     async def _pieces(self, body: bytes) -> AsyncIterator[bytes]:
         step = self._step
@@ -109,20 +112,18 @@ class _Wire:
             raise self._library.RemoteProtocolError("server disconnected", request=self._request)
 
 
-class _Body:
-    """An iterator as the stream that a library wants."""
+@cache
+def _stream_of(library: Any) -> Any:
+    """The kind of body that a library wants."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], library: Any) -> None:
-        self._pieces, self._library = pieces, library
+    class Stream(library.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+            self._pieces = pieces
 
-    def of(self) -> Any:
-        pieces = self._pieces
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self._pieces
 
-        async def each(_: Any) -> AsyncIterator[bytes]:
-            async for piece in pieces:
-                yield piece
-
-        return type("Stream", (self._library.AsyncByteStream,), {"__aiter__": each})()
+    return Stream
 
 
 def _read(request: Any) -> Read:

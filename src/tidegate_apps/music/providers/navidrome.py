@@ -35,6 +35,7 @@ from tidegate_apps.music.reading import (
 
 _TOGETHER = 50
 _MOST_PAGES = 500
+_MOST_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
 _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 
 
@@ -49,6 +50,8 @@ class Navidrome(Provider):
         self._native = Native(self._calls, base, values, there)
         self._playlists = Playlists(self._calls, self._subsonic.songs)
         self._clock = there.clock
+        self._known: dict[str, Song] = {}
+        self._known_until = 0.0
 
     async def check(self) -> None:
         await self._subsonic.ping()
@@ -71,17 +74,19 @@ class Navidrome(Provider):
             for part in await self._last_plays(since):
                 yield part
             return
-        page, known = first, dict[str, Song]()
+        page = first
         for number_of_page in range(1, _MOST_PAGES):
-            yield await self._with_songs(page, since, known)
+            yield await self._with_songs(page, since)
             if len(page) < PAGE:
                 return
             page = await self._native.scrobbles(since, number_of_page * PAGE) or []
 
-    async def _with_songs(
-        self, page: Sequence[object], since: int, known: dict[str, Song]
-    ) -> tuple[list[Play], list[Bad]]:
-        """The log has ids alone; the songs are asked for, each once."""
+    async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[Bad]]:
+        """The log has ids alone; the songs are asked for, and remembered for a while."""
+        known, now = self._known, self._clock.monotonic()
+        if now >= self._known_until or len(known) > _MOST_KNOWN:
+            known.clear()
+            self._known_until = now + _REMEMBERED
         heard, bad = read_rows(page, _scrobble)
         heard = [each for each in heard if each[1] >= since]
         missing = sorted({ref for ref, _ in heard} - known.keys())

@@ -115,7 +115,7 @@ class LastFmService(Service):
         if user in self.hidden and self.sessions.get(given.get("sk", "")) != user:
             return error(17)
         since, end = int(given.get("from") or 0), int(given.get("to") or 10**12)
-        plays = [(int(at), track) for at, track in self.listening.heard(user) if since <= int(at) < end][::-1]
+        plays = [(int(at), track) for at, track in self.listening.heard(user, since) if int(at) < end][::-1]
         limit, page = min(200, int(given.get("limit") or 50)), int(given.get("page") or 1)
         rows = [_row(track, at) for at, track in plays[(page - 1) * limit : page * limit]]
         if user in self.playing:

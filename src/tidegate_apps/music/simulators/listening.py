@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from typing import Protocol
 
 from tidegate_apps.music.simulators.catalogue import TRACKS, Track
@@ -27,8 +27,8 @@ class Listening:
         insort(self._log(user), (self._clock.now() if at is None else at, song % len(TRACKS)))
         return TRACKS[song % len(TRACKS)]
 
-    def heard(self, user: str) -> list[tuple[float, Track]]:
-        """All plays so far."""
+    def heard(self, user: str, since: float = 0.0) -> list[tuple[float, Track]]:
+        """All plays so far, or those from a moment on."""
         log = self._log(user)
         now = self._clock.now()
         if self._every is not None:
@@ -37,7 +37,8 @@ class Listening:
                 insort(log, (at, int(at / self._every) % len(TRACKS)))
                 self._until[user] = at
                 at += self._every
-        return [(at, TRACKS[song]) for at, song in log if at <= now]
+        first, end = bisect_left(log, (since, -1)), bisect_left(log, (now, len(TRACKS)))
+        return [(at, TRACKS[song]) for at, song in log[first:end]]
 
     def forget(self, user: str, at: float) -> None:
         """Takes a play out of the history."""

@@ -185,7 +185,7 @@ class NavidromeServer(Service):
         if not self.has_log:
             return None
         since = float(asked.query.get("from") or 0)
-        log = [(int(at), track) for at, track in self.listening.heard(user) if int(at) >= since]
+        log = [(int(at), track) for at, track in self.listening.heard(user, since)]
         found: Rows = [
             {"id": number, "mediaFileId": f"nd{track.number}", "submissionTime": at}
             for number, (at, track) in enumerate(log, 1)
@@ -193,10 +193,12 @@ class NavidromeServer(Service):
         return found if asked.query.get("_order") == "ASC" else found[::-1]
 
     def _songs(self, user: str, asked: Asked) -> Rows:
-        last = {track.number: at for at, track in self.listening.heard(user)}
         wanted = {value for name, value in asked.pairs if name == "id"}
         there = [each for each in TRACKS if each.number not in self.gone]
-        rows = [_media(track, last.get(track.number)) for track in there if not wanted or f"nd{track.number}" in wanted]
+        if wanted:
+            return [_media(track, None) for track in there if f"nd{track.number}" in wanted]
+        last = {track.number: at for at, track in self.listening.heard(user)}
+        rows = [_media(track, last.get(track.number)) for track in there]
         if asked.query.get("_sort") == "play_date":
             rows.sort(key=lambda row: str(row.get("playDate", "")), reverse=asked.query.get("_order") == "DESC")
         return rows

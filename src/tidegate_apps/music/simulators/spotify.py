@@ -134,7 +134,8 @@ class SpotifyService(Service):
         if "after" in given and "before" in given:
             return said(400, "Only one of after and before may be given")
         after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
-        plays = [(round(at * 1000), track) for at, track in self.listening.heard(consent.user)][-_KEPT:]
+        kept = self.listening.heard(consent.user)[-_KEPT:]
+        plays = [(round(at * 1000), track) for at, track in kept]
         wanted = [(at, track) for at, track in plays if after < at < before]
         limit = int(given.get("limit", 20))
         page = (wanted[:limit] if "after" in given and not self.newest_first else wanted[-limit:])[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
 
 import httpx2
@@ -9,6 +10,8 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, Jumping
 from tidegate_apps.music.simulator import MusicSimulator
+
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load the authorities of the world takes longer than most tests
 
 
 @pytest.fixture(scope="session")
@@ -23,5 +26,5 @@ async def desk(running: tuple[MusicSimulator, Jumping]) -> AsyncIterator[Desk]:
     """Over real HTTP."""
     sim, clock = running
     sim.reset()
-    async with httpx2.AsyncHTTPTransport() as transport:
+    async with httpx2.AsyncHTTPTransport(verify=PLAIN) as transport:
         yield Desk(sim, clock, transport, sim.url)
