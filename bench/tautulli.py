@@ -1,0 +1,115 @@
+"""The client behind its breaker beside the bare one, and a history of a million rows: synced, again, and drawn."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bench.breaker import ok, raise_prebuilt
+from bench.row import Row, at_most
+from bench.timing import nanoseconds, raises
+from tidegate import Breaker, Installed, Queue, install
+from tidegate_apps.tautulli import reading
+from tidegate_apps.tautulli.api import bare_client
+from tidegate_apps.tautulli.app import app
+from tidegate_apps.tautulli.client import Tautulli
+from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_apps.tautulli.syncing import Synced, Syncing
+
+clock = time.perf_counter
+
+GUARDED, REJECTED, AGAIN, CHARTS = 1.05, 3.0, 2.0, 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    rows: int = 1_000_000
+    per_day: int = 1000
+    calls: int = 100  # in a round
+    rounds: int = 21
+    charts: int = 40  # of each stretch of time
+
+
+def run(size: Size | None = None) -> list[Row]:
+    size = size or Size()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        sim = stack.enter_context(TautulliSimulator(rows=size.rows, per_day=size.per_day, most_kept=100))
+        queue = stack.enter_context(Queue(f"sqlite:///{Path(folder) / 'plays.db'}", inline=True))
+        there = install(app, queue, Settings.model_validate({"url": sim.url, "api_key": sim.key, "timeout": "60s"}))
+        stack.enter_context(there.closing)
+        return [*calls(there, size), *rejections(there, size), *history(there, size)]
+
+
+def calls(there: Installed[Settings], size: Size) -> list[Row]:
+    """In turns, each the best of its rounds; by the clock on the wall, for the simulator is on the same machine."""
+    bare, guarded = bare_client(there), there.jobs.api.client
+    best = {"bare": float("inf"), "guarded": float("inf")}
+    for _ in range(size.rounds):
+        for name, client in (("bare", bare), ("guarded", guarded)):
+            best[name] = min(best[name], _called(client, size.calls))
+    ratio = best["guarded"] / best["bare"]
+    note = f" ({best['bare'] * 1e6:.0f} us bare)"
+    return [at_most("tautulli: guarded call on the simulator", ratio, GUARDED, "x bare", note)]
+
+
+def _called(client: Tautulli, n: int) -> float:
+    began = clock()
+    for _ in range(n):
+        client.status()
+    return (clock() - began) / n
+
+
+def rejections(there: Installed[Settings], size: Size) -> list[Row]:
+    """Of its breaker, and of the whole client behind it, which also asks for pauses and rests."""
+    numbers = there.settings.breaker
+    shut = Breaker("bench-tautulli", **numbers)
+    shut.force("open", "1h")
+    level = logging.getLogger("tidegate.breaker").level
+    logging.getLogger("tidegate.breaker").setLevel(logging.ERROR)
+    there.jobs.api.breaker.force("open", "1h")
+    client = there.jobs.api.client
+    spent = nanoseconds({
+        "prebuilt": (raises, raise_prebuilt), "breaker": (raises, shut(ok)), "client": (raises, client.status),
+    }, rounds=size.rounds)  # fmt: skip
+    there.jobs.api.breaker.reset()
+    logging.getLogger("tidegate.breaker").setLevel(level)
+    of = {name: value / spent["prebuilt"] for name, value in spent.items()}
+    return [
+        at_most("tautulli: rejection by its open breaker", of["breaker"], REJECTED, "x prebuilt"),
+        Row("tautulli: rejection of a call of the client", f"{of['client']:.1f}x prebuilt ({spent['client']:,.0f} ns)"),
+    ]
+
+
+def history(there: Installed[Settings], size: Size) -> list[Row]:
+    syncing = Syncing(there.db, bare_client(there), there.settings.page, time.time)
+    took, first = _timed(syncing.run)
+    assert first.new == size.rows
+    again = min(_timed(syncing.run)[0] for _ in range(3))
+    rows = [
+        Row(f"tautulli: first sync of {size.rows:,} rows", f"{size.rows / took:,.0f} rows/s"),
+        at_most("tautulli: sync again, nothing changed", again, AGAIN, " s"),
+    ]
+    for chosen in reading.RANGES.values():
+        found = sorted(_timed(partial(_drawn, there, chosen))[0] for _ in range(size.charts))
+        p95 = found[min(len(found) - 1, int(len(found) * 0.95))] * 1000
+        rows.append(at_most(f"tautulli: charts, {chosen.word.lower()}, p95", p95, CHARTS, " ms"))
+    return rows
+
+
+def _drawn(there: Installed[Settings], chosen: reading.Range) -> Synced | None:
+    there.db.read(lambda tx: (tx.all("total"), reading.charts(tx, chosen, time.time())))
+    return None
+
+
+def _timed(work: Callable[[], Synced | None]) -> tuple[float, Synced]:
+    began = clock()
+    found = work()
+    return clock() - began, found or Synced()
