@@ -16,7 +16,7 @@ from tidegate.errors import StoreError
 from tidegate_apps.feeds import dues, poll_log, telling, verdicts
 from tidegate_apps.feeds.fetching import Fetching
 from tidegate_apps.feeds.hosts import Hosts
-from tidegate_apps.feeds.matrix import PollError, untyped
+from tidegate_apps.feeds.matrix import ErrorType, PollError, untyped
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.pacing import Pace
 from tidegate_apps.feeds.parsing import Feed
@@ -31,6 +31,7 @@ _BATCH = 200  # polls in one transaction
 _STALE = 5.0  # seconds after which what is known of a feed is read again before its poll
 _PATIENCE = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
 _CHORES_EVERY = 60.0
+_UNEXPECTED = str(ErrorType.UNEXPECTED)
 _SLICE = 5000  # rows that are forgotten in one go
 
 
@@ -95,6 +96,7 @@ class Poller:
         self._all_read = self._closing = False
         self._pace = Pace(times.monotonic)
         self._chores_at = 0.0
+        self._odd: bool | None = None  # whether something unexpected was told; None: not by this one
 
     async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> Tally:
         """Until *stop* says so; with *drain*, until nothing is due."""
@@ -174,6 +176,9 @@ class Poller:
         now, policy = self._times.now(), self._policy
         await self._db.aall("prune_beats", before=now - policy.history, n=_SLICE)
         await self._db.aall("prune_events", before=now - policy.events, n=_SLICE)
+        if self._odd is not False and not await self._db.aall("feeds_by_error", type=_UNEXPECTED, after=0, n=1):
+            await self._db.awrite(lambda tx: tx.settled(telling.TARGET, telling.UNCLASSIFIED))
+            self._odd = False
 
     # -- polling -------------------------------------------------------------------------------------------------
 
@@ -247,7 +252,7 @@ class Poller:
     async def _write(self, batch: list[Finished]) -> None:
         lost, news = self._link.lost, self._link.news
         first = self._link.told is None and not lost  # a server before this one may have said that it is lost
-        hosts = self._hosts.news()
+        hosts, odd = self._hosts.news(), any(each.outcome == _UNEXPECTED for each in batch)
         heard: list[tuple[str, str]] = []  # of them, what people did not know
 
         def work(tx: DbTx) -> set[int]:
@@ -256,6 +261,8 @@ class Poller:
                 tx.tell(telling.own_link(self._times.now()))
             elif news:
                 tx.settled(telling.TARGET, "")
+            if odd:
+                tx.tell(telling.unclassified(self._times.now()))
             return record(tx, batch, self._manager, self._policy.items)
 
         kept = await self._db.awrite(work)
@@ -265,6 +272,7 @@ class Poller:
             if not first:
                 poll_log.link(lost)
         self._hosts.told(hosts)
+        self._odd = odd or self._odd
         for name, kind in heard:
             poll_log.host(name, kind)
         for each in batch:

@@ -6,7 +6,7 @@ from tidegate import Notice, NoticeKind
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType, code_of
 
-TARGET = "feeds"
+TARGET, UNCLASSIFIED = "feeds", "unclassified"
 
 REASONS: dict[str, str] = {
     ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
@@ -62,6 +62,14 @@ def host(name: str, kind: str, at: float) -> Notice:
     return Notice(
         kind=NoticeKind.DISABLED, target=TARGET, key=f"host {name}", episode=at, code=kind, advice=advice,
         title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
+    )  # fmt: skip
+
+
+def unclassified(at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.FATAL, target=TARGET, key=UNCLASSIFIED, episode=at, code=str(ErrorType.UNEXPECTED),
+        title="Some feeds answer in a way that is not known",
+        message="They are polled on, and none of them rests. Look at them: Feeds, Unclassified.",
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -10,9 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.feeds.building import HOUR, Desk, fetched
+from tests.databases import Database
 from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.rights import Role
+from tidegate.runtime.clock import VirtualClock
 from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -307,3 +310,18 @@ def test_a_notice_leads_to_the_page_of_its_feed(desk: Desk, client: TestClient) 
     desk.poll()
 
     assert 'href="/feeds/1"' in client.get("/notices").text
+
+
+def test_a_server_that_does_not_poll_offers_no_poll(tmp_path: Path) -> None:
+    found = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'kept.db'}", "apsw")
+    with Desk.opened(found, VirtualClock(), poll=False) as desk:
+        desk.add(URL)
+        site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+        with TestClient(build(site), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+            for page in ("/feeds", "/feeds/1"):
+                text = client.get(page).text
+                assert "Poll now" not in text
+                assert "Disable" in text
+            assert client.get("/feeds").text.count("polled elsewhere") == 1
+            refused = client.post(path("/poll"))
+            assert (refused.status_code, "does not poll" in refused.json()["detail"]) == (409, True)

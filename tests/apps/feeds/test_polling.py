@@ -142,6 +142,11 @@ def test_the_unexpected_is_loud_never_rests_and_stays_on_the_list(desk: Desk, ca
     assert said[0][1] == f"feed poll failed source_id={source.id} error_type=unexpected status_code=418 error=HTTP 418"
     assert desk.sources.get(source.id).feed_disabled_at is None
     assert desk.there.db.all("feeds_by_error", type="unexpected", after=0, n=9) == [(source.id,)]
+    odd = "Some feeds answer in a way that is not known"
+    assert desk.notices() == [("fatal", odd, True)]
+    desk.answers[URL] = MISSING
+    desk.poll_on(DAY)
+    assert ("fatal", odd, False) in desk.notices()
 
 
 @pytest.mark.req("FEED-03")

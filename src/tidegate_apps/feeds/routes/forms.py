@@ -32,7 +32,8 @@ def router(there: Installed[Settings]) -> APIRouter:
             made = sources.add(Wanted(feed_url=url, name=name.strip()[:200]), current_user(request))
         except (ValueError, Refused) as error:
             return said(request, "/feeds", f"Nothing was added: {_plain(error)}.", tone="bad")
-        return said(request, f"/feeds/{made.id}", f"{made.name} was added. It is polled now; its items appear here.")
+        then = " It is polled now; its items appear here." if there.settings.poll else ""
+        return said(request, f"/feeds/{made.id}", f"{made.name} was added.{then}")
 
     @found.post("/feeds/import")
     @needs(Right.PUT_IN)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate import Installed
+from tidegate import Installed, Refused
 from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may
@@ -92,6 +92,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     def sources_poll(id: SourceId) -> shapes.SourceShown:  # noqa: A002
         """Polls a feed at once."""
         here(there)
+        polls(there)
         return shapes.shown(sources.poll_now(id))
 
     return found
@@ -118,3 +119,9 @@ def _place(cursor: str) -> tuple[float, int]:
     if not 0 <= found[0] < 1e12 or not 0 <= found[1] <= shapes.LARGEST:
         raise Problem("bad_cursor")
     return found
+
+
+def polls(there: Installed[Settings]) -> None:
+    """Refused unless feeds are polled by this server."""
+    if not there.settings.poll:
+        raise Refused("this server does not poll; another one does")

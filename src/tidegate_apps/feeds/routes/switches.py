@@ -11,7 +11,7 @@ from tidegate import Installed, NotThere, Refused
 from tidegate.web import Right, current_user, needs, said
 from tidegate_apps.feeds.matrix import MANUAL
 from tidegate_apps.feeds.routes.asking import SourceId
-from tidegate_apps.feeds.routes.sources import here
+from tidegate_apps.feeds.routes.sources import here, polls
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.sources import Sources
 
@@ -25,13 +25,18 @@ def router(there: Installed[Settings]) -> APIRouter:
     @found.post("/feeds/{id}/poll")
     @needs(Right.PUT_IN)
     def poll(request: Request, id: SourceId, back: Field = "") -> Response:  # noqa: A002 - the name in the address
-        return _done(request, there, id, back, lambda: f"{sources.poll_now(id).name} is polled now.")
+        def work() -> str:
+            polls(there)
+            return f"{sources.poll_now(id).name} is polled now."
+
+        return _done(request, there, id, back, work)
 
     @found.post("/feeds/{id}/enable")
     @needs(Right.PUT_IN)
     def enable(request: Request, id: SourceId, back: Field = "") -> Response:  # noqa: A002
         def work() -> str:
-            return f"{sources.enable(id, current_user(request)).name} is enabled, and polled now."
+            name = sources.enable(id, current_user(request)).name
+            return f"{name} is enabled, and polled now." if there.settings.poll else f"{name} is enabled."
 
         return _done(request, there, id, back, work)
 
