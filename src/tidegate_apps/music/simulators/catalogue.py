@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from uuid import NAMESPACE_DNS, uuid5
 
 _ALBUMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -51,6 +52,7 @@ class Track:
         return f"XXTG1{self.number:07d}"
 
 
+@cache
 def known_as(entity: str, name: str) -> str:
     """The id of MusicBrainz for a name."""
     return str(uuid5(NAMESPACE_DNS, f"{entity} {name}"))

@@ -173,7 +173,8 @@ class NavidromeServer(Service):
         found = reply(user, asked)
         if found is None:
             return FAULTS["web_app"]
-        start, end = (int(asked.query.get(name) or other) for name, other in (("_start", 0), ("_end", len(found))))
+        given = asked.query
+        start, end = (int(given.get(name) or other) for name, other in (("_start", 0), ("_end", len(found))))
         headers = {"X-Total-Count": str(len(found)), "X-ND-Authorization": self._made(user)}
         return Step(200, found[start:end], headers)
 
