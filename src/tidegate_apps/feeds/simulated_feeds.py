@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from functools import lru_cache
 from html import escape
 
@@ -36,16 +35,22 @@ class Written:
     def words(self, n: int) -> str:
         return f"<p>The tide of hour {n} came <b>in</b>, and <a href='/more'>more</a> of it went out.</p>"
 
+    def entries(self, form: str) -> str:
+        """All that are shown, each written as *form* says."""
+        return "".join(
+            form.format(guid=guid, link=link, title=escape(title), when=when, words=escape(self.words(n)))
+            for n in self.shown
+            for guid, link, title, when in [self.entry(n)]
+        )
+
 
 @lru_cache(maxsize=4096)
 def rss(number: str, newest: int, items: int) -> bytes:
     """As RSS 2.0, which is what most of them are."""
     feed = Written(number, newest, items)
-    entries = "".join(
-        f'<item><guid isPermaLink="false">{guid}</guid><link>{link}</link><title>{escape(title)}</title>'
-        f"<pubDate>{format_datetime(when)}</pubDate><description>{escape(feed.words(n))}</description></item>\n"
-        for n in feed.shown
-        for guid, link, title, when in [feed.entry(n)]
+    entries = feed.entries(
+        '<item><guid isPermaLink="false">{guid}</guid><link>{link}</link><title>{title}</title>'
+        "<pubDate>{when:%a, %d %b %Y %H:%M:%S +0000}</pubDate><description>{words}</description></item>\n"
     )
     head = f"<title>{escape(feed.title)}</title><link>https://feeds.example/{number}</link><description>Tides</description>"
     text = f'<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>{head}\n{entries}</channel></rss>'
@@ -54,11 +59,9 @@ def rss(number: str, newest: int, items: int) -> bytes:
 
 def atom(number: str, newest: int, items: int) -> bytes:
     feed = Written(number, newest, items)
-    entries = "".join(
-        f'<entry><id>urn:{guid}</id><link href="{link}"/><title>{escape(title)}</title>'
-        f'<updated>{when.isoformat()}</updated><content type="html">{escape(feed.words(n))}</content></entry>'
-        for n in feed.shown
-        for guid, link, title, when in [feed.entry(n)]
+    entries = feed.entries(
+        '<entry><id>urn:{guid}</id><link href="{link}"/><title>{title}</title>'
+        '<updated>{when:%Y-%m-%dT%H:%M:%S+00:00}</updated><content type="html">{words}</content></entry>'
     )
     return f'<feed xmlns="http://www.w3.org/2005/Atom"><title>{escape(feed.title)}</title>{entries}</feed>'.encode()
 

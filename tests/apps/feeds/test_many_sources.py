@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
@@ -103,8 +105,36 @@ def answered(state: FeedState, status: int, now: float, roll: float) -> verdicts
     ("n", "interval", "days"), [(1200, 1200.0, 1.5), pytest.param(10_000, HOUR, 7, marks=pytest.mark.long)]
 )
 def test_days_with_many_failures_are_level_and_loud_for_nothing_that_is_expected(
-    monkeypatch: pytest.MonkeyPatch, n: int, interval: float, days: float
+    n: int, interval: float, days: float
 ) -> None:
+    with heard("tidegate.feeds") as levels:
+        minutes, changes = lived(n, interval, days)
+
+    assert set(levels) - {logging.INFO} == {logging.WARNING}
+    assert changes[RestChange.DISABLED] > 20
+    assert changes[RestChange.ENABLED] > 5
+    assert changes["probe"] >= changes[RestChange.ENABLED]
+    mean = sum(minutes.values()) / (days * 24 * 60)
+    assert max(minutes.values()) <= 3 * mean
+
+
+@contextmanager
+def heard(name: str) -> Iterator[Counter[int]]:
+    """How many lines of each level that logger writes; nobody else gets to see them, because there are so many."""
+    levels: Counter[int] = Counter()
+    log, counting = logging.getLogger(name), logging.Handler()
+    counting.emit = lambda record: levels.update([record.levelno])  # type: ignore[method-assign]
+    log.addHandler(counting)
+    log.propagate = False
+    try:
+        yield levels
+    finally:
+        log.propagate = True
+        log.removeHandler(counting)
+
+
+def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[str]]:
+    """So many feeds for so many days: polls in each minute, and how often a rest began, ended, or was probed."""
     dice = Random(7)
     weathers = [weather(dice) for _ in range(n)]
     states = [
@@ -113,32 +143,19 @@ def test_days_with_many_failures_are_level_and_loud_for_nothing_that_is_expected
     due = [(dues.first(0.0, interval, i, n)[0], i) for i in range(n)]
     heapq.heapify(due)
     minutes: Counter[int] = Counter()
-    levels: Counter[int] = Counter()
-    counting = logging.Handler()
-    counting.emit = lambda record: levels.update([record.levelno])  # type: ignore[method-assign]
-    monkeypatch.setattr(poll_log.log, "handlers", [counting])
-    monkeypatch.setattr(poll_log.log, "level", logging.WARNING)
-    monkeypatch.setattr(poll_log.log, "propagate", False)
-    disabled = enabled = probes = 0
+    changes: Counter[str] = Counter()
     while due[0][0] < days * DAY:
         now, i = heapq.heappop(due)
         state = states[i]
         assert state.rest.admits(now)  # one that rests is left alone
-        probes += state.on_probation
+        changes["probe"] += state.on_probation
         status = next(status for at, status in reversed(weathers[i]) if at <= now)
         found = answered(state, status, now, dice.random())
         minutes[int(now // 60)] += 1
         poll_log.say(Finished(before=state, verdict=found, at=now, ms=1))
-        disabled += found.change is RestChange.DISABLED
-        enabled += found.change is RestChange.ENABLED
+        changes[found.change] += 1
         states[i] = found.state
         assert found.state.due_at is not None
         assert found.state.due_at > now
         heapq.heappush(due, (found.state.due_at, i))
-
-    assert set(levels) == {logging.WARNING}
-    assert disabled > 20
-    assert enabled > 5
-    assert probes >= enabled
-    mean = sum(minutes.values()) / (days * 24 * 60)
-    assert max(minutes.values()) <= 3 * mean
+    return minutes, changes
