@@ -35,6 +35,7 @@ class Search:
     kind: str = ""
     target: str = ""
     code: str = ""
+    failure: str = ""
     above: int = 0  # ids are larger than this one
     below: int = END  # and smaller than that one
     earliest: float = 0.0  # when they were made
@@ -42,7 +43,7 @@ class Search:
 
     @property
     def params(self) -> dict[str, Any]:
-        names = ("queue", "state", "kind", "target", "code", "above", "earliest", "latest")
+        names = ("queue", "state", "kind", "target", "code", "failure", "above", "earliest", "latest")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -129,6 +130,8 @@ class Ways:
 
 def ways(tx: Tx, search: Search, effort: Effort = USUAL) -> Ways:
     """The ways that make sense for a search."""
+    if search.failure:  # nothing else is as narrow
+        return Ways(Plain("list_of_failure", search, narrowed=_narrowed(search, "failure")), (), effort)
     totals = tallies.read(tx)
     live = Live(search, totals)
     found: list[Way] = []

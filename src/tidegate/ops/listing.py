@@ -28,8 +28,8 @@ _SLACK = 5.0  # seconds by which a job may have a smaller id than one that was m
 class Filter:
     """Which jobs; an empty text stands for any.
 
-    *state* is a stage, or queued for blocked, waiting and ready together; *code* is that of the last failure. *older*
-    and *younger* are seconds since the job was made, at least and at most.
+    *state* is a stage, or queued for blocked, waiting and ready together; *code* is that of the last failure, *failure*
+    the group that it belongs to. *older* and *younger* are seconds since the job was made, at least and at most.
     """
 
     queue: str = ""
@@ -37,6 +37,7 @@ class Filter:
     kind: str = ""
     target: str = ""
     code: str = ""
+    failure: str = ""
     older: float | None = None
     younger: float | None = None
 
@@ -95,7 +96,8 @@ def jobs(tx: Tx, wanted: Filter, *, cursor: str | None = None, most: int = 50, e
 
 def count(tx: Tx, wanted: Filter, most: int = MOST_COUNTED, effort: Effort = USUAL) -> Count:
     """How many match, counted no further than *most*; at least so many when they are too rare to be counted."""
-    if not (wanted.kind or wanted.target or wanted.code or wanted.older is not None or wanted.younger is not None):
+    narrow = (wanted.kind, wanted.target, wanted.code, wanted.failure)
+    if not (any(narrow) or wanted.older is not None or wanted.younger is not None):
         states = {"": STAGES, "queued": finding.QUEUED}.get(wanted.state, (wanted.state,))
         n = sum(n for (queue, what), n in tallies.read(tx).items() if what in states and wanted.queue in ("", queue))
         return Count(min(n, most), capped=n > most)
@@ -142,7 +144,8 @@ def codes(tx: Tx) -> list[str]:
 def _search(tx: Tx, wanted: Filter, *, slack: float) -> Search:
     now = float(tx.all("clock")[0][0])
     search = Search(
-        queue=wanted.queue, state=wanted.state, kind=wanted.kind, target=wanted.target, code=wanted.code
+        queue=wanted.queue, state=wanted.state, kind=wanted.kind, target=wanted.target, code=wanted.code,
+        failure=wanted.failure,
     )  # fmt: skip
     if wanted.older is not None:
         latest = now - wanted.older

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.codes import CORE
 from tidegate.core.job import Stage
 from tidegate.errors import StoreError
-from tidegate.store import claims, gate_rows, notice_rows, people, requests, rollups, tallies
+from tidegate.store import claims, failures, gate_rows, notice_rows, people, requests, rollups, tallies
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -70,11 +70,12 @@ class Sweeper:
             self._put_down = rollups.take(tx, now)
         slices = [
             rollups.prune(tx, now, _SLICE),
+            failures.prune(tx, now - KEPT_EVENTS, now, _SLICE),
             gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
             notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
             requests.prune(tx, now - requests.KEPT, _SLICE),
         ]
-        return _SLICE in slices
+        return failures.fold(tx) or _SLICE in slices
 
     def _prune(self, tx: Tx) -> bool:
         """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Stage
-from tidegate.store import tallies
+from tidegate.store import failures, tallies
+from tidegate.store.failures import Failed
 from tidegate.store.settling import end_children
 from tidegate.store.tx import Row, Tx
 
@@ -143,13 +144,17 @@ def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {})
     rows = []
     for each in lost:
         failed = each.stage is Stage.FAILED
-        why = message if each.deaths + 1 >= MOST_DEATHS else NO_ATTEMPT_LEFT
         rows.append({
             "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": codes[each.id] if failed else None,
-            "message": why if failed else None,
+            "message": _why(each, message) if failed else None,
         })  # fmt: skip
-    taken = {row[0] for row in tx.many("take_back", rows)}
+    taken = {id_: (target, kind) for id_, target, kind in tx.many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
+    failures.note(tx, [
+        Failed(each.id, *taken[each.id], codes[each.id], _why(each, message))
+        for each in lost
+        if each.stage is Stage.FAILED
+    ])  # fmt: skip
     tx.many("attempt_events", [
         {"job": each.id, "fence": each.fence, "kind": str(Ending.LOST), "attempt": each.attempt,
          "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
@@ -166,6 +171,11 @@ def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {})
     tallies.failed(tx, Counter((each.queue, codes[each.id]) for each in lost if each.stage is Stage.FAILED))
     end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not Stage.READY})
     return len(lost)
+
+
+def _why(lost: _Lost, killed: str) -> str:
+    """Why a lost job is not tried again."""
+    return killed if lost.deaths + 1 >= MOST_DEATHS else NO_ATTEMPT_LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +214,9 @@ def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str
     if not rows:
         return 0
     given = [{"id": row[0]} for row in rows]
-    ended = {row[0] for row in tx.many("fail_queued", given, {"code": code, "message": message})}
+    gone = tx.many("fail_queued", given, {"code": code, "message": message})
+    failures.note(tx, [Failed(id_, target, kind, code, message) for id_, target, kind in gone])
+    ended = {row[0] for row in gone}
     rows = [row for row in rows if row[0] in ended]
     event = {"kind": "failed", "code": code, "message": message, "actor": actor}
     tx.many("action_events", [{"id": row[0], **event} for row in rows])

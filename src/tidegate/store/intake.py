@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from tidegate.core.job import NewJob, Stage
 from tidegate.errors import StoreError
-from tidegate.store import tallies
+from tidegate.store import failures, tallies
 from tidegate.store.claims import fail_queued
+from tidegate.store.failures import Failed
 from tidegate.store.settling import PARENT_FAILED
 from tidegate.store.tx import Tx
 
@@ -56,6 +57,7 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
     tx.many("action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}])
     tallies.add(tx, Counter({(job.queue, "failed"): 1}))
     tallies.failed(tx, Counter({(job.queue, code): 1}))
+    failures.note(tx, [Failed(made, job.target, job.kind, code, message)])
     return made
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.job import Ending, Outcome, Stage
-from tidegate.store import tallies
+from tidegate.store import failures, tallies
+from tidegate.store.failures import Failed
 from tidegate.store.tx import Tx
 
 PARENT_FAILED = "parent_failed"
@@ -50,6 +51,11 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
         if not outcome.refund and outcome.ending in _MADE
     ]))  # fmt: skip
     tallies.add(tx, changes)
+    failures.note(tx, [
+        Failed(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
+        for o, stage, _ in ended
+        if o.code and o.ending in _WENT_BADLY and not o.refund and stage is not Stage.CANCELLED
+    ])  # fmt: skip
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)
@@ -66,12 +72,13 @@ def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:
         rows = tx.many("fail_children", _parents(failed), {"code": PARENT_FAILED})
         tx.many("action_events", [
             {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
-            for child, _, _, message in rows
+            for child, _, _, message, _, _ in rows
         ])  # fmt: skip
-        queues = Counter(queue for _, queue, _, _ in rows)
+        failures.note(tx, [Failed(id_, target, kind, PARENT_FAILED, text) for id_, _, _, text, target, kind in rows])
+        queues = Counter(row[1] for row in rows)
         tallies.moved(tx, {(queue, "blocked", "failed"): n for queue, n in queues.items()})
         tallies.failed(tx, Counter({(queue, PARENT_FAILED): n for queue, n in queues.items()}))
-        failed = sorted(child for child, _, grandchildren, _ in rows if grandchildren)
+        failed = sorted(row[0] for row in rows if row[2])
 
 
 def _free(tx: Tx, parents: Iterable[int]) -> None:

@@ -178,6 +178,7 @@ update tg_job set
     last_message = coalesce(given.message, last_message),
     last_at = {now},
     finished_at = case when stop_asked = 1 or given.outcome in ('done', 'failed', 'cancelled') then {now} end,
+    failure = case when given.outcome <> 'done' then failure end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, wait double precision, refund integer, result text, code text, status integer, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running'
@@ -252,7 +253,7 @@ update tg_job set
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, code text, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now}
-returning tg_job.id;
+returning tg_job.id, target, kind;
 
 -- name: mine
 -- Jobs that this worker holds, to find those whose claim was not heard of.
@@ -271,7 +272,7 @@ order by expires_at limit :n {skip_locked};
 update tg_job set state = 'failed', parents_open = 0, error_code = :code, error_message = :message, last_code = :code,
     last_message = :message, last_at = {now}, finished_at = {now}
 from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiting', 'ready')
-returning tg_job.id;
+returning tg_job.id, target, kind;
 
 -- name: free_children
 -- Children of parents that are done: so many open parents less, and ready when none is left.
@@ -299,7 +300,7 @@ update tg_job set state = 'failed', parents_open = 0, last_at = {now}, finished_
     error_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.',
     last_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.'
 from orphaned where tg_job.id = orphaned.child and state = 'blocked' and id in (select id from kept_still)
-returning id, queue, children, error_message;
+returning id, queue, children, error_message, target, kind;
 
 -- name: siblings
 -- All parents of the children of these parents, kept still while it is counted how many of them are open.
@@ -1133,3 +1134,99 @@ delete from tg_rollup where (scope, name, at) in (
     select scope, name, at from tg_rollup
     where at < :hours_before or (at < :fine_before and at % 3600 <> 0) order by at limit :n
 ) returning at;
+
+-- failures
+
+-- name: job_failure
+update tg_job set failure = given.failure from {rows id bigint, failure text} where tg_job.id = given.id;
+
+-- name: failure_notes
+insert into tg_failure_note (failure, target, kind, code, message, at, n)
+select failure, target, kind, code, message, {now}, n
+from {rows failure text, target text, kind text, code text, message text, n integer} where true;
+
+-- name: failure_notes_take
+delete from tg_failure_note where id in (select id from tg_failure_note order by id limit :n)
+returning failure, target, kind, code, message, at, n;
+
+-- name: failure_notes_all
+select failure, target, kind, code, message, at, n from tg_failure_note;
+
+-- name: failure_add
+insert into tg_failure (failure, target, kind, code, message, first_at, last_at, n)
+select failure, target, kind, code, message, first_at, last_at, n
+from {rows failure text, target text, kind text, code text, message text, first_at double precision, last_at double precision, n bigint}
+where true
+on conflict (failure) do update set n = tg_failure.n + excluded.n, message = excluded.message, kind = excluded.kind,
+    last_at = case when excluded.last_at > tg_failure.last_at then excluded.last_at else tg_failure.last_at end;
+
+-- name: failure_hours_add
+insert into tg_failure_hour (failure, hour, n) select failure, hour, n
+from {rows failure text, hour bigint, n bigint} where true
+on conflict (failure, hour) do update set n = tg_failure_hour.n + excluded.n;
+
+-- name: failures
+-- The groups that were met last.
+select failure, target, kind, code, message, first_at, last_at, n from tg_failure order by last_at desc limit :n;
+
+-- name: failure_hours
+select hours.failure, hours.hour, hours.n from tg_failure_hour as hours join {rows failure text} on hours.failure = given.failure
+where hours.hour > :since;
+
+-- name: failure_jobs
+-- How many jobs of each group failed for good, and how many will be tried again; counts no further than :n.
+select given.failure, (
+    select count(*) from (
+        select id from tg_job as job where job.failure = given.failure and job.failure is not null and job.state = 'failed'
+        limit :n
+    ) as failed
+), (
+    select count(*) from (
+        select id from tg_job as job where job.failure = given.failure and job.failure is not null
+            and job.state in ('blocked', 'waiting', 'ready', 'running')
+        limit :n
+    ) as queued
+) from {rows failure text};
+
+-- name: failures_prune
+delete from tg_failure where failure in (select failure from tg_failure where last_at < :before order by last_at limit :n)
+returning failure;
+
+-- name: failure_hours_prune
+delete from tg_failure_hour where (failure, hour) in (
+    select failure, hour from tg_failure_hour where hour < :before limit :n
+) returning hour;
+
+-- name: list_of_failure_floor
+select id from tg_job
+where failure = :failure and failure is not null and id < :before and id > :above
+order by id desc limit 1 offset :last;
+
+-- name: list_of_failure_all
+select count(*) from (
+    select id from tg_job
+    where failure = :failure and failure is not null and id < :before and id > :above
+    order by id desc limit :n
+) as counted;
+
+-- name: list_of_failure
+select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
+    job.most_attempts, job.last_code, job.finished_at
+from tg_job as job
+where job.failure = :failure and job.failure is not null and job.id >= :floor and job.id < :before
+    and job.created_at >= :earliest and job.created_at <= :latest
+    and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+    and (:code = '' or job.last_code = :code)
+    and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+order by job.id desc limit :n;
+
+-- name: list_of_failure_count
+select count(*) from (
+    select job.id from tg_job as job
+    where job.failure = :failure and job.failure is not null and job.id >= :floor and job.id < :before
+        and job.created_at >= :earliest and job.created_at <= :latest
+        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind)
+        and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code)
+        and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
+    limit :n
+) as counted;

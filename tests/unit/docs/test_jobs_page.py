@@ -22,6 +22,7 @@ from tidegate.runtime.worker_policy import WorkerPolicy
 PAGE = "reference/jobs.md"
 RISKY = "how-to/run-risky-work-in-children.md"
 BESIDE_ATTEMPTS = {"queued", "processing", "refused", "stale_result", "cancel_asked", "retried"} | {
+    "barred",
     "brought_forward",
     "restored",
 }

@@ -14,6 +14,7 @@ def routers() -> list[APIRouter]:
         config,
         events,
         explain,
+        failures,
         history,
         jobs,
         notices,
@@ -24,7 +25,7 @@ def routers() -> list[APIRouter]:
     )
 
     resources = (
-        overview, targets, queues, jobs, bulk_actions, workers, notices, events, history, explain, classify, config,
-        codes,
+        overview, targets, queues, jobs, bulk_actions, failures, workers, notices, events, history, explain,
+        classify, config, codes,
     )  # fmt: skip
     return [each.router for each in resources]

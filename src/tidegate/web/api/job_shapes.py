@@ -12,7 +12,7 @@ from tidegate.core.job import Job
 from tidegate.core.redact import redacted
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport
-from tidegate.web.api.shapes import Asked, Key, Moment, Reason, Shown
+from tidegate.web.api.shapes import Asked, Group, Key, Moment, Reason, Shown
 from tidegate.web.masking import shown_json
 
 State = Literal[
@@ -90,6 +90,7 @@ class JobFilter(Asked):
     kind: Key = ""
     target: Key = ""
     code: Key = ""
+    failure: Group = ""
     older: Age | SkipJsonSchema[None] = Field(None, description="Seconds since it was put in, at least.")
     younger: Age | SkipJsonSchema[None] = Field(None, description="Seconds since it was put in, at most.")
 
@@ -107,12 +108,14 @@ class Wanted:
         kind: Annotated[Key, Query()] = "",
         target: Annotated[Key, Query()] = "",
         code: Annotated[Key, Query(description="Of its last failure.")] = "",
+        failure: Annotated[Group, Query(description="The group of failures that it belongs to.")] = "",
         older: Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)] = None,
         younger: Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)] = None,
     ) -> None:
         self.filter = Filter(
-            queue=queue, state=state, kind=kind, target=target, code=code, older=older, younger=younger
-        )
+            queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, older=older,
+            younger=younger,
+        )  # fmt: skip
 
 
 def item(line: JobLine, now: float) -> JobItem:

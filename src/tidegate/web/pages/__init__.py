@@ -25,8 +25,8 @@ from tidegate.web.pages import (
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, queue, failures, job, workers, notices, people, tokens, settings, help_pages,
-    finding, preferences,
+    overview, targets, target, target_actions, bulk, queue, failures, job, workers, notices, people, tokens, settings,
+    help_pages, finding, preferences,
 )  # fmt: skip
 
 

@@ -83,6 +83,12 @@ def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
     return _picture("picture bars", 60, Markup("").join(pieces), label)
 
 
+def sparks(found: Sequence[int], label: str) -> Markup:
+    """Numbers as small bars side by side."""
+    bars = [Bar(at, n, 0, "warn", "") for at, n in enumerate(found)]
+    return over_time(bars, 0, len(found), 1, label, "sparks")
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
@@ -94,18 +100,18 @@ class Bar:
     word: str
 
 
-def over_time(found: Sequence[Bar], start: float, end: float, step: float, label: str) -> Markup:
+def over_time(found: Sequence[Bar], start: float, end: float, step: float, label: str, kind: str = "bars") -> Markup:
     """Bars where they belong between *start* and *end*; where nothing is known, there is none."""
     most = max((each.n for each in found), default=0) or 1
     wide = _WIDTH * step / max(end - start, step)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
     for each in found:
         x = _WIDTH * (each.began - start) / max(end - start, step)
-        parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")]
+        parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")] if each.word else []
         heights = [(60 * each.n / most, each.tone), (60 * each.bad / most, "bad")]
         parts += [_column(x, wide * 0.85, height, tone) for height, tone in heights if height]
         pieces.append(Markup("<g>{}</g>").format(Markup("").join(parts)))
-    return _picture("picture bars", 60, Markup("").join(pieces), label)
+    return _picture(f"picture {kind}", 60, Markup("").join(pieces), label)
 
 
 def _column(x: float, width: float, height: float, tone: str) -> Markup:

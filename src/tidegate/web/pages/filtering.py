@@ -12,6 +12,7 @@ from tidegate.core.duration import seconds
 from tidegate.ops.listing import STATES, Filter
 from tidegate.web.pages.looks import of
 
+_FAILURE = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _AGE = re.compile(r"([0-9]{1,4}[smhdw])([+-])", re.ASCII)
 AGES = (
     ("5m+", "5 min or older"),
@@ -34,6 +35,7 @@ class Chosen:
     kind: str = ""
     target: str = ""
     code: str = ""
+    failure: str = ""
     age: str = ""
 
     @property
@@ -41,7 +43,7 @@ class Chosen:
         older, younger = _ages(self.age)
         return Filter(
             queue=self.queue, state=self.state if self.state in STATES else "", kind=self.kind, target=self.target,
-            code=self.code, older=older, younger=younger,
+            code=self.code, failure=self.failure, older=older, younger=younger,
         )  # fmt: skip
 
     @property
@@ -62,18 +64,21 @@ class Chosen:
             "queue": f"in the queue {self.queue}", "state": of(self.state).word.lower(),
             "kind": f"of the kind {self.kind}",
             "target": f"for {self.target}", "code": f"whose last failure was {self.code}",
+            "failure": "of one group of failures",
             "age": dict(AGES).get(self.age, self.age),
         }  # fmt: skip
         return [(name, told[name]) for name in self.query]
 
 
 def chosen(
-    queue: Text = "", state: Text = "", kind: Text = "", target: Text = "", code: Text = "", age: Text = ""
-) -> Chosen:
+    queue: Text = "", state: Text = "", kind: Text = "", target: Text = "", code: Text = "", failure: Text = "",
+    age: Text = "",
+) -> Chosen:  # fmt: skip
     """The filter of a request."""
     return Chosen(
         queue=queue.strip(), state=state if state in STATES else "", kind=kind.strip(), target=target.strip(),
-        code=code.strip(), age=age if _AGE.fullmatch(age) else "",
+        code=code.strip(), failure=failure if _FAILURE.fullmatch(failure) else "",
+        age=age if _AGE.fullmatch(age) else "",
     )  # fmt: skip
 
 

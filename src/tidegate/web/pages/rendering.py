@@ -52,6 +52,7 @@ CORE = (
     Entry("/", "Overview", "overview"),
     Entry("/targets", "Targets", "targets"),
     Entry("/queue", "Queue", "queue", ("/jobs", "/bulk")),
+    Entry("/failures", "Failures", "cross"),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices"),
     Entry("/people", "People", "people", ("/tokens",), Right.MANAGE),

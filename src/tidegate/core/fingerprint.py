@@ -1,0 +1,29 @@
+"""Which failures are the same one: what they say, without what differs from job to job."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+MOST = 200  # characters of a message that tell it from others
+_VARIES = re.compile(
+    r"""
+    "[^"]{0,200}" | '[^']{0,200}' | «[^»]{0,200}» | “[^”]{0,200}”           # what is quoted
+    | \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b                       # a UUID
+    | \b0x[0-9a-f]+\b | \b(?=[a-f]*[0-9])[0-9a-f]{12,}\b                     # addresses, digests
+    | https?://[^\s]+ | (?<![\w.])/[^\s:]+                                   # where it was
+    | \d+(?:[.,:]\d+)*                                                       # numbers and times
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def alike(message: str) -> str:
+    """The message with an ellipsis for whatever varies: ids, numbers, quoted words, addresses."""
+    return " ".join(_VARIES.sub("…", message[: 4 * MOST]).split())[:MOST]
+
+
+def fingerprint(subject: str, code: str, message: str) -> str:
+    """The same for failures of one *subject* (a target, or a kind of job) with one code that say the same."""
+    parts = "\0".join((subject, code, alike(message)))
+    return blake2b(parts.encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -1,0 +1,84 @@
+"""What failed, as a person sorts it: groups of the same failure, and what each of them needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.codes import Code
+from tidegate.core.fault import Reason
+from tidegate.ops.listing import Count
+from tidegate.store import failures
+from tidegate.store.failures import Group
+from tidegate.store.tx import Tx
+
+MOST = 200  # groups that are looked at
+MOST_COUNTED = 1000  # jobs of one group
+_PERSONS = (Reason.AUTH, Reason.QUOTA, Reason.CONFIG)  # what no waiting cures
+
+# In the order in which somebody should look at them: token -> (word, icon, tone, what it is)
+BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
+    "needs_you": ("Needs you", "alert", "bad", "Waiting does not cure these: a person must change something."),
+    "unclassified": (
+        "Not known",
+        "help",
+        "bad",
+        "Nobody has said yet what these mean: they are tried again meanwhile.",
+    ),
+    "gave_up": ("Gave up", "cross", "warn", "These jobs failed for good. Retry them when the cause is gone."),
+    "retrying": ("Retrying", "again", "busy", "These jobs are tried again by themselves. There is nothing to do."),
+    "over": ("Over", "done", "calm", "No job has this failure any more."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triaged:
+    """One group, with its jobs and the bucket that it belongs to."""
+
+    group: Group
+    bucket: str
+    failed: Count  # jobs that failed for good
+    queued: Count  # jobs that are tried again
+    trend: Sequence[int]  # how often in each of the last 24 hours
+
+    @property
+    def who(self) -> str:
+        """Whom it is about: a target, or a kind of job that has none."""
+        return self.group.target or self.group.kind
+
+    def as_json(self) -> dict[str, Any]:
+        group = self.group
+        return {
+            "failure": group.failure, "bucket": self.bucket, "target": group.target or None, "kind": group.kind,
+            "code": group.code, "message": group.message, "count": group.n, "first_at": group.first_at,
+            "last_at": group.last_at, "jobs_failed": self.failed.n, "jobs_queued": self.queued.n,
+            "jobs_are_capped": self.failed.capped or self.queued.capped, "trend": list(self.trend),
+        }  # fmt: skip
+
+
+def triaged(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
+    """The groups that were met last, those first that need somebody, then the newest."""
+    found = failures.groups(tx, MOST)
+    names = [each.failure for each in found]
+    jobs = failures.jobs_of(tx, names, MOST_COUNTED + 1)
+    trends = failures.by_hour(tx, names, now)
+    rows = [_triaged(each, codes.get(each.code), jobs[each.failure], trends[each.failure]) for each in found]
+    order = list(BUCKETS)
+    return sorted(rows, key=lambda row: (order.index(row.bucket), -row.group.last_at))
+
+
+def _triaged(group: Group, code: Code | None, jobs: tuple[int, int], trend: Sequence[int]) -> Triaged:
+    failed, queued = (Count(min(n, MOST_COUNTED), capped=n > MOST_COUNTED) for n in jobs)
+    return Triaged(group=group, bucket=bucket(group.code, code, *jobs), failed=failed, queued=queued, trend=trend)
+
+
+def bucket(name: str, code: Code | None, failed: int, queued: int) -> str:
+    """What somebody has to do about failures of a code, with so many jobs that failed or are tried again."""
+    if not failed + queued:
+        return "over"
+    if name == "unexpected":
+        return "unclassified"
+    if code is not None and code.reason in _PERSONS:
+        return "needs_you"
+    return "gave_up" if failed else "retrying"

@@ -1,0 +1,34 @@
+"""`/failures`: what failed, sorted by what it needs; each group is retried or discarded as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from tidegate.ops import actions, failures
+from tidegate.ops.failures import BUCKETS, Triaged
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/failures")
+    def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
+        rows = site.read(lambda tx: failures.triaged(tx, site.codes, actions.now_of(tx)))
+        counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
+        wanted = bucket if bucket in BUCKETS else ""
+        return page(
+            request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
+            buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
+            most=len(rows) >= failures.MOST,
+        )  # fmt: skip
+
+    return found
+
+
+def _shown(row: Triaged, wanted: str) -> bool:
+    """What is over is shown only when somebody asks for it."""
+    return row.bucket == wanted if wanted else row.bucket != "over"
