@@ -177,3 +177,8 @@ where e.kind = 'artist' and e.job is not null and exists (select 1 from tg_job a
 -- What tracks show: the state of their albums.
 select e.entity_id, e.status, e.lidarr_id, e.mbid from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
 where e.kind = 'album';
+
+-- name: refused_parents
+-- The artists that were given up, of an album that failed with them.
+select p.id from tg_link as l join tg_job as p on p.id = l.parent
+where l.child = :job and p.state in ('failed', 'cancelled') and coalesce(p.error_code, '') <> :code order by p.id;

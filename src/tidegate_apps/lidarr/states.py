@@ -69,6 +69,7 @@ class Entry:
     updated_at: float
     lidarr_id: int | None
     stage: str  # of its job
+    due_at: float
     lidarr_status: str | None
 
     @property
@@ -76,7 +77,7 @@ class Entry:
         return self.stage in ("failed", "cancelled")
 
     def as_json(self) -> dict[str, Any]:
-        hidden = ("stage",)
+        hidden = ("stage", "due_at")
         return {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
 
 
@@ -95,7 +96,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         most_attempts=most, last_error=error_of(error_code, error_message) or last_message,
         retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
         updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
-        stage=state, lidarr_status=lidarr_status,
+        stage=state, due_at=due, lidarr_status=lidarr_status,
     )  # fmt: skip
 
 

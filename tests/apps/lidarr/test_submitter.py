@@ -400,7 +400,8 @@ def test_without_an_address_and_a_key_nothing_wakes(quick_db: Database, missing:
 
     clock = VirtualClock()
     with Queue(quick_db.url, clock=clock, inline=True) as queue:
-        there = install(app, queue, Settings(**{"base_url": "http://127.0.0.1:9", "api_key": "k", **missing}))
+        wanted = {"base_url": "http://127.0.0.1:9", "api_key": "k", **missing}
+        there = install(app, queue, Settings.model_validate(wanted))
         there.jobs.submit.enqueue(Submission("artist", 1, "ada", "a", "A"))
 
         async def main() -> None:

@@ -1,0 +1,71 @@
+"""What people do to the submission queue: retry what was given up, wake it now, look again."""
+
+from __future__ import annotations
+
+from tidegate import DbTx, Enqueued, Installed, NotThere, Refused
+from tidegate_apps.lidarr import upkeep
+from tidegate_apps.lidarr.codes import PARENT_FAILED, TARGET
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import Entry, entry_of
+from tidegate_apps.lidarr.telling import GIVEN_UP
+
+NOT_SET_UP = "Lidarr is not set up: give lidarr.base_url and lidarr.api_key."
+
+
+def entry_at(there: Installed[Settings], job: int) -> Entry:
+    row = there.db.one("row", job=job)
+    if row is None:
+        raise NotThere(f"there is no entry {job}")
+    return entry_of(row)
+
+
+def retry(there: Installed[Settings], job: int, by: str) -> Entry:
+    """Puts an entry that was given up back into the queue; an album whose artist was not accepted, with its artist.
+
+    Refused when it was not given up.
+    """
+    entry = entry_at(there, job)
+    if not entry.gave_up:
+        raise Refused(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
+    for parent in _refused_parents(there, job) if entry.terminal_reason == "artist" else [job]:
+        there.queue.retry(parent, by=by)
+    there.db.write(lambda tx: _told(there, tx))
+    return entry_at(there, job)
+
+
+def retry_all(there: Installed[Settings], by: str) -> int:
+    """The same for all of them; returns how many."""
+    n, below = 0, 2**53
+    while rows := there.db.all("rows_failed", below=below, n=500):
+        entries = [entry_of(row) for row in rows]
+        # Albums that failed with their artist come back with him.
+        n += sum(there.queue.retry(each.id, by=by) for each in entries if each.terminal_reason != "artist")
+        below = entries[-1].id
+    there.db.write(lambda tx: _told(there, tx))
+    return n
+
+
+def wake_now(there: Installed[Settings]) -> Enqueued[object]:
+    _set_up(there)
+    return there.jobs.wake_now.enqueue("now")  # type: ignore[no-any-return]
+
+
+def look_now(there: Installed[Settings]) -> Enqueued[object]:
+    _set_up(there)
+    return there.jobs.look.enqueue(True)  # type: ignore[no-any-return]
+
+
+def _set_up(there: Installed[Settings]) -> None:
+    if not there.settings.configured:
+        raise Refused(NOT_SET_UP)
+
+
+def _refused_parents(there: Installed[Settings], job: int) -> list[int]:
+    found = [parent for (parent,) in there.db.all("refused_parents", job=job, code=PARENT_FAILED)]
+    return found or [job]
+
+
+def _told(there: Installed[Settings], tx: DbTx) -> None:
+    upkeep.reconcile(there.jobs.library, tx)
+    if not tx.all("rows_failed", below=2**53, n=1):
+        tx.settled(TARGET, GIVEN_UP)

@@ -1,0 +1,139 @@
+"""`tidegate lidarr`: what the page shows and does, at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tidegate import NotThere, Refused
+from tidegate_apps.lidarr import acting, reading
+from tidegate_apps.lidarr.looks import look_of, woken_words
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted"])
+
+
+def at_server(command: F) -> F:
+    """Adds --config, --url and --json."""
+    options = (
+        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
+        click.option("--url", help="The database, if not that of the settings."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        click.pass_obj,
+    )
+    for option in reversed(options):
+        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
+    return command
+
+
+@click.group()
+def lidarr() -> None:
+    """Shows what waits for Lidarr, wakes the sender, and retries what was given up."""
+
+
+@lidarr.command()
+@at_server
+def status(obj: Any, config: Path, url: str, as_json: bool) -> None:
+    """Shows how many entries there are, how full Lidarr is, the last wake and the next."""
+    with obj(config=config, url=url) as there:
+        found = reading.standing(there)
+        if as_json:
+            click.echo(json.dumps(found.as_json(), indent=2))
+            return
+        counts = [f"{n} {word.replace('_', ' ')}" for word, n in found.counts.items() if word and n]
+        click.echo(f"entries:   {', '.join(counts) or 'none'}")
+        if not found.configured:
+            click.echo(acting.NOT_SET_UP)
+            return
+        shown = "not asked yet" if found.depth is None else f"{found.taken}/{found.cap}"
+        click.echo(f"Lidarr:    {shown}" + (f" ({found.own} sent and not there yet)" if found.own else ""))
+        if found.last is not None:
+            click.echo(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
+        click.echo(f"next wake: {'when the server runs' if found.next_wake is None else _clock(found.next_wake)}")
+
+
+@lidarr.command("list")
+@click.option("--state", type=_STATES, default=None, help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@at_server
+def list_(obj: Any, state: str | None, limit: int, config: Path, url: str, as_json: bool) -> None:
+    """Lists the entries, each with its state."""
+    with obj(config=config, url=url) as there:
+        found, following = there.db.read(lambda tx: reading.listed(tx, state or "", "", limit))
+        if as_json:
+            click.echo(json.dumps([each.as_json() for each in found], indent=2))
+            return
+        now = there.queue.clock.now()
+        for each in found:
+            look = look_of(each, now)
+            by = f"  by {each.artist}" if each.artist else ""
+            click.echo(f"{each.id:>7}  {each.entity_type:<6}  {look.word}  {each.name}{by}")
+            if each.status == "failed" and look.reason:
+                click.echo(f"{'':>17}{look.reason}")
+        if following:
+            click.echo("there are more; ask for them with --limit", err=True)
+        if not found:
+            click.echo("there is no entry", err=True)
+
+
+@lidarr.command()
+@at_server
+def wake(obj: Any, config: Path, url: str, as_json: bool) -> None:
+    """Wakes the sender now, in this process; exits with 1 when something kept it from its work."""
+    with obj(config=config, url=url) as there:
+        if not there.settings.configured:
+            raise click.ClickException(acting.NOT_SET_UP)
+        woken = asyncio.run(there.jobs.waker.wake())
+        click.echo(json.dumps(woken.as_json(), indent=2) if as_json else woken_words(woken))
+    if woken.outcome == "held":
+        sys.exit(1)
+
+
+@lidarr.command()
+@click.argument("ids", nargs=-1, type=int)
+@click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
+@at_server
+def retry(obj: Any, ids: tuple[int, ...], all_of_them: bool, config: Path, url: str, as_json: bool) -> None:
+    """Puts entries that were given up back into the queue."""
+    with obj(config=config, url=url) as there:
+        if not ids and not all_of_them:
+            raise click.UsageError("which entries? Give their numbers, or --all")
+        wrong = []
+        if all_of_them:
+            n = acting.retry_all(there, _me())
+        else:
+            n = 0
+            for each in ids:
+                try:
+                    acting.retry(there, each, _me())
+                    n += 1
+                except (NotThere, Refused) as error:
+                    wrong.append(str(error))
+        if as_json:
+            click.echo(json.dumps({"retried": n, "refused": wrong}, indent=2))
+        else:
+            click.echo(f"retried: {n}")
+            for line in wrong:
+                click.echo(line, err=True)
+    if wrong:
+        sys.exit(1)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"

@@ -1,0 +1,69 @@
+"""What people do on the page: forms that work without script; and the way into Lidarr."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import RedirectResponse
+
+from tidegate import Installed, NotThere, Refused
+from tidegate.web import Right, current_user, needs, problem, said
+from tidegate_apps.lidarr import acting
+from tidegate_apps.lidarr.badges import LOOKS
+from tidegate_apps.lidarr.settings import Settings
+
+Number = Annotated[int, Path(ge=1, le=2**53)]
+
+
+def forms(there: Installed[Settings]) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/lidarr/wake")
+    @needs(Right.PUT_IN)
+    def wake(request: Request) -> Response:
+        try:
+            made = acting.wake_now(there)
+        except Refused as error:
+            return said(request, "/lidarr", str(error), tone="bad")
+        return said(request, "/lidarr", "It is woken now." if made.created else "It is being woken already.")
+
+    @router.post("/lidarr/look")
+    @needs(Right.PUT_IN)
+    def look(request: Request) -> Response:
+        try:
+            made = acting.look_now(there)
+        except Refused as error:
+            return said(request, "/lidarr", str(error), tone="bad")
+        words = "Everything in the library is looked for in Lidarr now." if made.created else "It is looking already."
+        return said(request, "/lidarr", words)
+
+    @router.post("/lidarr/retry")
+    @needs(Right.RETRY)
+    def retry_all(request: Request) -> Response:
+        n = acting.retry_all(there, current_user(request))
+        return said(request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry.")
+
+    @router.post("/lidarr/{id}/retry")
+    @needs(Right.RETRY)
+    def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
+        try:
+            entry = acting.retry(there, id, current_user(request))
+        except (NotThere, Refused) as error:
+            return said(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        words = f"{entry.name} is in the queue again." if entry.stage != "blocked" else (
+            f"{entry.name} is in the queue again, behind its artist."
+        )  # fmt: skip
+        return said(request, "/lidarr", words)
+
+    @router.get("/lidarr/to/{kind}/{id}")
+    @needs(Right.SEE)
+    def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
+        """The page of Lidarr about it; there is none while it is queued, or was given up."""
+        row = there.db.one("shown", kind=kind, entity_id=id)
+        if row is None or row[5] is None or not LOOKS[row[5]].link or not row[7]:
+            return problem(404, "not_there", detail="Lidarr has no page about this.")
+        page = "artist" if kind == "artist" else "album"
+        return RedirectResponse(f"{there.settings.base_url}/{page}/{row[7]}", 302)
+
+    return router

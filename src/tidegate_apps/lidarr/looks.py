@@ -1,0 +1,63 @@
+"""How entries and wakes read to people: one word with an icon, and a line that says why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tidegate_apps.lidarr.states import Entry
+from tidegate_apps.lidarr.wake import Woken
+
+_REASONS = {
+    "permanent": "It was given up at once: it would fail again.",
+    "artist": "Retry its artist.",
+    "cancelled": "Somebody has cancelled it.",
+}
+_WORDS = {
+    "ready": ("queued", "Queued", "In line for the next wake."),
+    "running": ("running", "Being sent", ""),
+    "blocked": ("blocked", "Waits for its artist", "It is sent once Lidarr has accepted the artist."),
+    "done": ("done", "Submitted", ""),
+    "cancelled": ("cancelled", "Cancelled", "Somebody has cancelled it."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """*token* is one of the server's states of jobs."""
+
+    token: str
+    word: str
+    reason: str
+
+
+def look_of(entry: Entry, now: float) -> Look:
+    if entry.stage == "waiting" and entry.retry_at is not None:
+        count = f"({entry.attempts}/{entry.most_attempts})"
+        left = entry.retry_at - now
+        word = f"Retrying in {lasting(left)} {count}" if left > 0 else f"Retrying at the next wake {count}"
+        return Look("retrying", word, entry.last_error or "")
+    if entry.stage == "waiting":
+        return Look("scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself.")
+    if entry.stage == "failed":
+        why = _REASONS.get(entry.terminal_reason or "", f"It was tried {entry.attempts} times.")
+        return Look("failed", "Gave up", f"{entry.last_error or ''} {why}".strip())
+    return Look(*_WORDS[entry.stage])
+
+
+def lasting(seconds: float) -> str:
+    """How long, for people: 40 s, 4 min, 2 h."""
+    whole = max(1, math.ceil(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{math.ceil(whole / 60)} min" if whole < 5400 else f"{round(whole / 3600)} h"
+
+
+def woken_words(woken: Woken) -> str:
+    """What a wake did, in a sentence or two."""
+    if woken.outcome == "nothing":
+        return woken.message
+    parts = [f"{woken.submitted} of {woken.eligible} were sent"]
+    if woken.failed:
+        parts.append(f"{woken.failed} failed")
+    return f"{', '.join(parts)}. {woken.message}".strip()

@@ -1,0 +1,62 @@
+"""The page Lidarr: how full it is, when it is woken, and every entry; and the states of tracks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request, Response
+
+from tidegate import DbTx, Installed
+from tidegate.web import page
+from tidegate_apps.lidarr import looks, reading
+from tidegate_apps.lidarr.badges import LOOKS
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import TABS
+
+_PAGE = 50
+_MOST_UNSENDABLE = 20
+WORDS = {
+    "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
+    "submitted": "Submitted",
+}  # fmt: skip
+
+
+def show(request: Request, there: Installed[Settings]) -> Response:
+    """The queue. Tabs and paging are plain links."""
+    asked, now = request.query_params, there.queue.clock.now()
+    tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
+    cursor = asked.get("after", "")[:80]
+
+    def read(tx: DbTx) -> tuple[list[Any], str | None, list[Any]]:
+        try:
+            found, following = reading.listed(tx, tab, cursor, _PAGE)
+        except ValueError:
+            found, following = reading.listed(tx, tab, "", _PAGE)
+        return found, following, tx.all("unsendable", n=_MOST_UNSENDABLE + 1)
+
+    entries, following, unsendable = there.db.read(read)
+    standing = reading.standing(there)
+    return page(
+        request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, following=following, paged=bool(cursor),
+        rows=[(each, looks.look_of(each, now), LOOKS.get(each.lidarr_status or "")) for each in entries],
+        result=None if standing.last is None else looks.woken_words(standing.last),
+        unsendable=unsendable[:_MOST_UNSENDABLE], more_unsendable=len(unsendable) > _MOST_UNSENDABLE,
+    )  # fmt: skip
+
+
+def show_tracks(request: Request, there: Installed[Settings]) -> Response:
+    """Artists, albums and tracks with what Lidarr says of them."""
+    asked = request.query_params
+    kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
+    status = asked.get("status", "") if asked.get("status", "") in LOOKS else ""
+    after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
+
+    def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
+        rows = tx.all("badges", kind=kind, status=status, after=min(after, 2**53), n=_PAGE + 1)
+        return rows, {row[1]: row[2] for row in tx.all("statuses") if row[0] == kind}
+
+    rows, counts = there.db.read(read)
+    return page(
+        request, "lidarr/tracks.html", kind=kind, chosen=status, rows=rows[:_PAGE], looks=LOOKS, counts=counts,
+        following=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""What pages, API and command read of the submission queue, in one look at the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate import DbTx, Installed
+from tidegate_apps.lidarr.codes import TARGET
+from tidegate_apps.lidarr.looks import woken_words
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import TABS, Entry, counts_of, entry_of
+from tidegate_apps.lidarr.wake import Woken
+
+NEWEST = 2**53
+FIRST = (2000, 0)  # before every priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the submission queue stands."""
+
+    configured: bool
+    counts: dict[str, int]  # by tab
+    depth: int | None  # downloads in Lidarr, when it was last asked
+    own: int  # albums that were sent and do not show there yet
+    cap: int
+    asked_at: float | None
+    next_wake: float | None
+    last: Woken | None
+    submit_interval: float
+
+    @property
+    def taken(self) -> int:
+        return (self.depth or 0) + self.own
+
+    @property
+    def full(self) -> bool:
+        return self.depth is not None and self.taken >= self.cap
+
+    def as_json(self) -> dict[str, Any]:
+        counts = {name or "all": n for name, n in self.counts.items()}
+        return {
+            "configured": self.configured, "counts": counts, "queue_depth": self.depth, "own": self.own,
+            "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
+            "submit_interval": self.submit_interval,
+            "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
+        }  # fmt: skip
+
+
+def standing(there: Installed[Settings]) -> Standing:
+    settings = there.settings
+    full = there.queue.target(TARGET).fullness()
+    last = there.jobs.waker.last()
+    next_wake = None if last is None else last.at + float(settings.submit_interval)
+    return Standing(
+        configured=settings.configured, counts=counts_of(there.db.all("counts")),
+        depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
+        cap=settings.queue_max, asked_at=None if full is None else full.at,
+        next_wake=next_wake if settings.configured else None, last=last,
+        submit_interval=float(settings.submit_interval),
+    )  # fmt: skip
+
+
+def listed(tx: DbTx, tab: str, cursor: str, most: int) -> tuple[list[Entry], str | None]:
+    """Some entries of a tab, and the cursor of what follows; ValueError for a cursor that is none."""
+    rows = tx.all(TABS[tab], **_place(tab, cursor), n=most + 1)
+    found = [entry_of(row) for row in rows[:most]]
+    return found, _cursor(tab, found[-1]) if len(rows) > most else None
+
+
+def _place(tab: str, cursor: str) -> dict[str, Any]:
+    try:
+        if tab == "queued":
+            first, _, second = cursor.partition(".")
+            return {"priority": int(first) if cursor else FIRST[0], "after": int(second) if cursor else FIRST[1]}
+        if tab == "retrying":
+            due, _, after = cursor.partition("_")
+            return {"due": float(due) if cursor else 0.0, "after": int(after) if cursor else 0}
+        return {"below": min(int(cursor), NEWEST) if cursor else NEWEST}
+    except ValueError:
+        raise ValueError("cursor: it is none of ours; give next_cursor of the answer before") from None
+
+
+def _cursor(tab: str, last: Entry) -> str:
+    if tab == "queued":
+        return f"{10 if last.entity_type == 'artist' else 0}.{last.id}"
+    if tab == "retrying":
+        return f"{last.due_at!r}_{last.id}"
+    return str(last.id)

@@ -1,0 +1,104 @@
+"""The API: how the submission queue stands, its entries, what was sent, and retry, wake and look."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+
+from tidegate import Installed, NotThere, Refused
+from tidegate.web import Problem, Right, current_user, needs
+from tidegate_apps.lidarr import acting, reading
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import TABS
+
+JobId = Annotated[int, Path(ge=1, le=reading.NEWEST)]
+_API = "/api/v1/lidarr"
+_STATES = ("queued", "artist", "retrying", "gave_up", "submitted")
+
+
+def api(there: Installed[Settings]) -> APIRouter:
+    router = APIRouter(tags=["lidarr"])
+
+    @router.get(_API)
+    @needs(Right.SEE)
+    def status() -> dict[str, Any]:
+        """How many entries there are in which state, how full Lidarr is, the last wake and the next."""
+        return reading.standing(there).as_json()
+
+    @router.get(f"{_API}/queue")
+    @needs(Right.SEE)
+    def queue(
+        state: Annotated[str, Query(description=f"Only these: {', '.join(_STATES)}.")] = "",
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        cursor: Annotated[str, Query(max_length=80, description="`next_cursor` of the answer before.")] = "",
+    ) -> dict[str, Any]:
+        """The entries, the newest first; those that are queued or retried, the next one first."""
+        if state not in TABS:
+            raise Problem("invalid", f"state: give one of {', '.join(_STATES)}.", field="state")
+        try:
+            found, following = there.db.read(lambda tx: reading.listed(tx, state, cursor, limit))
+        except ValueError as error:
+            raise Problem("invalid", f"{error}.", field="cursor") from error
+        return {"items": [each.as_json() for each in found], "next_cursor": following}
+
+    @router.get(f"{_API}/queue/{{id}}")
+    @needs(Right.SEE)
+    def entry(id: JobId) -> dict[str, Any]:  # noqa: A002 - the name of the parameter is part of the path
+        """One entry, by the number of its job."""
+        with _asked():
+            return acting.entry_at(there, id).as_json()
+
+    @router.post(f"{_API}/queue/{{id}}/retry")
+    @needs(Right.RETRY)
+    def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
+        """Puts an entry that was given up back into the queue."""
+        with _asked():
+            return acting.retry(there, id, current_user(request)).as_json()
+
+    @router.post(f"{_API}/retry")
+    @needs(Right.RETRY)
+    def retry_all(request: Request) -> dict[str, int]:
+        """Puts all of them back."""
+        return {"retried": acting.retry_all(there, current_user(request))}
+
+    @router.post(f"{_API}/wake", status_code=202)
+    @needs(Right.PUT_IN)
+    def wake() -> dict[str, Any]:
+        """Wakes the sender now; the job says what came of it."""
+        with _asked():
+            made = acting.wake_now(there)
+        return {"job": made.id, "created": made.created}
+
+    @router.post(f"{_API}/look", status_code=202)
+    @needs(Right.PUT_IN)
+    def look() -> dict[str, Any]:
+        """Looks for everything in the library once more."""
+        with _asked():
+            made = acting.look_now(there)
+        return {"job": made.id, "created": made.created}
+
+    @router.get(f"{_API}/events")
+    @needs(Right.SEE)
+    def events(
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        before: Annotated[int, Query(ge=1, le=reading.NEWEST)] = reading.NEWEST,
+    ) -> dict[str, Any]:
+        """What was sent, the newest first."""
+        rows = there.db.all("events", below=before, n=limit)
+        names = ("id", "at", "kind", "entity_id", "user", "lidarr_id", "job")
+        return {"items": [dict(zip(names, row, strict=True)) for row in rows]}
+
+    return router
+
+
+class _asked:  # noqa: N801 - it reads as a statement
+    """Turns what cannot be done into the problem that the API tells."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
+        if isinstance(error, NotThere):
+            raise Problem("not_there", f"{str(error).capitalize()}.", status=404) from error
+        if isinstance(error, Refused):
+            raise Problem("refused", str(error), status=409) from error
