@@ -13,7 +13,7 @@ from tidegate.store import failures
 from tidegate.store.failures import Group
 from tidegate.store.tx import Tx
 
-MOST = 200  # groups that are looked at
+MOST = 100  # groups that are looked at
 MOST_COUNTED = 1000  # jobs of one group
 _PERSONS = (Reason.AUTH, Reason.QUOTA, Reason.CONFIG)  # what no waiting cures
 

@@ -42,7 +42,7 @@ class FailureShown(Shown):
 
 @router.get("/failures", responses=says(Listed[FailureShown]))
 def list_failures(request: Request, bucket: Annotated[Bucket, Query(description="What they need.")] = "") -> Response:
-    """Failures as groups: those that need somebody first. The 200 that were met last."""
+    """Failures as groups: those that need somebody first. The 100 that were met last."""
     site = site_of(request)
     found = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
     items = [FailureShown(**each.as_json()) for each in found if bucket in ("", each.bucket)]
