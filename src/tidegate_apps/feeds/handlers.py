@@ -80,7 +80,7 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
             end = _end_of_turn(clock.now())
             if not found.contact_asked_for and (await there.db.aall("next_due"))[0][0] is not None:
                 found.contact_asked_for = True
-                _log.warning("no_contact setting=feeds.contact")
+                _log.warning("no_contact setting=%s", "feeds.contact")
             async with client_of(there.settings) as client:
                 poller = poller_of(Fetching(client.get, parse), Times(now=clock.now, monotonic=clock.monotonic))
                 refreshing = asyncio.create_task(_refresh(there, manager)) if remote else None

@@ -64,6 +64,7 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
     return page(
         request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
         elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
+        simulated=there.settings.simulated,
     )  # fmt: skip
 
 

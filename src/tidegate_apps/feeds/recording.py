@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from tidegate import DbTx, Rest, RestChange
 from tidegate_apps.feeds.dues import Hints, usual_wait
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of
+from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of, name_of
 
 _SLICE = 500  # entries that one poll forgets at most
+_MOST_NAME = 200
 OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll beside the types of errors
 
 
@@ -60,6 +61,7 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: in
     fresh = _items(tx, read)
     if read:
         tx.many("read_feed", [_about(each) for each in read])
+        _named(tx, read, elsewhere=manager.elsewhere)
     if fresh:
         by_source = {each.before.source_id: each for each in read}
         grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
@@ -98,6 +100,18 @@ def _forget(tx: DbTx, each: Finished, n: int) -> None:
     source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
     gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
     tx.all("shrunk", source_id=source_id, n=len(gone))
+
+
+def _named(tx: DbTx, read: Sequence[Finished], *, elsewhere: bool) -> None:
+    """A feed that nobody named is called what it calls itself."""
+    names = [
+        {"source_id": each.before.source_id, "name": each.feed.title[:_MOST_NAME], "was": each.before.name}
+        for each in read
+        if each.feed is not None and each.feed.title and each.before.name == name_of(each.before.feed_url)
+    ]
+    if names and not elsewhere:
+        tx.many("name_source", names)
+        tx.many("name_state", names)
 
 
 def _about(each: Finished) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Settings(BaseModel):
     host_guard: bool = Field(
         default=False, description="Blame a host, and none of its feeds, when most of three or more fail alike."
     )
+    simulated: str = Field(default="", description="Where simulated feeds are, which the page then offers.")
     source_manager_url: str = Field(
         default="", description="The server that keeps the sources, if it is another one; empty: this one does."
     )

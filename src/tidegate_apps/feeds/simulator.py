@@ -204,7 +204,7 @@ class FeedSimulator(Simulator):
 
 def simulated() -> Simulated:
     """For the application: feeds of this machine may be polled, on any port."""
-    return Simulated(FeedSimulator(), lambda _: {"allow_networks": ["127.0.0.0/8"], "ports": []})
+    return Simulated(FeedSimulator(), lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url})
 
 
 def _known(state: str) -> str:

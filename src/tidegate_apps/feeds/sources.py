@@ -10,7 +10,7 @@ from tidegate import Db, DbTx, NotThere, Refused
 from tidegate_apps.feeds import dues, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
-from tidegate_apps.feeds.verdicts import host_of
+from tidegate_apps.feeds.verdicts import host_of, name_of
 
 AUTO = "auto"
 _MOST_URL = 2000
@@ -111,7 +111,7 @@ class Sources:
         for place, each in enumerate(wanted, start):
             interval = each.interval or self._interval
             row = tx.one(
-                "add_source", name=each.name or _name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
+                "add_source", name=each.name or name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
                 enabled=int(each.enabled), active_from=_active(each.feed_url, enabled=each.enabled), at=at,
             )  # fmt: skip
             made.append(None if row is None else int(row[0]))
@@ -121,7 +121,7 @@ class Sources:
             if each.feed_url:
                 due_at, why = (dues.AT_ONCE, Why.NEW) if of == 1 else dues.first(at, interval, place, of)
                 states.append({
-                    "source_id": row[0], "name": each.name or _name_of(each.feed_url), "feed_url": each.feed_url,
+                    "source_id": row[0], "name": each.name or name_of(each.feed_url), "feed_url": each.feed_url,
                     "host": host_of(each.feed_url), "interval_s": interval, "due_why": str(why),
                     "due_at": due_at if each.enabled else None,
                 })  # fmt: skip
@@ -275,10 +275,6 @@ def _found(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
     if row is None:
         raise NotThere(f"there is no source {id_}")
     return Source(*row)
-
-
-def _name_of(url: str | None) -> str:
-    return (urlsplit(url).hostname or url) if url else "unnamed"
 
 
 def _active(url: str | None, *, enabled: bool) -> float | None:

@@ -154,6 +154,16 @@ set title = given.title, link = given.link, malformed = given.malformed
 from {rows source_id bigint, title text, link text, malformed text}
 where feeds_state.source_id = given.source_id;
 
+-- name: name_source
+update feeds_source set name = given.name
+from {rows source_id bigint, name text, was text}
+where feeds_source.id = given.source_id and feeds_source.name = given.was;
+
+-- name: name_state
+update feeds_state set name = given.name
+from {rows source_id bigint, name text, was text}
+where feeds_state.source_id = given.source_id and feeds_state.name = given.was;
+
 -- name: grown
 update feeds_state set items = items + given.n, last_new_at = given.at
 from {rows source_id bigint, n integer, at double precision}

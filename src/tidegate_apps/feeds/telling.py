@@ -11,7 +11,7 @@ TARGET, UNCLASSIFIED = "feeds", "unclassified"
 REASONS: dict[str, str] = {
     ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
     ErrorType.FORBIDDEN: "the site does not let us read it",
-    ErrorType.NOT_FOUND: "there is nothing at this address any more",
+    ErrorType.NOT_FOUND: "there is nothing at this address",
     ErrorType.GONE: "the site says that it is gone for good",
     ErrorType.UPSTREAM: "the site reports an error of its own",
     ErrorType.NETWORK: "the site cannot be reached",

@@ -136,6 +136,11 @@ def _moved(state: FeedState, to: str | None) -> tuple[str | None, int]:
     return to, state.moved_times + 1 if state.moved_to == to else 1
 
 
+def name_of(url: str | None) -> str:
+    """What a feed is called before anything is known of it."""
+    return (urlsplit(url).hostname or url) if url else "unnamed"
+
+
 def host_of(url: str) -> str:
     """Host and port: feeds that share both are polled one after the other."""
     parts = urlsplit(url)

@@ -15,6 +15,7 @@ from tidegate_apps.feeds.matrix import PollError
 from tidegate_apps.feeds.parsing import Feed, ParseError
 from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller
+from tidegate_apps.feeds.sources import Wanted
 
 URL = "http://a.example/f"
 GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")
@@ -53,6 +54,21 @@ def test_entries_come_back_as_they_were_written(desk: Desk) -> None:
     assert [row[1:7] for row in found] == [
         (f"g{text}", f"l{text}", text, text, text, n + 0.5) for n, text in enumerate(texts)
     ]
+
+
+def test_a_feed_that_nobody_named_is_called_what_it_calls_itself(desk: Desk) -> None:
+    urls = [f"http://a.example/{n}" for n in range(3)]
+    desk.sources.add_many([Wanted(feed_url=urls[0], name="Mine"), *(Wanted(feed_url=url) for url in urls[1:])], "ada")
+
+    def renamed(_: Mapping[str, str]) -> net.Fetched:
+        desk.sources.change(3, Wanted(feed_url=urls[2], name="Changed meanwhile"), "ada")
+        return fetched(body="one")
+
+    desk.answers[urls[2]] = renamed
+    desk.clock.advance(5)
+    desk.poll()
+    assert [each.name for each in desk.sources.listed()] == ["Mine", urls[1], "Changed meanwhile"]
+    assert [desk.state(n).name for n in (1, 2, 3)] == ["Mine", urls[1], "Changed meanwhile"]
 
 
 @pytest.mark.req("FEED-13")

@@ -179,7 +179,7 @@ def test_the_commands_add_poll_list_switch_import_and_export(places: Callable[..
         assert (sim.polls(1), sim.polls(2)) == (1, 1)
         shown = here.run("feeds", "list").stdout
         assert "One" in shown
-        assert "There is nothing at this address any more" in shown
+        assert "There is nothing at this address" in shown
 
         assert "disabled: 1" in here.run("feeds", "disable", "1").stdout
         listed = json.loads(here.run("feeds", "list", "--json", "--active").stdout)
