@@ -5,19 +5,31 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-WORKERS ?= 2
+# One more than there are processors: somewhere, a test always waits for something.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 RESULTS := .requirements.json
 RESULTS_ALONE := .requirements-alone.json
+RESULTS_MACHINE := .requirements-machine.json
 BREAKER := src/tidegate/machine/breaker.py,src/tidegate/machine/states.py,src/tidegate/machine/epoch.py,src/tidegate/machine/permit.py,src/tidegate/machine/totals.py,src/tidegate/machine/trip.py
 
 # The trust store of the system, and an interpreter that is already here.
 export UV_SYSTEM_CERTS = 1
 export UV_PYTHON_DOWNLOADS = never
 
-PYTEST := $(BIN)/python -m pytest -q
+# Tests start hundreds of processes, and each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+# They make thousands of databases, too; in memory, if there are 3 GB of it to spare, none of them waits for the disk.
+MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 3000000 { print "/dev/shm" }')
+ifneq ($(MEMORY),)
+test test-long check requirements $(RESULTS): export TMPDIR ?= $(MEMORY)
+endif
+
+PYTEST := -m pytest -q -o tmp_path_retention_policy=failed
+TOGETHER = $(BIN)/python $(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not alone"
 # What measures times runs by itself, so that no other test takes the processor from it.
-TOGETHER := -n $(WORKERS) -m "not long and not alone"
-ALONE := -n 0 -m "alone and not long"
+ALONE = $(BIN)/python $(PYTEST) -n 0 -m "alone and not long" $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+# The tests of the breaker run once, with their coverage.
+MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" tests/unit/machine
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
@@ -44,21 +56,21 @@ tour: $(READY) ## outages played on a virtual clock
 	$(BIN)/tidegate simulate --tour
 
 test: $(READY) browser ## every test but the long ones, the breaker's coverage, the requirements
-	$(PYTEST) $(TOGETHER) --requirements=$(RESULTS)
-	$(PYTEST) $(ALONE) --requirements=$(RESULTS_ALONE)
-	$(BIN)/python -m coverage run --branch -m pytest -q -n 0 -m "not long" tests/unit/machine
+	$(TOGETHER) --ignore=tests/unit/machine --requirements=$(RESULTS)
+	$(ALONE) --requirements=$(RESULTS_ALONE)
+	$(MACHINE) --requirements=$(RESULTS_MACHINE)
 	$(BIN)/python -m coverage report --include=$(BREAKER) --fail-under=95
-	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE)
+	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)
 
 test-long: $(READY) ## the long tests: many examples, many threads, much virtual time
-	$(PYTEST) -m long --timeout 1800
+	$(BIN)/python $(PYTEST) -m long --timeout 1800
 
 check: $(READY) ## lint, format, types, layers and the unit tests, in under a minute
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(TOGETHER) tests/unit
+	$(TOGETHER) tests/unit
 
 # The page's tests use the system's Chromium, or the one that CHROMIUM names; where apt may install it, it does.
 browser: ## the browser that the page's tests need, if it is missing
@@ -74,18 +86,19 @@ bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench
 
 requirements: $(RESULTS) ## id, tests and result of each requirement
-	@$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE)
+	@$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)
 
 # Directories are listed too, so that a deleted test counts as a change. A red test is for the table to tell.
 $(RESULTS): $(READY) $(shell find src tests \( -name '*.py' -o -type d \) -not -name __pycache__)
 	@rm -f $@
-	-$(PYTEST) $(ALONE) --requirements=$(RESULTS_ALONE)
-	-$(PYTEST) $(TOGETHER) --requirements=$@
+	-$(ALONE) --requirements=$(RESULTS_ALONE)
+	-$(MACHINE) --requirements=$(RESULTS_MACHINE)
+	-$(TOGETHER) --ignore=tests/unit/machine --requirements=$@
 
 lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --group bootstrap -o requirements/uv.txt
 
 clean: ## remove .venv and all that the other targets left
-	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,12 @@ pytest_plugins = ["tools.recorder"]
 # The same examples every time, however long the machine takes for one of them.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded by now stays: whoever collects garbage, as many tests do, need not look at it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from psycopg.sql import SQL, Identifier
 
 _PREFIX = "tidegate-tests-pg-"
 _clean: list[str] = []  # schemas of this process that nobody uses at the moment
+_admins: dict[int, psycopg.Connection[tuple[str, bool]]] = {}  # by process
 # Nothing that tests write must survive a power cut, and a commit is ten times as quick without waiting for the disk.
 _QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on", "max_connections": "200"}
 
@@ -46,11 +47,11 @@ def server_url() -> str:
 def schema(*, fresh: bool = False) -> Iterator[str]:
     """The URL of a schema of its own, without a row. It may have been migrated already, unless it must be *fresh*."""
     base = server_url()
-    name = _clean.pop() if _clean and not fresh else _made(base)
+    name = _clean.pop() if _clean and not fresh else _made()
     try:
         yield in_schema(base, name)
     finally:
-        connection = _admin(os.getpid())
+        connection = _admin()
         connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (name,)
         )
@@ -60,16 +61,18 @@ def schema(*, fresh: bool = False) -> Iterator[str]:
             _clean.append(name)
 
 
-def _made(base: str) -> str:
+def _made() -> str:
     name = f"t_{uuid.uuid4().hex[:12]}"
-    _admin(os.getpid()).execute(SQL("create schema {}").format(Identifier(name)))
+    _admin().execute(SQL("create schema {}").format(Identifier(name)))
     return name
 
 
-@cache
-def _admin(pid: int) -> psycopg.Connection[tuple[str, bool]]:
+def _admin() -> psycopg.Connection[tuple[str, bool]]:
     """The connection of this process that makes and empties schemas; one that was forked makes its own."""
-    return psycopg.connect(server_url(), autocommit=True, options="-c client_min_messages=warning")
+    me = os.getpid()
+    if me not in _admins:
+        _admins[me] = psycopg.connect(server_url(), autocommit=True, options="-c client_min_messages=warning")
+    return _admins[me]
 
 
 def _emptied(connection: psycopg.Connection[tuple[str, bool]], name: str) -> bool:
@@ -88,10 +91,11 @@ def _emptied(connection: psycopg.Connection[tuple[str, bool]], name: str) -> boo
 @atexit.register
 def _drop() -> None:
     """A server that was there before stays as it was."""
-    if _clean and "TEST_DATABASE_URL" in os.environ:
-        with psycopg.connect(server_url(), autocommit=True) as connection:
-            for name in _clean:
-                connection.execute(SQL("drop schema {} cascade").format(Identifier(name)))
+    connection = _admins.get(os.getpid())
+    if connection is not None:
+        for name in _clean if "TEST_DATABASE_URL" in os.environ else ():
+            connection.execute(SQL("drop schema {} cascade").format(Identifier(name)))
+        connection.close()
 
 
 def in_schema(base: str, name: str) -> str:
