@@ -10,7 +10,7 @@ from tidegate_apps.lidarr.wake import Woken
 
 _REASONS = {
     "permanent": "It was given up at once: it would fail again.",
-    "artist": "Retry its artist.",
+    "artist": "A retry tries the artist again, too.",
     "cancelled": "Somebody has cancelled it.",
 }
 _WORDS = {

@@ -50,16 +50,21 @@ where v.at >= :since and v.kind = 'lidarr_album_submitted' and e.lidarr_id is no
 -- What one wake may send: what is ready or due, and the albums of artists among that.
 select count(*) from tg_job as j
 where j.queue = 'lidarr' and (
-    j.state = 'ready' or (j.state = 'waiting' and j.due_at <= {now}) or (j.state = 'blocked' and not exists (
+    j.state = 'ready' or (j.state = 'waiting' and j.due_at <= {now}) or (j.state = 'running' and j.lease_until <= {now})
+    or (j.state = 'blocked' and not exists (
         select 1 from tg_link as l join tg_job as p on p.id = l.parent
-        where l.child = j.id and not (p.state in ('ready', 'done') or (p.state = 'waiting' and p.due_at <= {now}))
+        where l.child = j.id and not (
+            p.state in ('ready', 'done') or (p.state = 'waiting' and p.due_at <= {now})
+            or (p.state = 'running' and p.lease_until <= {now})
+        )
     ))
 );
 
 -- name: any_eligible
--- Whether there is anything to send; what waits for an artist goes only after one that may.
+-- Whether there is anything to send, also of somebody who died; what waits for an artist goes only after one that may.
 select exists (select 1 from tg_job where state = 'ready' and queue = 'lidarr')
-    or exists (select 1 from tg_job where state = 'waiting' and queue = 'lidarr' and due_at <= {now});
+    or exists (select 1 from tg_job where state = 'waiting' and queue = 'lidarr' and due_at <= {now})
+    or exists (select 1 from tg_job where state = 'running' and queue = 'lidarr' and lease_until <= {now});
 
 -- name: changed
 -- Entries whose jobs have given up since, or were queued again by a person.

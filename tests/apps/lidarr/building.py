@@ -52,7 +52,8 @@ class Round:
         sim = sim or LidarrSimulator(clock=clock)
         wanted = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, sim.transport()))
         with Queue(db.url, driver=db.driver, clock=clock, inline=True, dice=lambda: 0.5) as queue:
-            there = install(wanted, queue, Settings.model_validate({"base_url": "http://lidarr", "api_key": KEY, **settings}))
+            said = {"base_url": "http://lidarr", "api_key": KEY, **settings}
+            there = install(wanted, queue, Settings.model_validate(said))
             yield cls(queue, there, clock, sim)
             there.closing.close()
 

@@ -1,0 +1,242 @@
+"""The page, the API and the command, as a program asks them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+from tests.apps.lidarr.building import Round
+from tests.databases import Database
+from tidegate import Installed
+from tidegate.testing import Step
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+from tidegate_apps.lidarr.commands import lidarr
+from tidegate_apps.lidarr.looks import lasting, look_of
+from tidegate_apps.lidarr.states import Entry
+
+API = "/api/v1"
+
+
+@pytest.fixture
+def web(quick: Round) -> Iterator[TestClient]:
+    with TestClient(build(Site(queue=quick.queue, apps=(quick.there,))), base_url="http://localhost") as found:
+        found.headers["Origin"] = "http://localhost"
+        yield found
+
+
+def text(answer: Any) -> str:
+    assert answer.status_code == 200, answer.text
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text))
+
+
+def mixed(at: Round) -> None:
+    """One of each: submitted, queued, waiting for an artist, retrying, given up."""
+    for n in range(4):
+        at.artist(f"artist-{n}", f"Artist {n}")
+    at.album("album-0", "artist-0")
+    at.album("album-2", "artist-2")
+    at.album("album-3", "artist-3")
+    at.look()
+    at.sim.then(
+        f"POST {API}/artist", Step(201, {"id": 900, "artistName": "Artist 0", "monitored": True}), Step(500),
+        Step(400, [{"errorCode": "ArtistPathValidator"}]), Step(503, {"message": "LidarrAPI"}),
+    )  # fmt: skip
+    at.sim.then(f"POST {API}/album", Step(500))
+    at.wake()
+
+
+def entry(**changes: Any) -> Entry:
+    fields: dict[str, Any] = {
+        "id": 1, "entity_type": "album", "entity_id": 1, "user": "ada", "musicbrainz_id": "a", "name": "A",
+        "artist": "B", "status": "queued", "attempts": 0, "most_attempts": 10, "last_error": None, "retry_at": None,
+        "terminal_reason": None, "created_at": 0.0, "updated_at": 0.0, "lidarr_id": None, "stage": "ready",
+        "due_at": 0.0, "lidarr_status": "queued",
+    }  # fmt: skip
+    return Entry(**{**fields, **changes})
+
+
+@pytest.mark.req("LID-12")
+@pytest.mark.parametrize(
+    ("changes", "word", "reason"),
+    [
+        ({}, "Queued", "In line for the next wake."),
+        ({"stage": "blocked"}, "Waits for its artist", "It is sent once Lidarr has accepted the artist."),
+        ({"stage": "running"}, "Being sent", ""),
+        ({"stage": "done", "status": "submitted"}, "Submitted", ""),
+        ({"stage": "waiting", "attempts": 3, "retry_at": 240.0, "last_error": "Down."}, "Retrying in 4 min (3/10)",
+         "Down."),
+        ({"stage": "waiting", "attempts": 3, "retry_at": -1.0}, "Retrying at the next wake (3/10)", ""),
+        ({"stage": "failed", "attempts": 10, "terminal_reason": "exhausted", "last_error": "Down."}, "Gave up",
+         "Down. It was tried 10 times."),
+        ({"stage": "failed", "terminal_reason": "permanent", "last_error": "Taken."}, "Gave up",
+         "Taken. It was given up at once: it would fail again."),
+        ({"stage": "cancelled", "terminal_reason": "cancelled"}, "Cancelled", "Somebody has cancelled it."),
+    ],
+)  # fmt: skip
+def test_an_entry_says_its_state_in_words(changes: dict[str, Any], word: str, reason: str) -> None:
+    look = look_of(entry(**changes), 0.0)
+
+    assert (look.word, look.reason) == (word, reason)
+
+
+def test_how_long_is_said_as_people_do() -> None:
+    assert [lasting(each) for each in (0.2, 59, 60, 61, 239, 5399, 7200)] == [
+        "1 s", "59 s", "1 min", "2 min", "4 min", "90 min", "2 h",
+    ]  # fmt: skip
+
+
+@pytest.mark.req("LID-15")
+def test_the_page_says_how_full_lidarr_is_when_it_wakes_and_how_each_entry_stands(
+    quick: Round, web: TestClient
+) -> None:
+    assert "Nothing to send" in text(web.get("/lidarr"))
+    mixed(quick)
+    shown = text(web.get("/lidarr"))
+
+    assert "0/50" in shown
+    assert "1 of 7 were sent, 4 failed." in shown
+    assert re.search(r"Next wake in [23] min", shown)
+    for words in ("Submitted", "Waits for its artist", "Gave up", "The artist was not accepted."):
+        assert words in shown
+    assert re.search(r"Retrying in \d+ min \(1/10\)", shown)
+    assert text(web.get("/lidarr?state=gave_up")).count("Gave up") >= 2
+    assert text(web.get("/lidarr?state=retrying&after=nonsense")).count("(1/10)") == 3
+    assert "Cannot be sent yet" not in shown
+
+
+@pytest.mark.req("LID-15")
+def test_a_queued_badge_has_its_icon_its_colour_and_its_tooltip_and_no_link(quick: Round, web: TestClient) -> None:
+    quick.some(1, 1)
+    track = quick.track(quick.albums["album-0-0"], 1)
+    quick.look()
+    page = web.get("/lidarr/tracks").text
+
+    (row,) = re.findall(rf'<tr id="track-{track}">.*?</tr>', page, re.DOTALL)
+    assert 'class="state warn badge badge-warning"' in row
+    assert 'title="Queued for Lidarr"' in row
+    assert 'class="icon-[heroicons--queue-list]"' in row
+    assert "<a " not in row
+    assert web.get(f"/lidarr/to/track/{track}", follow_redirects=False).status_code == 404
+    quick.wake()
+    quick.look()
+
+    (row,) = re.findall(rf'<tr id="track-{track}">.*?</tr>', web.get("/lidarr/tracks").text, re.DOTALL)
+    assert f'href="/lidarr/to/track/{track}"' in row
+    led = web.get(f"/lidarr/to/track/{track}", follow_redirects=False)
+    assert (led.status_code, led.headers["Location"]) == (302, "http://lidarr/album/album-0-0")
+
+
+@pytest.mark.req("LID-13")
+def test_an_entry_that_was_given_up_is_retried_from_page_api_and_command(quick: Round, web: TestClient) -> None:
+    mixed(quick)
+    gone = quick.entry("artist", "artist-2")
+    album = quick.entry("album", "album-2")
+
+    answer = web.post(f"/lidarr/{album.id}/retry", follow_redirects=True)
+    assert "Title album-2 is in the queue again, behind its artist." in text(answer)
+    assert (quick.entry("artist", "artist-2").stage, quick.entry("album", "album-2").stage) == ("ready", "blocked")
+    assert quick.queue.events(gone.id)[-1].kind == "retried"
+    assert "nothing to retry" in text(web.post(f"/lidarr/{album.id}/retry", follow_redirects=True))
+    told = web.post(f"/api/v1/lidarr/queue/{album.id}/retry")
+    assert (told.status_code, told.json()["code"]) == (409, "refused")
+    assert web.post("/api/v1/lidarr/queue/99999/retry").status_code == 404
+    quick.sim.then(f"POST {API}/artist", Step(400, [{"errorCode": "ArtistPathValidator"}]))
+    quick.wake()
+    assert web.post(f"/api/v1/lidarr/queue/{gone.id}/retry").json()["status"] == "queued"
+    quick.sim.then(f"POST {API}/artist", Step(400, [{"errorCode": "ArtistPathValidator"}]))
+    quick.wake()
+    assert web.post("/api/v1/lidarr/retry").json() == {"retried": 1}
+    assert web.post("/lidarr/retry", follow_redirects=True).status_code == 200
+
+
+def test_the_api_tells_what_the_page_shows(quick: Round, web: TestClient) -> None:
+    mixed(quick)
+
+    found = web.get("/api/v1/lidarr").json()
+
+    assert found["counts"] == {
+        "all": 7, "queued": 0, "artist": 1, "retrying": 3, "gave_up": 2, "submitted": 1,
+    }  # fmt: skip
+    assert (found["queue_depth"], found["queue_max"], found["last_wake"]["submitted"]) == (0, 50, 1)
+    assert found["next_wake_at"] == found["last_wake"]["at"] + 180
+    pages, cursor = [], ""
+    while True:
+        answer = web.get("/api/v1/lidarr/queue", params={"limit": 3, "cursor": cursor}).json()
+        pages += [each["id"] for each in answer["items"]]
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            break
+    assert pages == sorted(pages, reverse=True)
+    assert len(pages) == 7
+    retrying = web.get("/api/v1/lidarr/queue", params={"state": "retrying", "limit": 2}).json()
+    rest = web.get("/api/v1/lidarr/queue", params={"state": "retrying", "cursor": retrying["next_cursor"]}).json()
+    due = [each["retry_at"] for each in retrying["items"] + rest["items"]]
+    assert due == sorted(due)
+    assert len(due) == 3
+    assert [each["kind"] for each in web.get("/api/v1/lidarr/events").json()["items"]] == ["lidarr_artist_submitted"]
+    assert web.get("/api/v1/lidarr/queue/1").json()["entity_type"] == "artist"
+    assert web.get("/api/v1/lidarr/queue/99999").status_code == 404
+    assert web.get("/api/v1/lidarr/queue", params={"state": "odd"}).status_code in (400, 422)
+    assert web.get("/api/v1/lidarr/queue", params={"cursor": "odd"}).status_code in (400, 422)
+
+
+def test_a_person_may_wake_it_now_and_have_it_look_again(quick: Round, web: TestClient) -> None:
+    assert web.post("/api/v1/lidarr/wake").status_code == 202
+    assert web.post("/api/v1/lidarr/wake").json()["created"] is False
+    assert "is woken now" not in text(web.post("/lidarr/wake", follow_redirects=True))
+    assert web.post("/api/v1/lidarr/look").status_code == 202
+    assert "looking already" in text(web.post("/lidarr/look", follow_redirects=True))
+
+
+def test_without_a_lidarr_the_page_says_what_to_set(quick_db: Database) -> None:
+    with Round.opened(quick_db, base_url="") as at:
+        web = TestClient(build(Site(queue=at.queue, apps=(at.there,))), base_url="http://localhost")
+        web.headers["Origin"] = "http://localhost"
+        assert "Lidarr is not set up" in text(web.get("/lidarr"))
+        assert web.post("/api/v1/lidarr/wake").status_code == 409
+
+
+class Opened:
+    """What the command line hands to a command of an application."""
+
+    def __init__(self, there: Installed[Any]) -> None:
+        self._there = there
+
+    def __call__(self, **_: Any) -> Opened:
+        return self
+
+    def __enter__(self) -> Installed[Any]:
+        return self._there
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_the_command_shows_lists_wakes_and_retries(quick: Round) -> None:
+    mixed(quick)
+
+    def run(*args: str) -> tuple[int, str]:
+        done = CliRunner().invoke(lidarr, list(args), obj=Opened(quick.there))
+        return done.exit_code, done.output
+
+    code, said = run("status")
+    assert code == 0
+    assert "entries:   1 artist, 3 retrying, 2 gave up, 1 submitted" in said
+    assert "Lidarr:    0/50" in said
+    assert json.loads(run("status", "--json")[1])["queue_max"] == 50
+    code, said = run("list", "--state", "gave_up")
+    assert (code, said.count("Gave up")) == (0, 2)
+    assert len(json.loads(run("list", "--json")[1])) == 7
+    gone = quick.entry("artist", "artist-2")
+    assert run("retry", str(gone.id)) == (0, "retried: 1\n")
+    code, said = run("retry", str(gone.id))
+    assert code == 1
+    assert "nothing to retry" in said
+    assert run("retry")[0] == 2
+    assert run("retry", "--all") == (0, "retried: 0\n")

@@ -1,0 +1,25 @@
+"""A process that wakes the submitter once, and says how many it has sent: its arguments are database and Lidarr."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tidegate import Queue, install
+from tidegate_apps.lidarr.app import app
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.simulator import KEY
+
+
+def main(url: str, lidarr: str, queue_max: str = "50") -> None:
+    with Queue(url) as queue:
+        said = {"base_url": lidarr, "api_key": KEY, "queue_max": queue_max, "refresh_wait": "1s"}
+        there = install(app, queue, Settings.model_validate(said))
+        woken = asyncio.run(there.jobs.waker.wake())
+        assert woken is not None
+        sys.stdout.write(f"{woken.submitted}\n")
+        there.closing.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
