@@ -147,17 +147,14 @@ class _Wellformed:
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._doctype  # entities of its own could grow without bound
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes, *, last: bool = False) -> None:
         try:
-            self._parser.Parse(piece, False)
-        except expat.ExpatError as error:
+            self._parser.Parse(piece, last)
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two of encodings that nobody knows
             raise BadAnswer(f"no XML: {error}") from None
 
     def end(self) -> None:
-        try:
-            self._parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            raise BadAnswer(f"no XML: {error}") from None
+        self.add(b"", last=True)
 
     def _doctype(self, *_: object) -> None:
         raise BadAnswer("it has a document type of its own")

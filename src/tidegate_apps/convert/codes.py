@@ -118,9 +118,16 @@ def shown(code: str | None) -> str | None:
 
 def gave_up(code: str, attempts: int) -> str:
     """The line of a job that failed for good: it promises nothing any more."""
+    line, plain = LINES.get(code, LINES[UNKNOWN]), unpromised(code)
+    if plain == line:
+        return line
+    tried = f"Gave up after {attempts} attempt{'' if attempts == 1 else 's'}."
+    return f"{plain} {tried if attempts else 'It was not tried.'}"
+
+
+def unpromised(code: str) -> str:
+    """The line of a code without its promise, if it has one."""
     line = LINES.get(code, LINES[UNKNOWN])
     for promise in PROMISES:
-        if line.endswith(promise):
-            tried = f"Gave up after {attempts} attempt{'' if attempts == 1 else 's'}."
-            return f"{line.removesuffix(promise)} {tried if attempts else 'It was not tried.'}"
+        line = line.removesuffix(promise)
     return line

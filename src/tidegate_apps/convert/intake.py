@@ -13,7 +13,7 @@ from tidegate_apps.convert.codes import LINES, gave_up
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.handlers import Jobs, Order
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
-from tidegate_apps.convert.owned import size_of
+from tidegate_apps.convert.owned import io_error, size_of
 from tidegate_apps.convert.receiving import Received
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, StorageError
@@ -37,14 +37,14 @@ def held(there: Installed[Settings]) -> Problem | None:
     """Why no upload is taken now: a person paused them, or the disk is nearly full."""
     for until, _, _ in there.db.all("paused"):
         left = max(1.0, until - there.queue.clock.now())
-        return Problem("IO_ERROR", "Uploads are paused.", status=503, retry_after=left)
+        return io_error("Uploads are paused.", status=503, retry_after=left)
     try:
         free = there.jobs.storage.free()
     except StorageError as error:
         _log.error("storage_unreadable error=%s", error)
-        return Problem("IO_ERROR", "The storage cannot be used at the moment.", status=503, retry_after=60)
+        return io_error("The storage cannot be used at the moment.", status=503, retry_after=60)
     if free is not None and free < there.settings.least_free:
-        return Problem("IO_ERROR", "Uploads are paused: the disk is nearly full.", status=503, retry_after=60)
+        return io_error("Uploads are paused: the disk is nearly full.", status=503, retry_after=60)
     return None
 
 
@@ -60,11 +60,10 @@ def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) ->
     mapping = mapping_of(there, got)
     if got.name is None:
         raise Problem("invalid", "file: there is none; send one in the field file.", field="file")
+    order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
     if not got.is_pdf:
-        order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
         job = _refused(there, order, got.name, "NOT_PDF")
         raise Problem("NOT_PDF", LINES["NOT_PDF"], status=400, job=job)
-    order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
     jobs: Jobs = there.jobs
     try:
         draft.seal()
@@ -86,8 +85,8 @@ def lost(there: Installed[Settings], error: StorageError, order: Order, name: st
         job = _refused(there, order, name, "IO_ERROR")
     except StoreError as away:
         _log.error("upload_not_recorded error=%s", away)
-        return Problem("IO_ERROR", said, status=500)
-    return Problem("IO_ERROR", said, status=500, job=job)
+        return io_error(said)
+    return io_error(said, job=job)
 
 
 def broken_off(there: Installed[Settings], error: StorageError, owner: str, got: Received | None) -> Problem:

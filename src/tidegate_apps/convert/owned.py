@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from tidegate import Installed
 from tidegate.errors import UniqueTaken
 from tidegate.web import Problem
-from tidegate_apps.convert.codes import LINES
+from tidegate_apps.convert.codes import LINES, unpromised
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
@@ -36,9 +36,14 @@ def mine(there: Installed[Settings], job: int, owner: str) -> File:
     return file
 
 
+def io_error(detail: str, *, status: int = 500, **more: Any) -> Problem:
+    """An answer about the storage: it promises no retry, which only a job in the queue gets."""
+    return Problem("IO_ERROR", detail, status=status, title=unpromised("IO_ERROR"), **more)
+
+
 def unusable(error: StorageError) -> Problem:
     _log.error("storage_unreadable error=%s", error)
-    return Problem("IO_ERROR", "The storage cannot be used at the moment.", status=500)
+    return io_error("The storage cannot be used at the moment.")
 
 
 def size_of(there: Installed[Settings], key: str) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
@@ -58,7 +57,7 @@ def too_large(most: int) -> Problem:
 def check_length(request: Request, most: int) -> None:
     """Refuses at once what says itself that it is too large."""
     stated = request.headers.get("content-length", "")
-    if stated.isdigit() and int(stated) > most + _OVERHEAD:
+    if stated.isdecimal() and int(stated) > most + _OVERHEAD:
         raise too_large(most)
 
 
@@ -70,14 +69,17 @@ def boundary_of(request: Request) -> bytes:
     return boundary
 
 
-async def receive(request: Request, draft: Draft, most: int, within: float) -> Received:
+async def receive(request: Request, found: Received, within: float) -> None:
     """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
-    found = Received(draft, most)
     form = _Form(boundary_of(request), found)
+    taken = 0
     try:
         async with asyncio.timeout(within):
-            async for chunk in _larger(request):
+            async for chunk in request.stream():
                 form.feed(chunk)
+                taken += len(chunk)
+                if taken - found.bytes - form.waiting > _OVERHEAD:
+                    raise _malformed()
                 if form.waiting >= PIECE:
                     await run_in_threadpool(form.store)
             await run_in_threadpool(form.end)
@@ -85,13 +87,6 @@ async def receive(request: Request, draft: Draft, most: int, within: float) -> R
         raise Problem("malformed", "The upload took too long.", status=408, headers={"Connection": "close"}) from error
     except ClientDisconnect as error:
         raise Problem("malformed", "The upload broke off.") from error  # nobody hears it, and it is no mistake of ours
-    return found
-
-
-async def _larger(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in request.stream():
-        if chunk:
-            yield chunk
 
 
 class _Form:

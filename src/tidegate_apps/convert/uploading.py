@@ -9,7 +9,7 @@ from tidegate import Installed
 from tidegate.web import Problem
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.intake import Taken
-from tidegate_apps.convert.receiving import boundary_of, check_length, receive
+from tidegate_apps.convert.receiving import Received, boundary_of, check_length, receive
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
 
@@ -39,13 +39,11 @@ class Uploads:
 
     async def _taken(self, request: Request, owner: str) -> Taken:
         there, settings = self._there, self._there.settings
+        got: Received | None = None
         try:
-            draft = await run_in_threadpool(there.jobs.storage.draft)
+            with await run_in_threadpool(there.jobs.storage.draft) as draft:
+                got = Received(draft, settings.most_bytes)
+                await receive(request, got, settings.upload_time)
+                return await run_in_threadpool(intake.take, there, owner, got, draft)
         except StorageError as error:
-            raise await run_in_threadpool(intake.broken_off, there, error, owner, None) from error
-        with draft:
-            try:
-                got = await receive(request, draft, settings.most_bytes, settings.upload_time)
-            except StorageError as error:
-                raise await run_in_threadpool(intake.broken_off, there, error, owner, None) from error
-            return await run_in_threadpool(intake.take, there, owner, got, draft)
+            raise await run_in_threadpool(intake.broken_off, there, error, owner, got) from error

@@ -68,9 +68,13 @@ def test_a_file_is_chosen_converted_seen_and_downloaded_with_the_page_left_open(
         page = tab.go("/convert")
         expect(page.locator("#limits")).to_contain_text("PDF files of up to 1 MB")
         page.set_input_files("#file", made(tmp_path, "tide.pdf", pdf()))
+        page.get_by_label("Mapping").select_option("layout")
         page.get_by_role("button", name="Convert", exact=True).click()
         row = page.locator("#files tr", has_text="tide.pdf")
         expect(row).to_contain_text("Complete")
+        expect(row.locator("[data-label=Mapping]")).to_have_text("layout")
+        expect(page.get_by_label("Mapping")).to_have_value("layout")
+        expect(page.locator("#file")).to_have_value("")
         with page.expect_download() as download:
             row.get_by_role("link", name="Download the XML of tide.pdf").click()
         assert download.value.suggested_filename == "tide.xml"
@@ -95,17 +99,22 @@ def test_what_is_refused_says_why_beside_the_file(served: Served, opened: Browse
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_a_dropped_file_is_taken(served: Served, opened: Browser) -> None:
+@pytest.mark.parametrize("beside", ["#upload", "#files"])
+def test_a_file_that_is_dropped_on_the_page_is_taken(served: Served, opened: Browser, beside: str) -> None:
     with visit(opened, served.base) as tab:
         page = tab.go("/convert")
-        page.evaluate(
-            """() => {
+        name = f"dropped on {beside[1:]}.pdf"
+        kept = page.evaluate(
+            """([beside, name]) => {
                 const data = new DataTransfer();
-                data.items.add(new File(["%PDF-1.7 dropped"], "dropped.pdf", {type: "application/pdf"}));
-                document.getElementById("upload").dispatchEvent(new DragEvent("drop", {dataTransfer: data}));
-            }"""
+                data.items.add(new File([`%PDF-1.7 ${name}`], name, {type: "application/pdf"}));
+                const event = new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true});
+                return document.querySelector(beside).dispatchEvent(event);
+            }""",
+            [beside, name],
         )
-        expect(page.locator("#files tr", has_text="dropped.pdf")).to_contain_text("Complete")
+        assert not kept, "the browser would show the file in place of the page"
+        expect(page.locator("#files tr", has_text=name)).to_contain_text("Complete")
 
 
 @pytest.mark.req("CNV-08")
@@ -123,6 +132,8 @@ def test_the_page_tells_of_a_gateway_that_is_away_and_of_its_return(
             expect(row).to_contain_text("Gateway busy, paused. Will retry automatically.")
             served.sim.outage(None)
             expect(row).to_contain_text("Complete")
+            expect(page.get_by_text("or drop some here")).to_be_visible()
+            expect(page.locator("#file")).to_have_js_property("multiple", True)
             expect(page.locator("#gateway")).to_have_count(0)
     finally:
         served.sim.outage(None)

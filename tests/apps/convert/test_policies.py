@@ -176,7 +176,10 @@ def test_the_time_that_the_gateway_asks_for_is_waited(place: Place) -> None:
 
 @pytest.mark.req("CNV-04")
 def test_an_answer_that_is_no_xml_is_tried_once_more(place: Place) -> None:
-    bodies = [b"", b"no xml at all", b"<a><b></a>", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"]
+    bodies = [
+        b"", b"no xml at all", b"<a><b></a>", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+        b"<?xml version='1.0' encoding='x-mine'?><a/>", b"<?xml version='1.0' encoding='utf-32'?><a/>",
+    ]  # fmt: skip
     place.gateway.on("POST /process", *(Step(200, body) for body in bodies * 2))
     jobs = [place.new() for _ in bodies]
     place.work(100, concurrency=1)

@@ -53,7 +53,7 @@ class Sent:
     def __init__(self, pieces: Iterable[bytes], kind: bytes = KIND, *, breaks: bool = False, length: str = "") -> None:
         self._pieces, self._breaks = list(pieces), breaks
         self.taken = 0
-        given = [(b"content-type", kind), (b"content-length", length.encode())]
+        given = [(b"content-type", kind), (b"content-length", length.encode("latin-1"))]
         self.request = Request({"type": "http", "method": "POST", "path": "/", "headers": given}, self._receive)
 
     async def _receive(self) -> dict[str, Any]:
@@ -66,7 +66,9 @@ class Sent:
 
 
 def got(sent: Sent, draft: Heard | None = None, most: int = 10_000_000) -> Received:
-    return asyncio.run(receive(sent.request, draft or Heard(), most, 30))
+    found = Received(draft or Heard(), most)
+    asyncio.run(receive(sent.request, found, 30))
+    return found
 
 
 def refused(sent: Sent, **more: Any) -> tuple[int, str]:
@@ -114,6 +116,8 @@ def test_fields_may_stand_before_and_behind_the_file() -> None:
         ([b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * 2000 + END], KIND, "too long"),
         ([b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 2 + b"--b--\r\n"], KIND, "give it once"),
         ([b"--b\r\nX-Long: " + b"x" * 20_000 + b"\r\n\r\n" + END], KIND, "cannot be read"),
+        ([b"--b\r\n", *[b"X-%d: y\r\n" % n * 100 for n in range(1000)], b"\r\n" + END], KIND, "cannot be read"),
+        ([FILE + b"%PDF-" + END, *[b"more " * 1000] * 1000], KIND, "cannot be read"),
         (
             [b'--b\r\nContent-Disposition: form-data; name="%d"\r\n\r\nx\r\n' % n for n in range(30)],
             KIND, "At most 20",
@@ -138,7 +142,7 @@ def test_an_upload_that_takes_too_long_ends() -> None:
     headers = [(b"content-type", KIND)]
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, never)
     with pytest.raises(Problem) as told:
-        asyncio.run(receive(request, Heard(), 1000, 0.05))
+        asyncio.run(receive(request, Received(Heard(), 1000), 0.05))
     assert told.value.status_code == 408
 
 
@@ -151,6 +155,10 @@ def test_what_says_itself_that_it_is_too_large_is_refused_at_once(stated: str) -
         with pytest.raises(Problem) as told:
             check_length(sent.request, 52428800)
         assert told.value.code == "TOO_LARGE"
+
+
+def test_a_length_that_is_no_number_is_no_length() -> None:
+    check_length(Sent([], length="\xb2").request, 1000)
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,19 @@ def test_a_disk_that_cannot_be_written_is_an_io_error_and_a_failed_job(place: Pl
     answer = place.upload()
 
     assert code_of(answer) == (500, "IO_ERROR")
+    assert "retry" not in answer.json()["title"], "nobody will"
     job = place.get(answer.json()["job"])
     assert (job["status"], job["error_code"]) == ("failed", "IO_ERROR")
     assert str(place.folder) not in answer.text + json.dumps(job)
+
+
+@pytest.mark.req("CNV-02")
+def test_a_disk_that_fills_up_while_a_file_comes_in_leaves_a_job_of_that_name(small_disk: Path, tmp_path: Path) -> None:
+    with database("sqlite-apsw", tmp_path) as db, made(db, tmp_path, storage=str(small_disk)) as place:
+        answer = place.upload(pdf(size=600_000), name="mine.pdf")
+        assert code_of(answer) == (500, "IO_ERROR")
+        assert place.get(answer.json()["job"])["original_filename"] == "mine.pdf"
+        assert list((small_disk / "drafts").iterdir()) == []
 
 
 @pytest.mark.req("CNV-02")
@@ -233,6 +243,7 @@ def test_a_person_pauses_uploads_for_a_time(place: Place) -> None:
     answer = place.upload()
     assert code_of(answer) == (503, "IO_ERROR")
     assert answer.json()["detail"] == "Uploads are paused.", "by whom is nobody's business"
+    assert answer.json()["title"] == "Temporary storage issue."
     assert answer.headers["retry-after"] == "600"
     assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": True}
     assert place.upload().status_code == 202

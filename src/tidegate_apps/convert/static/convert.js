@@ -1,9 +1,8 @@
 // Drops files, shows how far an upload is, and keeps the list true while something is in work. All works without it.
 "use strict";
 
-const upload = document.getElementById("upload");
-const input = document.getElementById("file");
-const progress = document.getElementById("progress");
+// Looked up each time: a refresh of the page may take the form away, and bring it back.
+const at = (id) => document.getElementById(id);
 const every = 2000; // ms between two looks, for whoever has no live page
 
 async function refresh() {
@@ -11,16 +10,23 @@ async function refresh() {
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const id of ["files", "gateway"]) {
-    const old = document.getElementById(id), next = fresh.getElementById(id);
+    const old = at(id), next = fresh.getElementById(id);
     if (old && next && !old.contains(document.activeElement)) old.replaceWith(document.adoptNode(next));
     else if (old && !next) old.remove();
     else if (next && !old) document.querySelector(".head").after(document.adoptNode(next));
   }
 }
 
+// A page that is live refreshes itself, but not while somebody has begun to fill in a form.
+function begun() {
+  const form = at("upload");
+  if (!form) return false;
+  return form.contains(document.activeElement) || at("file").value || !at("mapping").selectedOptions[0]?.defaultSelected;
+}
+
 async function look() {
-  const live = document.documentElement.dataset.live; // then the page refreshes itself
-  if (!live && !document.hidden && Number(document.getElementById("files")?.dataset.active) > 0) {
+  const live = document.documentElement.dataset.live;
+  if ((!live || begun()) && !document.hidden && Number(at("files")?.dataset.active) > 0) {
     await refresh().catch(() => {}); // the server may be away for a moment
   }
   setTimeout(look, every);
@@ -37,7 +43,7 @@ function line(name) {
   bar.setAttribute("aria-label", `Upload of ${name}`);
   row.append(title, word, bar);
   row.dataset.hold = ""; // the page does not refresh itself meanwhile
-  progress.prepend(row);
+  at("progress").prepend(row);
   return {
     at: (share) => { bar.value = share; word.textContent = share < 1 ? `${Math.floor(share * 100)} %` : "Storing"; },
     end: (text, bad) => {
@@ -50,16 +56,15 @@ function line(name) {
   };
 }
 
-function send(file, mapping) {
-  const shown = line(file.name);
-  const most = Number(upload.dataset.most);
-  if (file.size > most) {
+function send(file, how) {
+  const shown = line(file.name), { most, shown: limit, api } = at("upload").dataset;
+  if (file.size > Number(most)) {
     const size = (file.size / 1048576).toFixed(1);
-    shown.end(`File exceeds ${upload.dataset.shown} limit. It has ${size} MB.`, true);
+    shown.end(`File exceeds ${limit} limit. It has ${size} MB.`, true);
     return Promise.resolve();
   }
   const body = new FormData();
-  body.append("mapping", mapping);
+  body.append("mapping", how);
   body.append("file", file);
   return new Promise((done) => {
     const request = new XMLHttpRequest();
@@ -74,7 +79,7 @@ function send(file, mapping) {
     for (const name of ["error", "abort", "timeout"]) {
       request.addEventListener(name, () => { shown.end("The connection broke. Try again.", true); done(); });
     }
-    request.open("POST", upload.dataset.api);
+    request.open("POST", api);
     request.setRequestHeader("Accept", "application/json");
     request.send(body);
   });
@@ -85,25 +90,43 @@ function answered(request) {
 }
 
 async function sendAll(files) {
-  const mapping = document.getElementById("mapping").value;
-  for (const file of files) await send(file, mapping); // one after the other: the line is the same
+  const how = at("mapping").value;
+  for (const file of files) {
+    if (!at("upload")) return; // uploads were paused meanwhile
+    await send(file, how); // one after the other: the line is the same
+  }
 }
 
-if (upload) {
-  upload.classList.add("scripted");
-  input.multiple = true;
-  upload.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const files = [...input.files];
-    upload.reset();
-    sendAll(files);
-  });
-  for (const name of ["dragenter", "dragover"]) {
-    upload.addEventListener(name, (event) => { event.preventDefault(); upload.classList.add("over"); });
-  }
-  for (const name of ["dragleave", "drop"]) {
-    upload.addEventListener(name, (event) => { event.preventDefault(); upload.classList.remove("over"); });
-  }
-  upload.addEventListener("drop", (event) => sendAll([...event.dataTransfer.files]));
+// A refresh puts the form back to what it is without script.
+function prepare() {
+  at("upload")?.classList.add("scripted");
+  if (at("file")) at("file").multiple = true;
 }
+
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "upload") return;
+  event.preventDefault();
+  const files = [...at("file").files];
+  at("file").value = ""; // what was chosen beside it stays
+  sendAll(files);
+});
+
+// Anywhere on the page: whoever misses the field would get the file in place of the page.
+for (const name of ["dragenter", "dragover"]) {
+  document.addEventListener(name, (event) => {
+    if (!at("upload") || ![...event.dataTransfer.types].includes("Files")) return;
+    event.preventDefault();
+    at("upload").classList.add("over");
+  });
+}
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) at("upload")?.classList.remove("over"); });
+document.addEventListener("drop", (event) => {
+  const files = [...event.dataTransfer.files];
+  if (!at("upload") || !files.length) return;
+  event.preventDefault();
+  at("upload").classList.remove("over");
+  sendAll(files);
+});
+document.addEventListener("tidegate:refreshed", prepare);
+prepare();
 setTimeout(look, every);
