@@ -78,6 +78,11 @@ class TautulliError(Exception):
         self.response = response
         super().__init__(message or f"HTTP status {response.status_code} without a message")
 
+    @property
+    def unknown_command(self) -> bool:
+        """Whether it is a command that this version of Tautulli does not have."""
+        return self.message.startswith("Unknown command")
+
 
 class EmptyHistory(TautulliError):
     """No rows where there should be some. A failed query of its database looks like this, too."""

@@ -13,6 +13,7 @@ import click
 from tidegate import Installed, classify
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client
+from tidegate_apps.tautulli.client import Tautulli, TautulliError
 from tidegate_apps.tautulli.codes import PACK, TARGET
 from tidegate_apps.tautulli.storing import state_of
 from tidegate_apps.tautulli.syncing import Doubtful, Syncing
@@ -91,14 +92,14 @@ def ping(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
         began = there.queue.clock.monotonic()
         try:
             client = bare_client(there)
-            client.status()
+            client.arnold()  # every version has it
             took = there.queue.clock.monotonic() - began
-            connected = client.server_status()
+            connected = _connected(client)
         except Exception as error:
             raise _plain(error) from error
         document = {"url": there.settings.url, "seconds": round(took, 3), "plex_connected": connected}
-        plex = "connected to Plex" if connected else "not connected to Plex"
-        _say(document, as_json, f"{there.settings.url} answers, in {took * 1000:.0f} ms; it is {plex}")
+        plex = {True: "; it is connected to Plex", False: "; it is not connected to Plex", None: ""}[connected]
+        _say(document, as_json, f"{there.settings.url} answers, in {took * 1000:.0f} ms{plex}")
 
 
 def _progress(seen: int, all_of_them: int) -> None:
@@ -112,6 +113,16 @@ def _silence(seen: int, all_of_them: int) -> None:
 def _must_be_set(there: Installed[Any]) -> None:
     if not there.settings.url:
         raise NotSet("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL")
+
+
+def _connected(client: Tautulli) -> bool | None:
+    """Whether Tautulli reaches Plex; None when an old version does not know."""
+    try:
+        return client.server_status()
+    except TautulliError as error:
+        if error.unknown_command:
+            return None
+        raise
 
 
 def _ended_well(there: Installed[Any]) -> None:

@@ -102,7 +102,7 @@ class Run:
         for _ in range(self._there.settings.breaker_max_requests):
             if self._api.breaker.state != "half-open":
                 return
-            self._api.client.status()
+            self._api.client.arnold()
 
     def _stopped(self, error: Stopped) -> None:
         """Nothing is lost: the next one goes on from the last page that was stored."""

@@ -76,15 +76,16 @@ STATES: tuple[str, ...] = (*_SENT, *_ANSWERS, "database")
 class TautulliSimulator(Simulator):
     """A history of *rows* rows up to *until* (now, unless it is given), about *per_day* on each day.
 
-    With *every*, a row is added each time that so many seconds have passed.
+    With *every*, a row is added each time that so many seconds have passed. An *old* one has fewer commands.
     """
 
     def __init__(
         self, *, rows: int = 2000, per_day: int = 50, until: float | None = None, zone: tzinfo = UTC,
-        titles: int = 2000, every: float = 0, key: str = KEY, now: Callable[[], float] = time.time, **more: Any,
+        titles: int = 2000, every: float = 0, key: str = KEY, now: Callable[[], float] = time.time, old: bool = False,
+        **more: Any,
     ) -> None:  # fmt: skip
         super().__init__("tautulli", on_reset=self._begin, **more)
-        self.key, self._wall, self._every = key, now, every
+        self.key, self._wall, self._every, self._old = key, now, every, old
         self._shape = Shape(
             rows=rows, until=now() - 60 if until is None else until, per_day=per_day, zone=zone, titles=titles
         )
@@ -144,7 +145,7 @@ class TautulliSimulator(Simulator):
         if query.get("apikey") != self.key:
             return _error(400, "Invalid apikey" if query.get("apikey") else "Parameter apikey is required")
         command = query.get("cmd", "")
-        if command not in _COMMANDS:
+        if command not in _COMMANDS or (self._old and command in _NEWER):
             known = ", ".join(sorted(_COMMANDS))
             said = f"Unknown command: {command}" if command else "Parameter cmd is required"
             return _error(400, f"{said}. Possible commands are: {known}")
@@ -248,6 +249,8 @@ _COMMANDS: Mapping[str, Command] = {
     "get_activity": _activity,
     "get_geoip_lookup": _geoip,
 }
+
+_NEWER = ("status", "server_status")
 
 
 def simulated() -> Simulated:

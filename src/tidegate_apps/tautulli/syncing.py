@@ -89,6 +89,8 @@ class Syncing:
         try:
             return self.client.status("database").integrity in ("ok", None)
         except TautulliError as error:
+            if error.unknown_command:
+                return True
             _log.warning("database of tautulli not sound error=%s", error)
             return False
 

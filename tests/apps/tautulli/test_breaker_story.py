@@ -117,6 +117,21 @@ def test_an_outage_from_the_first_failure_to_the_recovery(desk: Desk, said: Any)
 
 
 @pytest.mark.req("BRK-10")
+def test_a_long_outage_is_one_job_that_waits_and_never_fails(quick: Desk) -> None:
+    quick.run()
+    quick.sim.outage("2h down")
+    job, _ = quick.run()
+    for _ in range(80):
+        quick.clock.advance(30)
+        again, _ = quick.run()
+        assert (again.id, again.state) == (job.id, "queued")
+    quick.sim.outage(None)
+    quick.clock.advance(121)
+    again, _ = quick.run()
+    assert (again.id, again.state) == (job.id, "done")
+
+
+@pytest.mark.req("BRK-10")
 def test_a_half_open_breaker_that_is_full_throttles_the_run(quick: Desk, said: Any) -> None:
     quick.run()
     quick.breaker.force("open", "1s")

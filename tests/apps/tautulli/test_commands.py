@@ -63,6 +63,15 @@ def test_a_ping_says_whether_it_is_there(sim: TautulliSimulator, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["plex_connected"] is True
 
 
+def test_an_old_tautulli_answers_too(
+    sim: TautulliSimulator, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TautulliSimulator(rows=1, old=True) as old:
+        monkeypatch.setenv("TIDEGATE_TAUTULLI_URL", old.url)
+        assert run(["tautulli", "ping", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plex_connected"] is None
+
+
 @pytest.mark.parametrize(
     ("state", "code", "words"),
     [

@@ -82,6 +82,16 @@ def test_a_play_that_began_before_the_newest_and_ended_after_it_is_found_by_the_
     assert (quick.state.started or 0) > long_ago  # the watermark does not go back
 
 
+def test_the_watermark_never_goes_back_over_rows_that_were_seen_before(tmp_path: Path) -> None:
+    with Desk.opened(sqlite(tmp_path), {"per_day": 300, "rows": 900}) as desk:
+        desk.syncing().run()
+        before = desk.state
+        asked = desk.sim.calls()
+        with pytest.raises(Stopped):  # after one page of the overlap, whose rows are older
+            desk.syncing(stop=lambda: desk.sim.calls() > asked).run()
+        assert (desk.state.row_id, desk.state.started) == (before.row_id, before.started)
+
+
 @pytest.mark.parametrize("hours", [-12, 0, 14])
 def test_days_of_tautulli_are_its_own_and_no_zone_hides_a_play(tmp_path: Path, hours: int) -> None:
     zone = timezone(timedelta(hours=hours))
@@ -167,6 +177,16 @@ def test_a_database_that_fails_behind_a_success_is_never_believed(quick: Desk) -
     quick.sim.now("well")
     assert quick.syncing().run().seen > 0
     assert quick.state.empty_at is None
+
+
+def test_an_old_tautulli_that_cannot_check_its_database_is_believed_at_the_second_look(tmp_path: Path) -> None:
+    with Desk.opened(sqlite(tmp_path), {"old": True}) as desk:
+        desk.syncing().run()
+        desk.sim.remove_all()
+        with pytest.raises(Doubtful):
+            desk.syncing().run()
+        desk.clock.advance(30)
+        assert desk.syncing().run() == Synced()
 
 
 def test_a_tautulli_that_never_had_rows_is_simply_new(tmp_path: Path) -> None:
