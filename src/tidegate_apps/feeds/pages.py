@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from tidegate import DbTx, Installed, NotThere
 from tidegate.web import page, problem
-from tidegate_apps.feeds import looks
+from tidegate_apps.feeds import looks, telling
 from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
@@ -44,6 +44,10 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
     after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
+    return _list(request, there, tab, like, after)
+
+
+def _list(request: Request, there: Installed[Settings], tab: str, like: str, after: int = 0) -> Response:
     now, elsewhere = there.queue.clock.now(), bool(there.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
@@ -71,6 +75,11 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
 def show_one(request: Request, there: Installed[Settings]) -> Response:
     """One feed: how it is, what it brought, what happened to it."""
     given = request.path_params["id"]
+    # What notices speak of: all that are unclassified, or a host.
+    if given == telling.UNCLASSIFIED:
+        return _list(request, there, "unclassified", "")
+    if given.startswith(telling.HOST):
+        return _list(request, there, "", given.removeprefix(telling.HOST).partition(":")[0])
     now = there.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from tidegate import Notice, NoticeKind
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType, code_of
 
-TARGET, UNCLASSIFIED = "feeds", "unclassified"
+TARGET = "feeds"
+UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
 
 REASONS: dict[str, str] = {
     ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
@@ -55,12 +56,12 @@ def host(name: str, kind: str, at: float) -> Notice:
     """Most feeds of a host fail with the same type; or, without one, they do no more."""
     if not kind:
         return Notice(
-            kind=NoticeKind.RECOVERED, target=TARGET, key=f"host {name}", episode=at, title=f"{name} works again",
+            kind=NoticeKind.RECOVERED, target=TARGET, key=f"{HOST}{name}", episode=at, title=f"{name} works again",
             message="Most of its feeds can be read. There is nothing more to do.",
         )  # fmt: skip
     advice = "Look whether the site is well. What it cannot help is not counted against its feeds, for a day at most."
     return Notice(
-        kind=NoticeKind.DISABLED, target=TARGET, key=f"host {name}", episode=at, code=kind, advice=advice,
+        kind=NoticeKind.DISABLED, target=TARGET, key=f"{HOST}{name}", episode=at, code=kind, advice=advice,
         title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
     )  # fmt: skip
 

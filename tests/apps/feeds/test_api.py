@@ -325,3 +325,13 @@ def test_a_server_that_does_not_poll_offers_no_poll(tmp_path: Path) -> None:
             assert client.get("/feeds").text.count("polled elsewhere") == 1
             refused = client.post(path("/poll"))
             assert (refused.status_code, "does not poll" in refused.json()["detail"]) == (409, True)
+
+
+def test_what_a_notice_speaks_of_is_a_page(desk: Desk, client: TestClient) -> None:
+    desk.answers["http://odd.example/f"] = fetched(418)
+    for name in ("odd", "well"):
+        desk.add(f"http://{name}.example/f", name=f"The {name} one")
+    desk.poll()
+    for at in ("/feeds/unclassified", "/feeds/host%20odd.example:80"):
+        shown = client.get(at)
+        assert (shown.status_code, "The odd one" in shown.text, "The well one" in shown.text) == (200, True, False), at
