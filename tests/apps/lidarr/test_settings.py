@@ -1,0 +1,128 @@
+"""The settings, by our own names and by those of the origin; and the words of the origin over the jobs of the core."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.settings import SettingsError, load
+from tidegate_apps.lidarr.app import app
+from tidegate_apps.lidarr.badges import LOOKS, badge_of, status_of
+from tidegate_apps.lidarr.client import Album
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.states import attempts_of, entry_of, terminal_of
+
+
+def loaded(tmp_path: Path, text: str = "", **environ: str) -> Settings:
+    file = tmp_path / "tidegate.toml"
+    file.write_text(f'apps = ["lidarr"]\n{text}')
+    found: Settings = load(file=file, environ=environ, apps=[app]).app("lidarr")
+    return found
+
+
+@pytest.mark.req("LID-14")
+def test_by_default_the_cap_is_fifty_and_the_wakes_are_three_minutes_apart(tmp_path: Path) -> None:
+    found = loaded(tmp_path)
+
+    assert (found.queue_max, found.submit_interval, found.configured) == (50, 180.0, False)
+
+
+@pytest.mark.req("LID-14")
+@pytest.mark.req("LID-05")
+@pytest.mark.parametrize("prefix", ["SPOTTER_LIDARR_", "TIDEGATE_LIDARR_"])
+def test_the_names_of_the_origin_and_our_own_are_understood(tmp_path: Path, prefix: str) -> None:
+    said = {"QUEUE_MAX": "20", "SUBMIT_INTERVAL": "1m", "BASE_URL": "http://lidarr:8686/", "API_KEY": "k"}
+
+    found = loaded(tmp_path, **{prefix + name: value for name, value in said.items()})
+
+    assert (found.queue_max, found.submit_interval, found.base_url) == (20, 60.0, "http://lidarr:8686")
+    assert found.configured
+
+
+@pytest.mark.req("LID-14")
+def test_the_file_has_them_too_and_a_wrong_one_is_said(tmp_path: Path) -> None:
+    found = loaded(tmp_path, '[lidarr]\nqueue_max = 7\nsubmit_interval = "30s"\n')
+    assert (found.queue_max, found.submit_interval) == (7, 30.0)
+    with pytest.raises(SettingsError, match=r"lidarr\.base_url"):
+        loaded(tmp_path, '[lidarr]\nbase_url = "lidarr:8686"\n')
+
+
+@pytest.mark.req("LID-01")
+@pytest.mark.parametrize(
+    ("state", "attempt", "deaths", "code", "status", "attempts", "retry", "terminal"),
+    [
+        ("ready", 0, 0, None, "queued", 0, False, None),
+        ("blocked", 0, 0, None, "queued", 0, False, None),
+        ("running", 1, 0, None, "queued", 0, False, None),
+        ("waiting", 3, 0, "timeout", "failed", 3, True, None),
+        ("waiting", 0, 0, None, "queued", 0, False, None),  # held behind the metadata service
+        ("ready", 3, 0, "timeout", "queued", 3, False, None),
+        ("ready", 1, 1, "worker_lost", "queued", 0, False, None),  # a crash is no failed submission
+        ("done", 4, 0, "timeout", "submitted", 3, False, None),
+        ("failed", 10, 0, "timeout", "failed", 10, False, "exhausted"),
+        ("failed", 1, 0, "path_taken", "failed", 1, False, "permanent"),
+        ("failed", 0, 0, "parent_failed", "failed", 0, False, "artist"),
+        ("cancelled", 0, 0, None, "failed", 0, False, "cancelled"),
+    ],
+)
+def test_a_job_is_a_row_of_the_submission_queue(
+    state: str,
+    attempt: int,
+    deaths: int,
+    code: str | None,
+    status: str,
+    attempts: int,
+    retry: bool,
+    terminal: str | None,
+) -> None:
+    args = (
+        '{"entity_type":"album","entity_id":7,"user":"ada","musicbrainz_id":"m","name":"N","artist_id":1,"artist":"A"}'
+    )
+    failed = state == "failed"
+    row: tuple[Any, ...] = (
+        5, state, args, attempt, deaths, 10, 100.0, 900.0, None, 200.0 if code else None, None, code,
+        "It is down." if code else None, code if failed else None, "It is down." if failed else None, None, "queued",
+    )  # fmt: skip
+
+    found = entry_of(row)
+
+    assert (found.status, found.attempts, found.terminal_reason) == (status, attempts, terminal)
+    assert found.retry_at == (900.0 if retry else None)
+    assert (found.created_at, found.updated_at) == (100.0, 200.0 if code else 100.0)
+    assert (found.entity_type, found.entity_id, found.user, found.musicbrainz_id) == ("album", 7, "ada", "m")
+    assert (attempts_of(state, attempt, deaths), terminal_of(state, code)) == (attempts, terminal)
+
+
+@pytest.mark.req("LID-15")
+def test_every_state_has_a_look_of_its_own_and_only_what_lidarr_has_leads_there() -> None:
+    assert list(LOOKS) == ["queued", "pending", "monitored", "grabbed", "available", "missing", "gave_up"]
+    assert [word for word, look in LOOKS.items() if not look.link] == ["queued", "gave_up"]
+    queued, pending = LOOKS["queued"], LOOKS["pending"]
+    assert (queued.badge, queued.picture, queued.tooltip) == (
+        "badge-warning", "icon-[heroicons--queue-list]", "Queued for Lidarr",
+    )  # fmt: skip
+    assert (pending.badge, pending.icon != queued.icon, pending.picture != queued.picture) == (
+        "badge-warning",
+        True,
+        True,
+    )
+    assert len({look.picture for look in LOOKS.values()}) == len({look.icon for look in LOOKS.values()}) == len(LOOKS)
+    assert badge_of("track", 7, None) is None
+    assert badge_of("track", 7, "queued").href == ""  # type: ignore[union-attr]
+    assert badge_of("track", 7, "available").href == "/lidarr/to/track/7"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "downloading", "status"),
+    [
+        ({"files": 10}, False, "available"), ({"files": 3}, False, "missing"), ({}, False, "monitored"),
+        ({}, True, "grabbed"), ({"monitored": False}, False, "pending"), ({"tracks": 0}, False, "monitored"),
+    ],
+)  # fmt: skip
+def test_what_lidarr_has_of_an_album_is_its_state(changes: dict[str, Any], downloading: bool, status: str) -> None:
+    album = Album(id=1, title="T", mbid="m", artist_id=1, monitored=True, files=0, tracks=10)
+
+    assert status_of(dataclasses.replace(album, **changes), frozenset({1} if downloading else ())) == status
