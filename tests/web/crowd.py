@@ -58,7 +58,7 @@ def _say(what: object) -> None:
     sys.stdout.flush()
 
 
-def _server(folder: str) -> subprocess.Popen[str]:
+def server_in(folder: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.web.crowd", "serve", folder]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -75,7 +75,7 @@ async def crowds(n: int, times: int, changes: int = 24) -> list[Figures]:
     with tempfile.TemporaryDirectory() as folder:
         with shop(Path(folder)) as there:
             there.send.enqueue("ada@example.org")
-        server = await asyncio.to_thread(_server, folder)
+        server = await asyncio.to_thread(server_in, folder)
         try:
             with shop(Path(folder)) as there:
                 return await _with(server, there, n, times, changes)
@@ -97,7 +97,7 @@ async def _with(server: subprocess.Popen[str], there: Shop, n: int, times: int, 
         return int(server.stdout.readline())
 
     process = psutil.Process(server.pid)
-    warm = await _joined(port)
+    warm = await joined(port)
     await asyncio.sleep(1)
     warm[1].close()
     before = process.memory_info().rss
@@ -124,10 +124,10 @@ async def _one(at: Following, n: int, changes: range) -> Figures:
     began = time.monotonic()
     readers, idlers = [], []
     for _ in range(0, n, 50):
-        readers += await asyncio.gather(*(_joined(port) for _ in range(25)))
-        idlers += await asyncio.gather(*(_joined(port, small=True) for _ in range(25)))
+        readers += await asyncio.gather(*(joined(port) for _ in range(25)))
+        idlers += await asyncio.gather(*(joined(port, small=True) for _ in range(25)))
     joined_in = time.monotonic() - began
-    reading = [asyncio.create_task(_follow(reader, heard)) for reader, _ in readers]
+    reading = [asyncio.create_task(follow(reader, heard)) for reader, _ in readers]
     written = {}
     for change in changes:
         actor = f"change-{change}"
@@ -163,7 +163,7 @@ def _change(there: Shop, actor: str) -> None:
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _joined(port: int, *, small: bool = False) -> Connection:
+async def joined(port: int, *, small: bool = False) -> Connection:
     """A client that has its answer begun; a *small* one has no room for what it does not read."""
     made = socket.socket()
     if small:
@@ -177,7 +177,7 @@ async def _joined(port: int, *, small: bool = False) -> Connection:
     return reader, writer
 
 
-async def _follow(reader: asyncio.StreamReader, heard: dict[str, list[float]]) -> None:
+async def follow(reader: asyncio.StreamReader, heard: dict[str, list[float]]) -> None:
     while line := await reader.readline():
         if line.startswith(b"data: ") and b'"actor":"change-' in line:
             heard.setdefault(json.loads(line[6:])["actor"], []).append(time.time())

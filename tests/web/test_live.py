@@ -56,9 +56,9 @@ def address(app: FastAPI) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def following(
-    address: str, after: object = "", last: str = "", session: str = ""
+    address: str, after: object = "", last: str = "", session: str = "", *, page: bool = False
 ) -> AsyncIterator[AsyncIterator[Message]]:
-    query = f"?after={after}" if after else ""
+    query = f"?page={page:d}" + (f"&after={after}" if after else "")
     headers = {**({"Last-Event-ID": last} if last else {}), **({"Cookie": f"{COOKIE}={session}"} if session else {})}
     async with (
         httpx2.AsyncClient() as client,
@@ -370,6 +370,15 @@ async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(
     assert await slow.chunk() is None
     assert not quick.gone
     await board.stop()
+
+
+async def test_pages_fetch_one_after_the_other_and_those_that_fetch_nothing_hold_up_nobody(there: Shop) -> None:
+    with listening(served(there)) as address:
+        async with following(address) as program, following(address, page=True) as first:
+            assert (await the("here", program))["about"]["spread"] == 0
+            assert (await the("here", first))["about"]["spread"] == 0
+            async with following(address, page=True) as second:
+                assert (await the("here", second))["about"]["spread"] == 10
 
 
 async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Route, expect
 from tests.web.api.building import Shop
 from tests.web.browsing import Visit
 from tests.web.living import chip, elsewhere, pause, tell
+from tests.web.watching import SHOWN_AT
 
 # -- what changes is shown -------------------------------------------------------------------------------------------
 
@@ -25,12 +26,6 @@ def test_a_change_shows_without_a_reload(tab: Visit, there: Shop, path: str) -> 
     expect(page.locator("main")).to_contain_text("Paused by ada")
     assert page.evaluate("window.stayed") is True
     assert tab.complaints == []
-
-
-SHOWN_AT = """(word) => new Promise((done) => {
-    const look = () => document.querySelector("main").textContent.includes(word) && done(Date.now() / 1000);
-    new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
-    look() })"""
 
 
 @pytest.mark.alone

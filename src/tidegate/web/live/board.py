@@ -25,6 +25,7 @@ from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 _CHECK_EVERY = 0.25
+_EACH = 10  # milliseconds that a server takes to make a page, more or less
 _RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost us comes back
 
 _AGAIN = b"event: again\ndata: {}\n\n"  # nothing is wrong; a browser that follows on is checked like one that comes
@@ -52,12 +53,12 @@ class Board:
 
     # -- those who follow ----------------------------------------------------------------------------------------------
 
-    def join(self, after: int | None, connection: Any = None, user: str | None = None) -> Client:
+    def join(self, after: int | None, connection: Any = None, user: str | None = None, *, page: bool = False) -> Client:
         """A client that gets how things are, then what it missed *after* that id, then what happens."""
         numbers = self.numbers
         # Not all of them should come back in the same moment.
         ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
-        client = Client(numbers.queued, ends, connection, user)
+        client = Client(numbers.queued, ends, connection, user, page=page)
         self.clients.add(client)
         missed = [] if after is None else self._missed(after, client)
         client.push(_RETRY + b"".join([chunk("here", self.here(user)), *missed]))
@@ -119,8 +120,9 @@ class Board:
         """A sign of life, with the age of what is known."""
         alive = {} if self._seen is None else self._seen.alive()
         away = self._away or time.monotonic() - self._looked > 3 * self.numbers.look_every + 2
-        # Not all browsers should ask for their page in the same moment.
-        return {**alive, "away": away, "spread": min(5000, 10 * len(self.clients))}
+        # Not all browsers should ask for their page in the same moment; programs that follow ask for none.
+        pages = sum(client.page for client in self.clients)
+        return {**alive, "away": away, "spread": min(5000, _EACH * max(0, pages - 1))}
 
     def _took(self, seen: Seen | None) -> None:
         """What a look has found; None when the store is away."""

@@ -14,15 +14,16 @@ _BUFFER = 32_768  # bytes that a connection may hold for a client which does not
 class Client:
     """Everything but `chunk` is called by the board, on its loop. Nothing here waits for the network."""
 
-    __slots__ = ("_chunks", "_connection", "_event", "_most", "ends", "gone", "sending_since", "user")
+    __slots__ = ("_chunks", "_connection", "_event", "_most", "ends", "gone", "page", "sending_since", "user")
 
-    def __init__(self, most: int, ends: float, connection: Any, user: str | None = None) -> None:
+    def __init__(self, most: int, ends: float, connection: Any, user: str | None = None, *, page: bool = False) -> None:
         self._chunks: deque[bytes] = deque()
         self._event = asyncio.Event()
         self._most = most
         self._connection = connection  # a transport of asyncio, where the server lets us have it
         self.ends = ends
         self.user = user  # who reads there; None: whoever is at this machine, while nobody has a name
+        self.page = page  # it fetches its page anew when there is news
         self.gone = False
         self.sending_since: float | None = None
         if connection is not None:

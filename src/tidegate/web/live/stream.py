@@ -26,7 +26,9 @@ def router() -> APIRouter:
     found = APIRouter(include_in_schema=False)
 
     @found.get("/live")
-    async def live(request: Request, after: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None) -> Response:
+    async def live(
+        request: Request, after: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None, page: bool = False
+    ) -> Response:
         board: Board = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
             await board.known()
@@ -37,7 +39,7 @@ def router() -> APIRouter:
         if request.scope.get(HEAD):
             return Response(media_type=_STREAM)
         await board.known()
-        return Stream(board, after)
+        return Stream(board, after, page=page)
 
     return found
 
@@ -56,13 +58,13 @@ class Stream(Response):
 
     media_type = _STREAM
 
-    def __init__(self, board: Board, after: int | None) -> None:
+    def __init__(self, board: Board, after: int | None, *, page: bool) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._board, self._after = board, after
+        self._board, self._after, self._page = board, after, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._board.join(self._after, scope.get(CONNECTION), _named(scope))
+        client = self._board.join(self._after, scope.get(CONNECTION), _named(scope), page=self._page)
         leaving = asyncio.create_task(_leaving(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

@@ -88,7 +88,7 @@ function open(calmly = false) {
   source?.close();
   opened = Date.now();
   connecting = !calmly;
-  const mine = source = new EventSource(`${base}/live?after=${last}`);
+  const mine = source = new EventSource(`${base}/live?after=${last}&page=1`);
   for (const kind of ["here", "now", "beat", "happened", "notice", "reset"]) {
     mine.addEventListener(kind, (event) => {
       if (mine !== source) return;
