@@ -15,6 +15,7 @@ from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.reporting import Reporter
 from tidegate.runtime.threads import Inline, Threads
 from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker import Worker
@@ -78,6 +79,15 @@ async def until(true: Callable[[], bool]) -> None:
     """Waits for what the database alone knows."""
     while not true():  # noqa: ASYNC110 - there is nobody who could set an event
         await asyncio.sleep(0.001)
+
+
+def end(reporter: Reporter) -> None:
+    """Ends it, however long that takes: a program waits for two seconds, and what outlives a test has no database."""
+    thread = reporter._thread  # noqa: SLF001 - nothing else knows it
+    reporter.close()
+    if thread is not None:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 class Flaky:

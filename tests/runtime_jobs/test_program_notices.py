@@ -16,6 +16,7 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.databases import Database
+from tests.runtime_jobs.building import end
 from tidegate import Backoff, Bus, Cooldown, Target
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
 from tidegate.machine.own_link import SelfGuard
@@ -195,7 +196,7 @@ def test_a_notice_is_heard_when_it_is_a_row_with_the_words_of_the_code_book(db: 
     assert (line.title, f"{line.message} {line.advice}") == (notice.title, notice.message)
     assert (line.level, line.subject, line.name, line.key, line.user) == ("error", "target", "svc", "7", "user-7")
     assert line.episode == notice.episode
-    reporter_of(db.url).close()
+    end(reporter_of(db.url))
 
 
 def test_who_clears_a_key_has_dealt_with_it_and_a_rest_ends_with_it(db: Database, store: Store) -> None:
@@ -212,7 +213,7 @@ def test_who_clears_a_key_has_dealt_with_it_and_a_rest_ends_with_it(db: Database
     eventually(lambda: [row[1] for row in rows(store) if row[3]] == ["9"])
     answered(target.key(7), 401)
     eventually(lambda: hearing.kinds() == ["fatal", "fatal"])
-    reporter_of(db.url).close()
+    end(reporter_of(db.url))
 
 
 def test_our_own_network_is_a_notice_of_this_machine_and_ends_when_it_is_back(db: Database, store: Store) -> None:
@@ -233,7 +234,7 @@ def test_our_own_network_is_a_notice_of_this_machine_and_ends_when_it_is_back(db
 
     hearing.bus.publish(Event(kind=EventKind.OWN_LINK_BACK, at=1.0, target="svc"))
     eventually(lambda: not lines(store)[0].open)
-    reporter_of(db.url).close()
+    end(reporter_of(db.url))
 
 
 def test_while_the_store_is_away_people_hear_at_once_and_the_row_comes_later(tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ def test_while_the_store_is_away_people_hear_at_once_and_the_row_comes_later(tmp
     reporter = reporter_of(url)
     target.key(7).clear()  # something new to tell: it is tried again
     eventually(lambda: (folder / "jobs.db").exists() and not reporter._late)  # noqa: SLF001 - nothing else says so
-    reporter.close()
+    end(reporter)
 
     store = open_store(url, now=SYSTEM.now)
     assert rows(store) == [("fatal", "7", "", False)]
@@ -275,7 +276,7 @@ def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Databas
     hearing = Hearing()
     answered(Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus).key(7), 401)
     eventually(hearing.kinds)
-    reporter_of(db.url).close()
+    end(reporter_of(db.url))
 
     again = Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus)
     eventually(lambda: not again._caller.keys.calm)  # noqa: SLF001 - the hot path asks this
@@ -283,4 +284,4 @@ def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Databas
     assert again._caller.keys.calm  # noqa: SLF001
     assert again.unhealthy() == []
     eventually(lambda: hearing.kinds() == ["fatal", "recovered"])
-    reporter_of(db.url).close()
+    end(reporter_of(db.url))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.databases import BOTH, Database
+from tests.runtime_jobs.building import end
 from tidegate import Bus, Target
 from tidegate.core.events import Event, EventKind
 from tidegate.errors import StoreError
@@ -67,7 +68,7 @@ def test_transitions_and_a_summary_come_within_seconds(db: Database) -> None:
 
         about = eventually(said)
         assert (about["dropped"], about["unhealthy"]) == (0, 1)
-        reporter_of(db.url).close()
+        end(reporter_of(db.url))
 
 
 @both
@@ -84,7 +85,7 @@ def test_what_a_program_reports_does_not_touch_the_breaker_of_jobs(db: Database)
         row = row_of(q, "api")
         assert row is not None
         assert (row.breaker.state, row.breaker.generation) == ("closed", 0)
-        reporter_of(db.url).close()
+        end(reporter_of(db.url))
 
 
 def event(n: int) -> Event:
@@ -103,7 +104,7 @@ def test_a_store_that_is_away_is_no_trouble_to_calls_and_what_is_lost_is_counted
     assert time.perf_counter() - start < 10
     reporter = reporter_of(url)
     eventually(lambda: reporter.dropped)
-    reporter.close()
+    end(reporter)
 
 
 def test_no_more_wait_to_be_told_than_memory_allows(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_events_of_other_targets_and_single_failures_are_not_told(tmp_path: Path
     other = Target("other", backoff=None, breaker={"consecutive": 1}, bus=bus)
     ill(other, 1)
     ill(mine, 1)
-    reporter_of(url).close()
+    end(reporter_of(url))
 
     store = open_store(url, now=SYSTEM.now)
     assert store.read(lambda tx: [row.name for row in gate_rows.targets(tx)]) == ["mine"]

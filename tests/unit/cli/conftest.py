@@ -1,10 +1,11 @@
-"""Runs a command in this process and keeps what it printed."""
+"""Runs a command in this process and keeps what it printed, beside a database if there is one."""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -30,3 +31,10 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return Run(code, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a database that is not there yet, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite:///{tmp_path}/jobs.db"

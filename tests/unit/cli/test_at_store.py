@@ -29,12 +29,6 @@ VERBS = [
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
 def q(url: str) -> Iterator[Queue]:
     """Six jobs, of which one is done and one has failed; the others wait, one of them for another."""
     with Queue(url) as queue:

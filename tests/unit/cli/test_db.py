@@ -30,12 +30,6 @@ STEPS = [f"{step.number:04} {step.name}" for step in core_migrations()]
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
 def q(url: str) -> Iterator[Queue]:
     with Queue(url) as queue:
         yield queue

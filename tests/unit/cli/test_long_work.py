@@ -30,12 +30,6 @@ JOBS = 250
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
 def q(url: str) -> Iterator[Queue]:
     """So many jobs that have failed."""
     with Queue(url) as queue:
