@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -190,7 +191,7 @@ class Queue(Working):
         if target is not None:
             if self._declared.setdefault(target.name, target) is not target:
                 raise ValueError(f"target: there is another Target {target.name!r} on this queue; share one")
-            self._targets[target.name] = target.for_jobs()
+            self._targets[target.name] = replace(target.for_jobs(), declared_in=getattr(kind.handler, "__module__", ""))
         self._kinds[kind.name] = kind
 
     def pack_of(self, kind: JobKind) -> Pack | None:

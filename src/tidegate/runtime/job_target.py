@@ -37,6 +37,7 @@ class TargetRules:
     probe: Callable[[], Any] | None = None
     probe_every: float = 10.0
     probe_after: AbstractSet[str] | bool = False  # codes after which the probe is asked at once; True: all that count
+    declared_in: str = ""  # the module of the jobs that name it
 
     @property
     def limited(self) -> bool:
@@ -52,6 +53,15 @@ class TargetRules:
     def shown(self) -> str:
         """The numbers as JSON, for those who only see the store."""
         found: dict[str, Any] = {"behind": self.behind}
+        if self.declared_in:
+            found["declared_in"] = self.declared_in
+        if self.backoff is not None:
+            found["backoff"] = {
+                "base": self.backoff.base, "cap": self.backoff.cap, "factor": self.backoff.factor,
+                "steps": list(self.backoff.steps),
+            }  # fmt: skip
+        if self.cooldown is not None:
+            found["cooldown"] = {code: [times, rest] for code, (times, rest) in self.cooldown.rests.items()}
         if self.breaker is not None:
             found["breaker"] = _breaker_shown(self.breaker)
         if self.probe is not None:

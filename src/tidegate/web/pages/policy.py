@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.machine import filling as fillings
 from tidegate.machine.filling import Filling, Limits
-from tidegate.web.pages.times import span
+from tidegate.web.pages.times import many, span
 
 _BEHIND = {
     "hold": "its jobs wait",
@@ -22,6 +22,10 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if behind := rules.get("behind"):
         found.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
+    if numbers := rules.get("backoff"):
+        found.append(("After a failure", _backoff(numbers)))
+    for code, (times, rest) in (rules.get("cooldown") or {}).items():
+        found.append((f"Rests after {code}", f"{span(float(rest))}, when it was met {many(times, 'time')} in a row"))
     if numbers := rules.get("breaker"):
         found += _breaker(numbers)
     if "probe_every" in rules:
@@ -35,6 +39,16 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
     if capacity := rules.get("capacity"):
         found.append(("Capacity", f"at most {capacity['cap']} in its own queue"))
     return found
+
+
+def _backoff(numbers: Mapping[str, Any]) -> str:
+    if steps := numbers.get("steps"):
+        return f"a key waits {', '.join(span(float(step)) for step in steps)}"
+    base, cap, factor = float(numbers["base"]), float(numbers["cap"]), float(numbers["factor"])
+    if cap <= base:
+        return f"a key waits {span(base)}"
+    grows = "twice as long" if factor == 2 else f"{factor:g} times as long"
+    return f"a key waits {span(base)}, each time {grows}, at most {span(cap)}"
 
 
 def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
