@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs, tautulli
+from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs, lidarr, tautulli
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -37,6 +37,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "convert_flow": convert_flow.run,
     "feeds": feeds.run,
     "polling": feed_polling.run,
+    "lidarr": lidarr.run,
     "tautulli": tautulli.run,
 }
 
