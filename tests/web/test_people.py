@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.web.api.building import HERE, client_of, filled, shop
+from tests.web.api.building import HERE, client_of
 from tests.web.api.building import Shop as Place
 from tidegate.ops import account_events, accounts
 from tidegate.web.access import COOKIE
@@ -18,13 +18,6 @@ from tidegate.web.frame import build
 GOOD = "correct horse battery"
 DIGEST = accounts.digest_of(GOOD)
 FORM = {"origin": HERE}
-
-
-@pytest.fixture
-def there(tmp_path: Any) -> Iterator[Place]:
-    (tmp_path / "jobs.db").write_bytes(filled())
-    with shop(tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 
 from tidegate.ops import account_events, accounts
 from tidegate.ops.rights import OF_PEOPLE, Right, Role
+from tidegate.store.tx import Tx
 from tidegate.web.access import needs
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, attempt
@@ -110,13 +111,15 @@ def _of_one(site: Site) -> APIRouter:
     @found.post("/people/{name}/remove")
     @needs(Right.MANAGE)
     def remove(request: Request, name: str) -> Response:
-        said = act(
-            site, lambda tx: accounts.remove_user(tx, name, site.actor_of(request)),
-            lambda _: Said(text=f"{name} is removed, and gets in no more."),
-        )  # fmt: skip
-        return answer(request, said, "", "/people")
+        return removed(site, request, name, accounts.remove_user, f"{name} is removed, and gets in no more.")
 
     return found
+
+
+def removed(site: Site, request: Request, name: str, remove: Callable[[Tx, str, str], None], text: str) -> Response:
+    """The answer to a form that removes somebody or something."""
+    said = act(site, lambda tx: remove(tx, name, site.actor_of(request)), lambda _: Said(text=text))
+    return answer(request, said, "", "/people")
 
 
 def everybody(site: Site, request: Request, wrong: Said | None = None, **given: str) -> Response:

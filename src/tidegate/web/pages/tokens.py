@@ -8,9 +8,9 @@ from tidegate.errors import Refused
 from tidegate.ops import accounts
 from tidegate.ops.rights import Right
 from tidegate.web.access import needs
-from tidegate.web.pages.people import Field, everybody, named
+from tidegate.web.pages.people import Field, everybody, named, removed
 from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, act, answer
+from tidegate.web.pages.saying import Said
 from tidegate.web.site import Site
 
 
@@ -38,10 +38,7 @@ def router(site: Site) -> APIRouter:
     @found.post("/tokens/{name}/remove")
     @needs(Right.MANAGE)
     def remove(request: Request, name: str) -> Response:
-        said = act(
-            site, lambda tx: accounts.remove_token(tx, name, site.actor_of(request)),
-            lambda _: Said(text=f"The token {name} is removed; whoever has it gets in no more."),
-        )  # fmt: skip
-        return answer(request, said, "", "/people")
+        text = f"The token {name} is removed; whoever has it gets in no more."
+        return removed(site, request, name, accounts.remove_token, text)
 
     return found
