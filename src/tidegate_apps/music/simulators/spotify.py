@@ -15,7 +15,6 @@ from tidegate_apps.music.simulators.service import Fault, Service
 from tidegate_apps.music.simulators.spotify_accounts import REVOKED, Accounts, Consent, refused
 
 _WINDOW = 30.0
-_KEPT = 50  # plays
 
 
 def said(status: int, message: str, *, reason: str = "", retry_after: float | None = None) -> Step:
@@ -78,6 +77,7 @@ class SpotifyService(Service):
         self.playlists: dict[str, OwnedList] = {}
         self.generation = "new"
         self.limit = 100
+        self.kept = 50  # plays, of those that there were
         self.newest_first = True  # what a full page after a moment has: the newest plays, or those right after it
         self._requests: deque[float] = deque()
 
@@ -134,7 +134,7 @@ class SpotifyService(Service):
         if "after" in given and "before" in given:
             return said(400, "Only one of after and before may be given")
         after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
-        kept = self.listening.heard(consent.user)[-_KEPT:]
+        kept = self.listening.heard(consent.user)[-self.kept :]
         plays = [(round(at * 1000), track) for at, track in kept]
         wanted = [(at, track) for at, track in plays if after < at < before]
         limit = int(given.get("limit", 20))

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, plays
+from tidegate.testing import Step
 from tidegate_apps.music.contract import LOOK_BACK, LoginRefused
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.providers.lastfm import signature
@@ -32,6 +33,14 @@ async def test_the_number_decides_whatever_the_status_and_the_form(desk: Desk, w
         found = await fault_in(provider)
         seen[number] = None if found is None else found.code
     assert seen == CODES
+
+
+async def test_a_user_that_is_not_known_is_seen_by_what_was_asked_in_whatever_words(desk: Desk) -> None:
+    provider = desk.provider("lastfm")
+    desk.sim.then(API, Step(400, {"error": 6, "message": "Invalid parameters"}))
+    found = await fault_in(provider)
+    assert found is not None
+    assert found.code == "unknown_user"
 
 
 async def test_a_garbled_answer_is_a_passing_fault(desk: Desk) -> None:

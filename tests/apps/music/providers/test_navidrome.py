@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
+from tidegate.testing import Asked
 from tidegate_apps.music.calls import ServiceError
 from tidegate_apps.music.contract import LOOK_BACK, Batch, Play
 from tidegate_apps.music.simulators.catalogue import TRACKS
@@ -166,6 +167,23 @@ async def test_a_server_without_a_log_tells_when_each_song_was_last_played(desk:
     assert [play.at for play in found] == times
     desk.sim.navidrome.has_log = True
     assert [play.ref for play in await plays(provider)] == [play.ref for play in found], "an update doubles no play"
+
+
+async def test_many_last_plays_are_handed_over_oldest_first_too(desk: Desk) -> None:
+    desk.sim.navidrome.has_log = False
+    provider = desk.provider("navidrome")
+    now = int(desk.clock.now())
+    songs = [{"id": f"s{n}", "title": "T", "artist": "A", "playDate": now - n * 60} for n in range(450)]
+
+    def page(asked: Asked) -> object:
+        return songs[int(asked.query["_start"]) : int(asked.query["_end"])]
+
+    desk.sim.stay("GET /navidrome/api/song", page)
+    batches = [batch async for batch in provider.plays(None)]
+    times = [play.at for batch in batches for play in batch.items]
+    assert times == sorted(times)
+    assert len(times) == 450
+    assert [batch.mark for batch in batches] == [str(int(batch.items[-1].at)) for batch in batches]
 
 
 async def test_a_song_that_is_gone_is_a_bad_row_and_the_mark_goes_on(desk: Desk) -> None:

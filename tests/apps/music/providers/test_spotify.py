@@ -39,10 +39,13 @@ def hear(desk: Desk, count: int, apart: float = 200.0) -> list[float]:
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-async def test_plays_come_oldest_first_with_a_mark_that_passes_none_of_them(desk: Desk, newest_first: bool) -> None:
-    desk.sim.spotify.newest_first = newest_first
+@pytest.mark.parametrize("count", [50, 170])
+async def test_plays_come_oldest_first_with_a_mark_that_passes_none_of_them(
+    desk: Desk, newest_first: bool, count: int
+) -> None:
+    desk.sim.spotify.newest_first, desk.sim.spotify.kept = newest_first, count
     provider = desk.provider("spotify")
-    times = hear(desk, 50)
+    times = hear(desk, count)
     batches = [batch async for batch in provider.plays(None)]
     seen: list[str] = []
     for batch in batches:
@@ -51,7 +54,7 @@ async def test_plays_come_oldest_first_with_a_mark_that_passes_none_of_them(desk
         seen += [play.ref for play in new]
         assert batch.mark is not None
         assert int(batch.mark) <= max(round(at * 1000) for at in times[: len(seen)])
-    assert len(seen) == 50
+    assert len(seen) == count
     first = batches[0].items[0].song
     assert (first.title, first.isrc, first.seconds) == (TRACKS[0].title, TRACKS[0].isrc, float(TRACKS[0].seconds))
 

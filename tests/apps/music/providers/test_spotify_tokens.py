@@ -11,8 +11,10 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
+from tidegate.testing import Step, VirtualClock
 from tidegate_apps.music.contract import Connection, LoginRefused, Provider, Surroundings
 from tidegate_apps.music.factory import kinds, made
+from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
 from tidegate_apps.music.simulators.spotify_accounts import SCOPES
 
 TOKEN, ME = "POST /spotify/api/token", "GET /spotify/v1/me"
@@ -127,6 +129,22 @@ async def test_calls_that_are_refused_together_renew_once(desk: Desk) -> None:
     desk.sim.spotify.accounts.end_access("ann")
     await asyncio.gather(plays(provider), lists(provider), provider.check())
     assert (desk.sim.count(TOKEN), len(desk.saved)) == (1, 1)
+
+
+@pytest.mark.req("SYNC-16")
+def test_a_refusal_that_arrives_after_the_renewal_of_another_does_not_renew_again() -> None:
+    clock = VirtualClock()
+    sim = MusicSimulator(clock=clock)
+    desk = Desk(sim, clock, sim.transport(), NOWHERE)
+    provider = desk.provider("spotify")
+    sim.spotify.accounts.end_access("ann")
+    sim.then("GET /spotify/v1/me/playlists", Step(401, {"error": {"status": 401, "message": "expired"}}, delay=5))
+
+    async def both() -> None:
+        await asyncio.gather(lists(provider), provider.check())
+
+    clock.run(both())
+    assert (sim.count(TOKEN), len(desk.saved)) == (1, 1)
 
 
 @pytest.mark.req("SYNC-15", "SYNC-16")
