@@ -84,6 +84,15 @@ def test_what_it_needs_follows_from_the_code_and_from_what_becomes_of_the_jobs(
     assert told(jobs) == [(bucket, code, 1)]
 
 
+def test_a_job_that_waits_for_a_person_is_met_too(jobs: Jobs) -> None:
+    fault = CORE["unauthorized"].fault("test")
+    jobs.settle(lifecycle.after_fault(jobs.take(jobs.one(target="spotify")), fault, KindPolicy(), 0.5))
+    jobs.settle(lifecycle.given_back(jobs.take(jobs.one(target="spotify")), unsent=True))  # it met nothing
+    (only,) = triaged(jobs)
+
+    assert (only.bucket, only.who, only.group.n, only.queued.n) == ("needs_you", "spotify", 1, 1)
+
+
 def test_those_that_need_somebody_come_first_and_then_the_newest(jobs: Jobs) -> None:
     for code in ("timeout", "forbidden", "unexpected", "connection"):
         again(jobs, code=code)

@@ -16,6 +16,7 @@ _MOST_TEXT = 2000
 # Attempts that came to an end of their own: how long they took says something.
 _WENT_BADLY = (Ending.AGAIN, Ending.FAILED)
 _MADE = (Ending.DONE, *_WENT_BADLY)
+_MET_A_FAULT = (*_WENT_BADLY, Ending.GIVEN_BACK)  # given back with a code: a person must act before it is tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def settle(tx: Tx, outcomes: Sequence[Outcome], worker: str) -> Settled:
     failures.note(tx, [
         Failed(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
         for o, stage, _ in ended
-        if o.code and o.ending in _WENT_BADLY and not o.refund and stage is not Stage.CANCELLED
+        if o.code and o.ending in _MET_A_FAULT and stage is not Stage.CANCELLED
     ])  # fmt: skip
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
