@@ -19,7 +19,7 @@ def test_the_past_of_a_queue_has_a_step_for_what_was_watched(there: Shop, api: T
     found = api.get("/api/v1/history/queues/mail", params={"span": "3h"}).json()
     assert (found["step"], len(found["points"])) == (300, 1)
     assert found["points"][0]["depth"] == 3
-    assert found["points"][0]["at"] == found["end"] > found["start"]
+    assert found["start"] < found["points"][0]["at"] <= found["end"]  # a step may end meanwhile
 
 
 def test_the_past_of_a_target_counts_its_calls(there: Shop, api: TestClient) -> None:
