@@ -15,7 +15,7 @@ from bench.breaker import ok, raise_prebuilt
 from bench.row import Row, at_most
 from bench.timing import nanoseconds, raises
 from tidegate import Breaker, Installed, Queue, install
-from tidegate_apps.tautulli import reading
+from tidegate_apps.tautulli import charting
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.app import app
 from tidegate_apps.tautulli.client import Tautulli
@@ -97,15 +97,15 @@ def history(there: Installed[Settings], size: Size) -> list[Row]:
         Row(f"tautulli: first sync of {size.rows:,} rows", f"{size.rows / took:,.0f} rows/s"),
         at_most("tautulli: sync again, nothing changed", again, AGAIN, " s"),
     ]
-    for chosen in reading.RANGES.values():
+    for chosen in charting.RANGES.values():
         found = sorted(_timed(partial(_drawn, there, chosen))[0] for _ in range(size.charts))
         p95 = found[min(len(found) - 1, int(len(found) * 0.95))] * 1000
         rows.append(at_most(f"tautulli: charts, {chosen.word.lower()}, p95", p95, CHARTS, " ms"))
     return rows
 
 
-def _drawn(there: Installed[Settings], chosen: reading.Range) -> Synced | None:
-    there.db.read(lambda tx: (tx.all("total"), reading.charts(tx, chosen, time.time())))
+def _drawn(there: Installed[Settings], chosen: charting.Range) -> Synced | None:
+    there.db.read(lambda tx: (tx.all("total"), charting.charts(tx, chosen, time.time())))
     return None
 
 

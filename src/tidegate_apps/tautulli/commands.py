@@ -78,7 +78,7 @@ def status(obj: Any, config: Path | None, url: str | None, as_json: bool) -> int
     with obj(config=config, url=url) as there:
         now = there.queue.clock.now()
         fresh, total = there.db.read(lambda tx: (reading.freshness(tx, there.settings, now), tx.all("total")[0]))
-        found = shapes.status_shown(TARGET, there.settings.url, fresh, total[0])
+        found = shapes.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
         _say(json.loads(found.model_dump_json()), as_json, *_lines(found))
     return 1 if not found.url or found.synced_at is None or found.stale_since is not None else 0
 

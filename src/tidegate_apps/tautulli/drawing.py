@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from tidegate_apps.tautulli.reading import Bar
+from tidegate_apps.tautulli.charting import Bar
 
 _WIDTH, _HEIGHT = 1000.0, 100.0
 _LEAST = 1.5  # what is there can be seen

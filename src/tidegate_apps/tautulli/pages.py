@@ -9,8 +9,8 @@ from fastapi import Request, Response
 
 from tidegate import DbTx, Installed
 from tidegate.web import Right, needs, page
-from tidegate_apps.tautulli import drawing, reading
-from tidegate_apps.tautulli.reading import RANGES
+from tidegate_apps.tautulli import charting, drawing, reading
+from tidegate_apps.tautulli.charting import RANGES
 from tidegate_apps.tautulli.routes import LARGEST
 from tidegate_apps.tautulli.settings import Settings, next_time
 
@@ -30,9 +30,9 @@ def show(request: Request, there: Installed[Settings]) -> Response:
     def read(tx: DbTx) -> dict[str, Any]:
         total, seconds, first = tx.all("total")[0]
         return {
-            "fresh": reading.freshness(tx, settings, now), "total": total, "hours_played": seconds // 3600,
+            "fresh": reading.freshness(tx, settings, now), "total": int(total), "hours_played": int(seconds) // 3600,
             "since": "" if first is None else f"{datetime.fromtimestamp(first * 3600).astimezone():%Y-%m-%d}",
-            "charts": reading.charts(tx, chosen, now) if total else None,
+            "charts": charting.charts(tx, chosen, now) if total else None,
             "last": reading.history(tx, _NEWEST) if total else [],
         }  # fmt: skip
 

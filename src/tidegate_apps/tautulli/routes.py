@@ -68,7 +68,7 @@ def _api(there: Installed[Settings]) -> APIRouter:
         fresh, total = there.db.read(
             lambda tx: (reading.freshness(tx, there.settings, there.queue.clock.now()), tx.all("total")[0])
         )
-        return shapes.status_shown(TARGET, there.settings.url, fresh, total[0])
+        return shapes.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
 
     @found.post("/sync", status_code=202)
     @needs(Right.PUT_IN)

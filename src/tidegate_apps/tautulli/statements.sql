@@ -65,15 +65,31 @@ where id = 1;
 
 -- What is read.
 
+-- name: days
+-- Plays by the day, while the time zone is so many seconds ahead of UTC.
+select (hour * 3600 + :ahead) / 86400, sum(plays), sum(seconds) from tautulli_hour
+where hour >= :first and hour < :ends group by 1 having sum(plays) > 0 order by 1;
+
 -- name: hours
-select hour, plays, seconds from tautulli_hour where hour >= :first and plays > 0 order by hour;
+-- The same by the hour of the day.
+select (hour * 3600 + :ahead) % 86400 / 3600, sum(plays), sum(seconds) from tautulli_hour
+where hour >= :first and hour < :ends group by 1;
+
+-- name: oldest
+select hour from tautulli_hour where plays > 0 order by hour limit 1;
 
 -- name: total
 select coalesce(sum(plays), 0), coalesce(sum(seconds), 0), min(case when plays > 0 then hour end) from tautulli_hour;
 
 -- name: top
-select name, sum(plays), sum(seconds) from tautulli_tally
-where kind = :kind and grain = :grain and at >= :first
+-- From tallies of one grain on, and from those of the days before the first of them.
+select name, sum(plays), sum(seconds)
+from (
+    select name, plays, seconds from tautulli_tally where kind = :kind and grain = :grain and at >= :whole
+    union all
+    select name, plays, seconds from tautulli_tally
+    where kind = :kind and grain = 'day' and at >= :first and at < :ends
+) as counted
 group by name having sum(plays) > 0 order by 2 desc, 1 limit :n;
 
 -- name: plays

@@ -61,6 +61,11 @@ def state_of(row: Sequence[Any] | None) -> State:
     return State() if row is None else State(*row)
 
 
+def week_of(day: int) -> int:
+    """The week of a day since 1970; it begins on a Monday."""
+    return (day + 3) // 7
+
+
 def month_of(moment: float) -> int:
     """Months since year 0, in UTC."""
     then = datetime.fromtimestamp(moment, UTC)
@@ -119,10 +124,11 @@ def _count(tx: DbTx, come: list[Counted], gone: list[Counted]) -> None:
 
 
 def _places(each: Counted) -> Iterator[Any]:
-    """Where a play is counted: its hour, and its user, title and platform by day, by month and in all."""
+    """Where a play is counted: its hour, and its user, title and platform by day, week and month, and in all."""
     yield each.started // HOUR
     day, month = each.started // DAY, month_of(each.started)
     for kind, name in (("person", each.person), ("show", each.show), ("platform", each.platform or "unknown")):
         yield kind, "day", day, name
+        yield kind, "week", week_of(day), name
         yield kind, "month", month, name
         yield kind, "all", 0, name

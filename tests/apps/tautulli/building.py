@@ -91,8 +91,8 @@ class Desk:
         """Every number that charts and lists are read from, added up: each must be the number of plays."""
         found = {"hours": self.there.db.all("total")[0][0]}
         for kind in ("person", "show", "platform"):
-            for grain in ("day", "month", "all"):
-                rows = self.there.db.all("top", kind=kind, grain=grain, first=0, n=100_000)
+            for grain in ("day", "week", "month", "all"):
+                rows = self.there.db.all("top", kind=kind, grain=grain, whole=0, first=0, ends=0, n=100_000)
                 found[f"{kind} {grain}"] = sum(row[1] for row in rows)
         return found
 

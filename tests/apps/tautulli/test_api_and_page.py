@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.reading import RANGES, charts
+from tidegate_apps.tautulli.charting import RANGES, charts
 from tidegate_apps.tautulli.settings import Settings
 
 HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "/tautulli"
@@ -219,6 +220,28 @@ def test_every_chart_adds_up_to_the_plays_of_its_time(desk: Desk) -> None:
             assert 0 < found.total < 600
         else:
             assert (found.total, [(each.name, each.plays) for each in found.tops["person"]]) == (600, best)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"])
+def test_days_and_hours_are_those_of_this_machine_through_every_change_of_its_clocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    db = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'plays.db'}", "apsw")
+    with Desk.opened(db, {"per_day": 3, "rows": 1000}) as desk:  # most of a year
+        desk.run()
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            found = desk.there.db.read(partial(charts, chosen=RANGES["all"], now=desk.clock.now()))
+            # A row of the tallies is an hour of UTC, also where a zone is half an hour apart.
+            moments = [time.localtime(row[1] // 3600 * 3600) for row in desk.rows()]
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+    assert [bar.plays for bar in found.hours] == [sum(then.tm_hour == hour for then in moments) for hour in range(24)]
+    mondays = Counter(date(*then[:3]) - timedelta(days=then.tm_wday) for then in moments)
+    shown = {bar.label: bar.plays for bar in found.days if bar.plays}
+    assert shown == {f"week of {monday:%-d %b %Y}": n for monday, n in sorted(mondays.items())}
 
 
 def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> None:

@@ -32,10 +32,10 @@ create table tautulli_hour (
     seconds bigint not null
 ){clustered};
 
--- What the lists of the most played are read from: by the day since 1970, by the month since year 0, and in all.
+-- What the lists of the most played are read from: by the day since 1970, by the week and the month, and in all.
 create table tautulli_tally (
     kind text not null check (kind in ('person', 'show', 'platform')),
-    grain text not null check (grain in ('day', 'month', 'all')),
+    grain text not null check (grain in ('day', 'week', 'month', 'all')),
     at bigint not null,
     name text not null,
     plays bigint not null,

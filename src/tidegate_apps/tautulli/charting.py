@@ -1,0 +1,178 @@
+"""What was played in a stretch of time: by day and by hour in the zone of this machine, and the most played."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from tidegate import DbTx
+from tidegate_apps.tautulli.storing import DAY, HOUR, month_of, week_of
+
+TOP = 10
+KINDS = ("person", "show", "platform")
+_EPOCH = date(1970, 1, 1).toordinal()
+_LOOK = 240  # hours; no zone changes twice in ten days
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A stretch of time that can be looked at: the last days, the last calendar months, or all of it.
+
+    *grain* is what its lists are added up from.
+    """
+
+    name: str
+    word: str
+    grain: str
+    length: int = 0
+
+    def first(self, today: date) -> date | None:
+        """The day on which it begins; None for all of it."""
+        if self.grain == "all":
+            return None
+        if self.grain != "month":
+            return today - timedelta(days=self.length - 1)
+        month = today.year * 12 + today.month - self.length
+        return date(month // 12, month % 12 + 1, 1)
+
+    def tallies(self, now: float) -> dict[str, Any]:
+        """Which tallies its lists are added up from; days and months are those of UTC there."""
+        first = int(now // DAY) - self.length + 1
+        match self.grain:
+            case "week":
+                whole = week_of(first + 6)  # days before the first whole week count by themselves
+                return {"grain": "week", "whole": whole, "first": first, "ends": whole * 7 - 3}
+            case "month":
+                return {"grain": "month", "whole": month_of(now) - self.length + 1, "first": 0, "ends": 0}
+            case _:
+                return {"grain": "all", "whole": 0, "first": 0, "ends": 0}
+
+
+RANGES: Mapping[str, Range] = {
+    each.name: each
+    for each in (
+        Range("7d", "7 days", "week", 7),
+        Range("30d", "30 days", "week", 30),
+        Range("90d", "90 days", "week", 90),
+        Range("1y", "12 months", "month", 12),
+        Range("all", "All", "all"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One column of a chart."""
+
+    label: str
+    plays: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """One line of a list of the most played."""
+
+    name: str
+    plays: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charts:
+    """What is drawn."""
+
+    total: int
+    seconds: int
+    days: Sequence[Bar]  # or weeks, or months
+    unit: str
+    hours: Sequence[Bar]
+    tops: Mapping[str, Sequence[Leader]]
+
+
+def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
+    """Reads rows that were added up before: as quick for a million plays as for a hundred."""
+    today = datetime.fromtimestamp(now).astimezone().date()
+    first = chosen.first(today) or _oldest(tx, today)
+    unit, starts = _starts(first, today)
+    by_day = {start.toordinal(): [0, 0] for start in starts}
+    by_hour = [[0, 0] for _ in range(24)]
+    for began, ends, ahead in _zones(_midnight(first) // HOUR, int(now // HOUR) + 1):
+        asked = {"first": began, "ends": ends, "ahead": ahead}
+        for day, plays, seconds in tx.all("days", **asked):
+            _add(by_day.get(_start(_EPOCH + int(day), unit)), plays, seconds)
+        for hour, plays, seconds in tx.all("hours", **asked):
+            _add(by_hour[int(hour)], plays, seconds)
+    tallies = chosen.tallies(now)
+    return Charts(
+        total=sum(plays for plays, _ in by_day.values()), seconds=sum(seconds for _, seconds in by_day.values()),
+        days=[Bar(_label(start, unit), *by_day[start.toordinal()]) for start in starts], unit=unit,
+        hours=[Bar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
+        tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
+    )  # fmt: skip
+
+
+def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
+    return [
+        Leader(name, int(plays), int(seconds))
+        for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
+    ]  # fmt: skip
+
+
+def _add(column: list[int] | None, plays: int, seconds: int) -> None:
+    if column is not None:
+        column[0] += int(plays)
+        column[1] += int(seconds)
+
+
+def _oldest(tx: DbTx, today: date) -> date:
+    row = tx.one("oldest")
+    return today if row is None else min(today, datetime.fromtimestamp(row[0] * HOUR).astimezone().date())
+
+
+def _midnight(day: date) -> int:
+    """When a day began, in the time zone of this machine."""
+    return int(datetime(day.year, day.month, day.day).astimezone().timestamp())
+
+
+def _zones(first: int, ends: int) -> Iterator[tuple[int, int, int]]:
+    """The hours from *first* on, in stretches with one distance to UTC: first, end and seconds ahead of each."""
+    while first < ends:
+        ahead, last = _ahead(first), first
+        while last < ends and _ahead(last) == ahead:
+            last += _LOOK
+        looked = range(max(first, last - _LOOK), min(last, ends))
+        last = looked.start + bisect_left(looked, True, key=lambda hour: _ahead(hour) != ahead)
+        yield first, last, ahead
+        first = last
+
+
+def _ahead(hour: int) -> int:
+    return time.localtime(hour * HOUR).tm_gmtoff
+
+
+def _starts(first: date, today: date) -> tuple[str, list[date]]:
+    """On which days the columns begin: days up to 92 of them, then weeks up to two years, then months."""
+    length = (today - first).days + 1
+    if length <= 92:
+        return "day", [first + timedelta(days=n) for n in range(length)]
+    if length <= 735:
+        monday = first - timedelta(days=first.weekday())
+        return "week", [monday + timedelta(days=n) for n in range(0, (today - monday).days + 1, 7)]
+    began, ends = first.year * 12 + first.month - 1, today.year * 12 + today.month
+    return "month", [date(month // 12, month % 12 + 1, 1) for month in range(began, ends)]
+
+
+def _start(ordinal: int, unit: str) -> int:
+    """The column of a day; an ordinal of 1 is a Monday."""
+    if unit == "week":
+        return ordinal - (ordinal - 1) % 7
+    return date.fromordinal(ordinal).replace(day=1).toordinal() if unit == "month" else ordinal
+
+
+def _label(day: date, unit: str) -> str:
+    return f"{day:%b %Y}" if unit == "month" else f"{day:%a %-d %b %Y}" if unit == "day" else f"week of {day:%-d %b %Y}"
