@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import argon2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -16,6 +18,12 @@ pytest_plugins = ["tools.recorder"]
 # The same examples every time, however long the machine takes for one of them.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+def pytest_configure() -> None:
+    """A password costs 200 ms of the processor, on purpose; in this process a thousandth, as it is never attacked."""
+    cheap = partial(argon2.PasswordHasher, time_cost=1, memory_cost=64, parallelism=1)
+    pytest.MonkeyPatch().setattr(argon2, "PasswordHasher", cheap)
 
 
 def pytest_collection_finish() -> None:
