@@ -58,7 +58,9 @@ def status(obj: Any, config: Path, url: str, as_json: bool) -> None:
         click.echo(f"Lidarr:    {shown}" + (f" ({found.own} sent and not there yet)" if found.own else ""))
         if found.last is not None:
             click.echo(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
-        click.echo(f"next wake: {'when the server runs' if found.next_wake is None else _clock(found.next_wake)}")
+        awake = None if found.waking_since is None else f"it is awake since {_clock(found.waking_since)}"
+        following = "when the server runs" if found.next_wake is None else _clock(found.next_wake)
+        click.echo(f"next wake: {awake or following}")
 
 
 @lidarr.command("list")

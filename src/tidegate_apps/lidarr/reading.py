@@ -27,6 +27,7 @@ class Standing:
     cap: int
     asked_at: float | None
     next_wake: float | None
+    waking_since: float | None  # a wake is under way
     last: Woken | None
     submit_interval: float
 
@@ -43,6 +44,7 @@ class Standing:
         return {
             "configured": self.configured, "counts": counts, "queue_depth": self.depth, "own": self.own,
             "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
+            "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
         }  # fmt: skip
@@ -51,13 +53,14 @@ class Standing:
 def standing(there: Installed[Settings]) -> Standing:
     settings = there.settings
     full = there.queue.target(TARGET).fullness()
-    last = there.jobs.waker.last()
+    last, under_way = there.jobs.waker.last(), there.db.one("under_way")
     next_wake = None if last is None else last.at + float(settings.submit_interval)
     return Standing(
         configured=settings.configured, counts=counts_of(there.db.all("counts")),
         depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
         cap=settings.queue_max, asked_at=None if full is None else full.at,
         next_wake=next_wake if settings.configured else None, last=last,
+        waking_since=None if under_way is None else under_way[0],
         submit_interval=float(settings.submit_interval),
     )  # fmt: skip
 

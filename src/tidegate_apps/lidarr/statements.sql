@@ -97,6 +97,15 @@ on conflict (id) do update set at = excluded.at, ended_at = excluded.ended_at, e
     own = excluded.own, outcome = excluded.outcome, message = excluded.message, code = excluded.code,
     failures = excluded.failures, failing_since = excluded.failing_since;
 
+-- name: waking
+insert into lidarr_waking (id, since) values (1, :since) on conflict (id) do update set since = excluded.since;
+
+-- name: woken
+delete from lidarr_waking;
+
+-- name: under_way
+select since from lidarr_waking;
+
 -- name: last_wake
 select at, ended_at, eligible, submitted, failed, remaining, depth, own, outcome, message, code, failures, failing_since
 from lidarr_wake where id = 1;

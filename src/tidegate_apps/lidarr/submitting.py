@@ -15,7 +15,6 @@ from tidegate_apps.lidarr.codes import PACK
 from tidegate_apps.lidarr.states import Submission
 
 T = TypeVar("T")
-_FRESH = 120.0  # seconds after an artist was added: his albums may still be coming
 _LOOK_EVERY = 1.0  # seconds, while the albums of a new artist come into being
 
 
@@ -69,8 +68,7 @@ async def submit_album(
 ) -> Accepted:
     """*artist* is that of the album, if known; *searching* says whether a search was begun before, and keeps it."""
     lidarr = means.lidarr
-    fresh = artist is not None and artist.new and means.now() - artist.at < _FRESH
-    album, new = await _listed(means, sub, patient=fresh), False
+    album, new = await _listed(means, sub, artist.at if artist is not None and artist.new else 0.0), False
     if album is None:
         setup = await means.setup()
         owner = Artist(
@@ -92,12 +90,10 @@ async def submit_album(
     return Accepted(album.id, "monitored", new, means.now())
 
 
-async def _listed(means: Means, sub: Submission, *, patient: bool) -> Album | None:
+async def _listed(means: Means, sub: Submission, added_at: float) -> Album | None:
     """The album as Lidarr lists it. Those of an artist that was just added come into being within seconds."""
-    waited = 0.0
     while True:
         album = await means.lidarr.album(sub.musicbrainz_id)
-        if album is not None or not patient or waited >= means.refresh_wait:
+        if album is not None or means.now() >= added_at + means.refresh_wait:
             return album
         await means.sleep(_LOOK_EVERY)
-        waited += _LOOK_EVERY

@@ -72,6 +72,7 @@ class Waker:
         there, now = self._there, self._there.queue.clock.now()
         there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
         eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library, now))
+        await self._at_store(lambda: there.db.all("waking", since=now))
         if not eligible:
             # Not a single call: Lidarr is none of our business while there is nothing for it.
             return await self._at_store(lambda: self._recorded(_idle(now, self.last())))
@@ -122,6 +123,7 @@ class Waker:
             upkeep.reconcile(self._submitter.library, tx)
             kept = {name: getattr(woken, name) for name in Woken.__slots__ if name != "ended_at"}
             tx.all("put_wake", **kept)
+            tx.all("woken")
             if cycle is not None:
                 _tell(tx, woken, cycle)
             return _woken(tx.all("last_wake")[0])

@@ -498,3 +498,33 @@ def test_an_album_that_lidarr_does_not_watch_after_all_is_tried_again(quick: Rou
     assert (entry.status, entry.last_error) == ("failed", "Lidarr took the album, and does not watch it.")
     quick.clock.advance("5m")
     assert quick.wake().submitted == 1
+
+
+def test_the_albums_of_a_new_artist_are_waited_for_once_and_not_each_for_itself(quick: Round) -> None:
+    quick.some(1, 6)
+    quick.sim.inside.catalogue["artist-0"] = ("Nina", [])  # none of them ever comes by itself
+    quick.look()
+    began = quick.clock.now()
+
+    assert quick.wake().submitted == 7
+
+    assert quick.clock.now() - began < 15
+    assert quick.sent("POST /album") == 6
+
+
+def test_a_wake_that_is_under_way_is_said(quick: Round) -> None:
+    from tidegate_apps.lidarr.reading import standing
+
+    quick.some(1, 0)
+    quick.look()
+    seen: list[float | None] = []
+    began = quick.clock.now()
+
+    def during(_: Any) -> Step:
+        seen.append(standing(quick.there).waking_since)
+        return Step(500)
+
+    quick.sim.then(f"POST {API}/artist", during)
+    quick.wake()
+
+    assert (seen, standing(quick.there).waking_since) == ([began], None)

@@ -35,6 +35,12 @@ create table lidarr_wake (
     check ((failures = 0) = (failing_since is null))
 );
 
+-- The wake that is under way, if one is.
+create table lidarr_waking (
+    id integer primary key check (id = 1),
+    since double precision not null
+);
+
 -- What was sent, for whoever keeps a record of syncs.
 create table lidarr_event (
     id {serial},
