@@ -156,8 +156,12 @@ def test_an_entry_that_was_given_up_is_retried_from_page_api_and_command(quick: 
     assert web.post("/lidarr/retry", follow_redirects=True).status_code == 200
 
 
-def test_the_api_tells_what_the_page_shows(quick: Round, web: TestClient) -> None:
-    mixed(quick)
+def test_the_api_tells_what_the_page_shows(both: Round) -> None:
+    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+    mixed(both)
+    for path in ("", "?state=queued", "?state=artist", "?state=retrying", "?state=gave_up", "?state=submitted"):
+        assert web.get(f"/lidarr{path}").status_code == 200, path
+    assert web.get("/lidarr/tracks?kind=album&status=queued").status_code == 200
 
     found = web.get("/api/v1/lidarr").json()
 
@@ -218,11 +222,11 @@ class Opened:
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_the_command_shows_lists_wakes_and_retries(quick: Round) -> None:
-    mixed(quick)
+def test_the_command_shows_lists_wakes_and_retries(both: Round) -> None:
+    mixed(both)
 
     def run(*args: str) -> tuple[int, str]:
-        done = CliRunner().invoke(lidarr, list(args), obj=Opened(quick.there))
+        done = CliRunner().invoke(lidarr, list(args), obj=Opened(both.there))
         return done.exit_code, done.output
 
     code, said = run("status")
@@ -233,7 +237,7 @@ def test_the_command_shows_lists_wakes_and_retries(quick: Round) -> None:
     code, said = run("list", "--state", "gave_up")
     assert (code, said.count("Gave up")) == (0, 2)
     assert len(json.loads(run("list", "--json")[1])) == 7
-    gone = quick.entry("artist", "artist-2")
+    gone = both.entry("artist", "artist-2")
     assert run("retry", str(gone.id)) == (0, "retried: 1\n")
     code, said = run("retry", str(gone.id))
     assert code == 1
