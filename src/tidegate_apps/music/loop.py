@@ -23,6 +23,7 @@ T = TypeVar("T")
 B = TypeVar("B")
 _AT_ONCE = 25  # entries that are asked for together
 _OWN_FAULT = 30.0  # seconds until it is tried again when the fault was ours, such as a store that is away
+_AFTER = 0.01  # seconds
 _END: Final = object()
 
 
@@ -124,7 +125,8 @@ class Loop:
         clock = self._shop.clock
         wait = self._shop.every(self._kind)
         if hold is not None:
-            wait = math.inf if hold.until is None else max(0.0, hold.until - clock.now())
+            # A little more than is left: the two clocks may differ in the last digit, and it would be asked for ever.
+            wait = math.inf if hold.until is None else max(0.0, hold.until - clock.now()) + _AFTER
         self._shop.dues[lane] = clock.monotonic() + wait
         return None if math.isinf(wait) else clock.now() + wait
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 
 from tidegate import Db, Fault, Hold
 from tidegate_apps.music.contract import Operation
@@ -105,7 +105,7 @@ class States:
     def taken(self) -> list[dict[str, object]]:
         """The rows to write, once."""
         lanes, self._changed = list(self._changed), {}
-        return [dict(zip(_COLUMNS, astuple(self._all[lane]), strict=True)) for lane in lanes if lane in self._all]
+        return [{name: getattr(self._all[lane], name) for name in _COLUMNS} for lane in lanes if lane in self._all]
 
     def put_back(self, rows: list[dict[str, object]]) -> None:
         """They could not be written; what is true by then is written next time."""

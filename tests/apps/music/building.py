@@ -14,7 +14,7 @@ from tidegate.rules import Pack
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate_apps.music.app import app
-from tidegate_apps.music.calls import ServiceError
+from tidegate_apps.music.calls import Reply, ServiceError
 from tidegate_apps.music.contract import (
     Batch,
     Connection,
@@ -41,8 +41,11 @@ KEY = Secrets("a key of the tests, long enough for all")
 
 
 def refused(status: int, text: str = "no", headers: Mapping[str, str] | None = None) -> Exception:
-    request = httpx2.Request("GET", "https://service.test/some/path")
-    return ServiceError("svc", httpx2.Response(status, text=text, headers=headers, request=request), text)
+    reply = Reply(
+        status_code=status, headers=httpx2.Headers(headers or {}), content=text.encode(), method="GET",
+        url="https://service.test/some/path",
+    )  # fmt: skip
+    return ServiceError("svc", reply, text)
 
 
 def down() -> Exception:
