@@ -26,7 +26,7 @@ endif
 
 PYTEST := -m pytest -q -o tmp_path_retention_policy=failed
 TOGETHER = $(BIN)/python $(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not alone"
-# What measures times runs by itself, so that no other test takes the processor from it.
+# What measures times runs by itself, so that no other test takes the processor from it; its own file names the mark.
 ALONE = $(BIN)/python $(PYTEST) -n 0 -m "alone and not long" $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 # The tests of the breaker run once, with their coverage.
 MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" tests/unit/machine
@@ -65,7 +65,7 @@ test: $(READY) browser ## every test but the long ones, the breaker's coverage, 
 test-long: $(READY) ## the long tests: many examples, many threads, much virtual time
 	$(BIN)/python $(PYTEST) -m long --timeout 1800
 
-check: $(READY) ## lint, format, types, layers and the unit tests, in under a minute
+check: $(READY) ## lint, format, types, layers and the unit tests, in a minute or two
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
