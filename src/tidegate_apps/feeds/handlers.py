@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import httpx2
 
 from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, __version__, net
+from tidegate_apps.feeds.blaming import Blame
 from tidegate_apps.feeds.fetching import Fetching, Parse
-from tidegate_apps.feeds.hosts import Hosts
 from tidegate_apps.feeds.managing import Here, There, said, tell_there
-from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
 from tidegate_apps.feeds.recording import SourceManager, state_of
 from tidegate_apps.feeds.settings import Settings
@@ -66,10 +65,10 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
     else:
         found.manager = Here(found.sources)
     manager, policy = found.manager, policy_of(there.settings)
-    link, hosts = Link(policy.guard), Hosts(on=policy.host_guard)
+    blame = Blame(policy.guard, hosts=policy.host_guard)
 
     def poller_of(fetching: Fetching, times: Times) -> Poller:
-        return Poller(there.db, manager, fetching, times, policy, link, hosts)
+        return Poller(there.db, manager, fetching, times, policy, blame)
 
     found.poller = poller_of
     if there.settings.poll:

@@ -11,27 +11,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate import Db, DbTx, SelfGuard
+from tidegate import Db, SelfGuard
 from tidegate.errors import StoreError
 from tidegate_apps.feeds import dues, poll_log, telling, verdicts
+from tidegate_apps.feeds.blaming import Blame
 from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.hosts import Hosts
-from tidegate_apps.feeds.matrix import ErrorType, PollError, untyped
-from tidegate_apps.feeds.own_link import Link
+from tidegate_apps.feeds.matrix import PollError, untyped
 from tidegate_apps.feeds.pacing import Pace
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.recording import Finished, SourceManager, record, state_of
+from tidegate_apps.feeds.recording import Finished, SourceManager, state_of
 from tidegate_apps.feeds.verdicts import FeedState, Verdict
 from tidegate_apps.feeds.waiting import Waiting
+from tidegate_apps.feeds.writing import PATIENCE, UNEXPECTED, Place, Writer
 
 LOOK = 1.0  # seconds between two looks at what is due
 _PAGE = 500
 _MOST_KNOWN = 20_000
-_BATCH = 200  # polls in one transaction
 _STALE = 5.0  # seconds after which what is known of a feed is read again before its poll
-_PATIENCE = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
 _CHORES_EVERY = 60.0
-_UNEXPECTED = str(ErrorType.UNEXPECTED)
 _SLICE = 5000  # rows that are forgotten in one go
 
 
@@ -76,37 +73,33 @@ class Poller:
         fetching: Fetching,
         times: Times,
         policy: PollPolicy | None = None,
-        link: Link | None = None,
-        hosts: Hosts | None = None,
+        blame: Blame | None = None,
     ) -> None:
-        """*link* and *hosts*: what a poller before this one has found out of our own network, and of others."""
+        """*blame* is what a poller before this one has found out of our own network, and of hosts."""
         self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
         self._policy = policy or PollPolicy()
-        self._link = link or Link(self._policy.guard)
-        self._hosts = hosts or Hosts(on=self._policy.host_guard)
+        self._blame = blame or Blame(self._policy.guard, hosts=self._policy.host_guard)
         self.tally = Tally()
         self._waiting = Waiting()
         self._flying: dict[str, asyncio.Task[None]] = {}  # by host
         self._known: set[int] = set()  # waiting, under way, or not recorded yet
         self._recorded: set[int] = set()  # since the last look began: what it sees of them may be older
-        self._finished: list[Finished] = []
-        self._ended, self._stir = asyncio.Event(), asyncio.Event()
+        self._stir = asyncio.Event()
         self._after = (-1.0, 0)  # how far the due ones were read
         self._look_at = self._asked_at = 0.0
-        self._all_read = self._closing = False
+        self._all_read = False
         self._pace = Pace(times.monotonic)
         self._chores_at = 0.0
-        self._odd: bool | None = None  # whether something unexpected was told; None: not by this one
+        self._writer = self._new_writer()
 
     async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> Tally:
         """Until *stop* says so; with *drain*, until nothing is due."""
-        self._ended, self._stir = asyncio.Event(), asyncio.Event()  # of this loop
-        self._closing, self._look_at = False, 0.0
-        recorder = asyncio.create_task(self._record())
+        self._stir, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0  # of this loop
+        writing = asyncio.create_task(self._writer.run())
         try:
             while not stop():
-                if recorder.done():
-                    recorder.result()
+                if writing.done():
+                    writing.result()
                 self._stir.clear()
                 await self._look()
                 self._start(paced=self._policy.paced and not drain)
@@ -117,7 +110,7 @@ class Poller:
                     continue
                 await self._wait()
         finally:
-            await self._end(recorder)
+            await self._end(writing)
         return self.tally
 
     # -- what is due ---------------------------------------------------------------------------------------------
@@ -134,7 +127,7 @@ class Poller:
             await self._chores()
         except StoreError as error:
             poll_log.log.error("due_not_read error=%s", type(error).__name__)
-            self._look_at = self._asked_at = self._times.monotonic() + _PATIENCE[1]
+            self._look_at = self._asked_at = self._times.monotonic() + PATIENCE[1]
             return
         read = self._times.monotonic()
         fresh = [row for row in rows if row[0] not in self._known]
@@ -172,18 +165,18 @@ class Poller:
         self._chores_at = self._times.monotonic() + _CHORES_EVERY
         usual = float((await self._db.aall("pace"))[0][0])
         self._pace.usual(usual)
-        self._link.usual(usual)
+        self._blame.usual(usual)
         now, policy = self._times.now(), self._policy
         await self._db.aall("prune_beats", before=now - policy.history, n=_SLICE)
         await self._db.aall("prune_events", before=now - policy.events, n=_SLICE)
-        if self._odd is not False and not await self._db.aall("feeds_by_error", type=_UNEXPECTED, after=0, n=1):
+        if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
             await self._db.awrite(lambda tx: tx.settled(telling.TARGET, telling.UNCLASSIFIED))
-            self._odd = False
+            self._writer.odd = False
 
     # -- polling -------------------------------------------------------------------------------------------------
 
     def _start(self, *, paced: bool) -> None:
-        while len(self._flying) < self._policy.concurrency and len(self._finished) < 2 * _BATCH:
+        while len(self._flying) < self._policy.concurrency and not self._writer.busy:
             if not self._waiting.hosts or (paced and not self._pace.take()):
                 return
             state, read = self._waiting.take()
@@ -195,8 +188,7 @@ class Poller:
             fresh = state if self._times.monotonic() - read <= _STALE else await self._again(state)
             if fresh is not None:
                 finished = await self._poll(fresh)
-                self._finished.append(finished)
-                self._ended.set()
+                self._writer.put(finished)
         except StoreError as error:  # it is due still, and looked at again
             poll_log.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
@@ -219,8 +211,7 @@ class Poller:
         try:
             success, feed = await self._fetching.poll(state, times.now())
             verdict = verdicts.succeeded(state, success, times.now(), times.dice())
-            self._link.answered(state, times.monotonic())
-            self._hosts.answered(state, times.monotonic())
+            self._blame.answered(state, times.monotonic())
         except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
             verdict = self._failed(state, error)
         ms = round(1000 * (times.monotonic() - began))
@@ -229,67 +220,23 @@ class Poller:
     def _failed(self, state: FeedState, error: Exception) -> Verdict:
         typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
         times = self._times
-        own = self._link.failed(state, typed, times.monotonic())
-        spared = not own and self._hosts.failed(state, typed, times.monotonic())
+        own, spared = self._blame.failed(state, typed, times.monotonic())
         return verdicts.failed(state, typed, times.now(), times.dice(), own=own, spared=spared)
 
-    # -- recording -----------------------------------------------------------------------------------------------
-
-    async def _record(self) -> None:
-        patience = _PATIENCE[0]
-        while not self._closing or self._finished:
-            await self._ended.wait()
-            self._ended.clear()
-            while self._finished:
-                try:
-                    await self._write(self._finished[:_BATCH])
-                    patience = _PATIENCE[0]
-                except StoreError as error:
-                    poll_log.log.error("polls_not_recorded n=%s error=%s", len(self._finished), type(error).__name__)
-                    await asyncio.sleep(patience)
-                    patience = min(patience * 2, _PATIENCE[1])
-
-    async def _write(self, batch: list[Finished]) -> None:
-        lost, news = self._link.lost, self._link.news
-        first = self._link.told is None and not lost  # a server before this one may have said that it is lost
-        hosts, odd = self._hosts.news(), any(each.outcome == _UNEXPECTED for each in batch)
-        heard: list[tuple[str, str]] = []  # of them, what people did not know
-
-        def work(tx: DbTx) -> set[int]:
-            heard[:] = [news for news in hosts if tx.tell(telling.host(*news, self._times.now()))]
-            if news and lost:
-                tx.tell(telling.own_link(self._times.now()))
-            elif news:
-                tx.settled(telling.TARGET, "")
-            if odd:
-                tx.tell(telling.unclassified(self._times.now()))
-            return record(tx, batch, self._manager, self._policy.items)
-
-        kept = await self._db.awrite(work)
-        del self._finished[: len(batch)]
-        if news:
-            self._link.told = lost
-            if not first:
-                poll_log.link(lost)
-        self._hosts.told(hosts)
-        self._odd = odd or self._odd
-        for name, kind in heard:
-            poll_log.host(name, kind)
-        for each in batch:
-            self._known.discard(each.before.source_id)
-            self._recorded.add(each.before.source_id)
-            self._count(each, counted=each.before.source_id in kept)
-        self._stir.set()
-
-    def _count(self, each: Finished, *, counted: bool) -> None:
-        if not counted:
-            self.tally.dropped += 1
-            return
-        self.tally.polled += 1
-        self.tally.failed += each.verdict.error is not None
-        poll_log.say(each)
-
     # -- the loop ------------------------------------------------------------------------------------------------
+
+    def _new_writer(self) -> Writer:
+        place = Place(self._db, self._manager, self._policy.items)
+        return Writer(place, self._blame, self._times.now, self._heard_of)
+
+    def _heard_of(self, each: Finished, counted: bool) -> None:
+        """It was recorded, or it was dropped."""
+        self._known.discard(each.before.source_id)
+        self._recorded.add(each.before.source_id)
+        self.tally.polled += counted
+        self.tally.failed += counted and each.verdict.error is not None
+        self.tally.dropped += not counted
+        self._stir.set()
 
     async def _wait(self) -> None:
         """Until a poll has ended or was recorded, or it is time to look again."""
@@ -299,12 +246,11 @@ class Poller:
         except TimeoutError:
             return
 
-    async def _end(self, recorder: asyncio.Task[None]) -> None:
+    async def _end(self, writing: asyncio.Task[None]) -> None:
         """What is under way counts no more; what has ended does."""
         flying = list(self._flying.values())
         for task in flying:
             task.cancel()
         await asyncio.gather(*flying, return_exceptions=True)
-        self._closing = True
-        self._ended.set()
-        await recorder
+        self._writer.close()
+        await writing
