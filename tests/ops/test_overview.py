@@ -203,6 +203,20 @@ def test_a_queue_with_work_and_no_worker_is_a_need(q: Queue) -> None:
     assert seen(q).needs == []
 
 
+def test_a_job_that_waits_for_the_next_cycle_of_its_queue_is_no_need_unless_that_is_overdue(
+    q: Queue, clock: VirtualClock
+) -> None:
+    sending(q).enqueue(1)
+    clock.advance(86400)
+    working_on(q, "mail")
+    q.next_cycle("mail", clock.now() + 100)
+
+    assert seen(q).needs == []
+    clock.advance(overview.STUCK + 101)
+    working_on(q, "mail")
+    assert [need.kind for need in seen(q).needs] == ["stuck"]
+
+
 def test_a_job_that_waits_too_long_is_a_need_unless_its_queue_is_paused(q: Queue, clock: VirtualClock) -> None:
     sending(q).enqueue(1)
     clock.advance(overview.STUCK + 60)
@@ -300,3 +314,17 @@ def test_a_target_that_was_called_without_a_breaker_works(q: Queue, clock: Virtu
     found = {each.name: each.token for each in q.store.read(reports.targets)}
 
     assert found == {"ap": "new", "api": "ok", "apis": "new"}
+
+
+@pytest.mark.parametrize(
+    ("ago", "calls", "token"), [(2.0, 9, "ok"), (2.0, 0, "new"), (7200.0, 9, "silent"), (7200.0, 0, "silent")]
+)
+def test_a_target_that_only_a_program_calls_is_as_well_as_the_last_word_of_it_is_new(
+    q: Queue, clock: VirtualClock, ago: float, calls: int, token: str
+) -> None:
+    said = {
+        "host-1": {"at": clock.now() - ago, "breakers": {"svc": {"state": "closed", "requests": 0, "calls": calls}}}
+    }
+    q.store.write(lambda tx: tx.all("target_report", {"name": "svc", "summary": json.dumps(said)}))
+
+    assert [each.token for each in q.store.read(reports.targets)] == [token]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.ops import listing, reports
+from tidegate.ops import explain, listing, reports
 from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
 from tidegate.ops.words import HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
@@ -71,7 +71,7 @@ def overview(tx: Tx) -> Overview:
     queues = reports.queues(tx)
     workers = reports.workers(tx)
     tokens = Counter(each.token for each in stands)
-    needs = [*_fatal(stands), *_unclassified(tx), *_failed(queues), *_queues(queues, now), *_paused(stands, queues)]
+    needs = [*_fatal(stands), *_unclassified(tx), *_failed(queues), *_queues(tx, queues, now), *_paused(stands, queues)]
     return Overview(
         now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
         attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
@@ -183,7 +183,7 @@ def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
             )  # fmt: skip
 
 
-def _queues(queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
+def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
     for each in queues:
         href, subject = f"/jobs?queue={quote(each.name, safe='')}&state=queued", f"queue {each.name}"
         if each.jobs.get("ready", 0) and not each.workers:
@@ -193,9 +193,11 @@ def _queues(queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
                 message=f"{many(n, 'job')} could go, and nobody works on this queue. Start one: tidegate worker.",
                 subject=subject, href="/workers", action="See the workers", count=n,
             )  # fmt: skip
-        elif each.oldest is not None and each.oldest > STUCK and not _is_paused(each, now):
+        elif (
+            each.oldest is not None and each.oldest > STUCK and not _is_paused(each, now) and not _cycled(tx, each, now)
+        ):
             yield Need(
-                kind="stuck", title=f"A job of {each.name} has waited for {lasting(each.oldest)}",
+                kind="stuck", title=f"A job of {each.name} has waited for {lasting(each.oldest or 0)}",
                 message="Something holds it: the oldest job says what.", subject=subject, href=href,
                 action="See why", count=each.waiting,
             )  # fmt: skip
@@ -214,6 +216,12 @@ def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator
             kind="paused", title=f"The {subject} is paused", message=f"{by} paused it; its jobs wait.", subject=subject,
             href=href, action="Resume it",
         )  # fmt: skip
+
+
+def _cycled(tx: Tx, queue: QueueReport, now: float) -> bool:
+    """Whether its jobs wait for the next cycle, as they may for days; one that is long overdue is another matter."""
+    rows = tx.all("store_value", {"name": explain.CYCLE + queue.name})
+    return any(now < float(value) + STUCK for (value,) in rows)
 
 
 def _is_paused(queue: QueueReport, now: float) -> bool:
