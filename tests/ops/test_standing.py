@@ -87,6 +87,8 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     (program(), [], False, "ok", "A program calls it, and nothing holds it.", None),
     (program(breakers={}), [], False, "ok", "A program calls it, and nothing holds it.", None),
     (program(breakers={"svc": {"state": "closed", "requests": 0}}), [], False, "new", "No call yet.", None),
+    (program(breakers={"svc": {"state": "closed", "requests": 0, "calls": 9}}), [], False, "ok",
+     "A program calls it, and nothing holds it.", None),
     (program(breakers={"svc": {"state": "open", "consecutive_failures": 5}}), [], False, "open",
      "It failed 5 times in a row; a program makes no calls for now.", None),
     (program(breakers={"svc": {"state": "half-open"}}), [], False, "probing", "A program tries a few calls.", None),

@@ -291,7 +291,10 @@ class Target(Part):
         holds = [each.hold for each in ill if each.hold is not None]
         shut = holds + [hold for hold in explained(self._caller, None, None) if hold.reason is HoldReason.BREAKER]
         return {
-            "breakers": {each.name: {"state": each.state, **each.counts._asdict()} for each in self.breakers.values()},
+            "breakers": {
+                each.name: {"state": each.state, "calls": sum(each.totals.values()), **each.counts._asdict()}
+                for each in self.breakers.values()
+            },
             "unhealthy": len(ill),
             "held": len(holds),
             "reasons": sorted({str(hold.reason) for hold in holds}),

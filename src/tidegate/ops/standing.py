@@ -139,7 +139,8 @@ def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
     tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
     if said.get("unhealthy") and not tokens:
         tokens.add("degraded")
-    called = not breakers or any(each.get("requests", 1) for each in breakers)
+    # Of all time, where the program says so: the counts begin anew with every interval.
+    called = not breakers or any(each.get("calls", each.get("requests", 1)) for each in breakers)
     return min(tokens or {"ok" if called else "new"}, key=URGENCY.__getitem__), failures
 
 

@@ -196,7 +196,7 @@ def calm(row: Row) -> bool:
 
 def moved(row: Row) -> bool:
     """Whether a target's row, unread, shows that its breaker has heard of a call."""
-    return bool(row[5]) or '"buckets": [[' in row[8] or row[14] is not None
+    return bool(row[5]) or '"buckets": [[' in row[8]
 
 
 def _hold(row: Row) -> HoldRow:
