@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -13,6 +14,12 @@ from tidegate_apps.convert.commands import NotAuthorised, Refused, Unreachable
 from tidegate_apps.convert.running import shown_name
 
 _PATIENCE = 600.0  # seconds
+_AWAY = 60.0  # that a server may take to start again
+_AGAIN = 0.5
+_RESTARTING = (502, 504)  # what stands before a server says this while there is none
+
+
+T = TypeVar("T")
 
 
 class Server:
@@ -20,6 +27,7 @@ class Server:
 
     def __init__(self, url: str, client: httpx2.Client) -> None:
         self._url, self._client = url, client
+        self._heard = False  # of one that never answered, nobody waits for the return
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         with file.open("rb") as opened:
@@ -39,26 +47,45 @@ class Server:
         return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": told.get("code")}
 
     def fetch(self, job: int, place: Path) -> None:
-        try:
+        def fetched() -> None:
             with self._client.stream("GET", f"/api/jobs/{job}/download") as answer, place.open("wb") as file:
+                if answer.status_code in _RESTARTING:
+                    answer.raise_for_status()
                 if answer.status_code != httpx2.codes.OK:
                     answer.read()
                     raise Refused(_why(answer))
                 for piece in answer.iter_bytes():
                     file.write(piece)
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
+
+        self._while_away(fetched)
 
     def _answer(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        try:
-            answer = self._client.request(method, path, **more)
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
+        def asked() -> httpx2.Response:
+            found = self._client.request(method, path, **more)
+            if found.status_code in _RESTARTING:
+                found.raise_for_status()
+            return found
+
+        answer = self._while_away(asked)
         if answer.status_code in (401, 403):
             raise NotAuthorised(_why(answer))
         if answer.status_code == httpx2.codes.NOT_FOUND and path == "/api/upload":
             raise Refused(f"{self._url} does not run convert")
         return answer
+
+    def _while_away(self, call: Callable[[], T]) -> T:
+        """What it returns; tried again while the server is away: nothing here is done twice by asking twice."""
+        end = time.monotonic() + _AWAY
+        while True:
+            try:
+                found = call()
+            except httpx2.HTTPError as error:
+                if not self._heard or time.monotonic() > end:
+                    raise self._unreachable(error) from error
+                time.sleep(_AGAIN)
+            else:
+                self._heard = True
+                return found
 
     def _unreachable(self, error: Exception) -> Unreachable:
         return Unreachable(f"{self._url} cannot be reached ({type(error).__name__}); is the server running?")

@@ -138,6 +138,15 @@ def test_a_problem_of_the_server_ends_the_run_of_a_file_with_its_words(
     assert [path.name for path in tmp_path.iterdir()] == ["a.pdf"], "nothing half written stays"
 
 
+def test_a_server_that_starts_again_in_the_middle_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    with _told() as sim:
+        sim.then("GET /api/jobs/7", Step(reset=True), Step(502, "Bad Gateway"))
+        sim.then("GET /api/jobs/7/download", Step(200, XML, cut=5), Step(reset=True))
+        assert run(["convert", "run", str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--url", sim.url]) == 0
+    assert (tmp_path / "a.xml").read_bytes() == XML
+
+
 def test_a_server_that_is_not_there_or_does_not_run_it_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
