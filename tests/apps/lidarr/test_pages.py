@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from tests.apps.lidarr.building import Round
+from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
-from tidegate import Installed
+from tidegate import Installed, install
 from tidegate.testing import Step
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -244,3 +244,20 @@ def test_the_command_shows_lists_wakes_and_retries(both: Round) -> None:
     assert "nothing to retry" in said
     assert run("retry")[0] == 2
     assert run("retry", "--all") == (0, "retried: 0\n")
+
+
+@pytest.mark.req("LID-15")
+def test_the_library_of_music_shows_the_same_badge_beside_a_track(quick: Round) -> None:
+    from tidegate_apps.music.app import app as music
+
+    quick.some(1, 1)
+    quick.track(quick.albums["album-0-0"], 1)
+    quick.look()
+    beside = install(music, quick.queue)
+    web = TestClient(build(Site(queue=quick.queue, apps=(beside, quick.there))), base_url="http://localhost")
+
+    page = web.get("/music/library", params={"user": USER, "shelf": "tracks"}).text
+
+    assert '<span class="state warn badge badge-warning" title="Queued for Lidarr">' in page
+    assert "#queue" in page.partition("badge badge-warning")[2].partition("</span>")[0]
+    beside.closing.close()
