@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from html import escape
+from itertools import product
 from typing import Any
 
 from tidegate import Simulated
@@ -152,6 +153,11 @@ class MusicSimulator(Simulator):
 def simulated() -> Simulated:
     """For the application: the services here instead of the real ones, with songs and faults that come and go."""
     sim = MusicSimulator(every=180.0, restless=True)
+    logs = [each.listening for each in (sim.navidrome, sim.spotify, sim.lastfm)]
+    began = time.time()
+    for number, user in product(range(1, 90), LISTENERS):  # what they heard on the days before
+        for step, log in enumerate(logs):
+            log.hear(user, number * 7 + step * 16, at=began - number * 1700 - step * 500)
     return Simulated(sim, lambda url: settings_of(sim, url))
 
 

@@ -83,6 +83,8 @@ def test_the_settings_of_the_demonstration_lead_to_the_simulator() -> None:
     settings = found.settings("http://127.0.0.1:1")
     assert settings["spotify"]["accounts_url"] == settings["spotify"]["url"] == "http://127.0.0.1:1/spotify"
     assert settings["lastfm"]["api_key"]
+    assert sorted(settings["connect"]["local"]) == ["lastfm", "navidrome", "spotify"]
+    assert settings["connect"]["local"]["navidrome"]["url"] == "http://127.0.0.1:1/navidrome"
 
 
 @pytest.mark.req("SYNC-12")
