@@ -60,7 +60,11 @@ class Gateway:
                 from tidegate_apps.convert.gateway import Embedded
 
                 embedded = Embedded(limits_of(self._settings), self._mappings)
-                self._url = embedded.start()
+                try:
+                    self._url = embedded.start()
+                except (OSError, RuntimeError) as error:
+                    # As a gateway elsewhere that is down: jobs wait, and it is tried again.
+                    raise httpx2.ConnectError("the gateway that is built in could not be started") from error
                 self._closing.callback(embedded.stop)
             return self._url
 
@@ -110,10 +114,7 @@ def limits_of(settings: Settings) -> GatewayLimits:
     """Those of the gateway that is built in: whoever waits longer lets it work longer."""
     from tidegate_apps.convert.gateway import GatewayLimits
 
-    usual, waits = GatewayLimits(), float(settings.gateway_timeout)
-    return GatewayLimits(
-        pdf_bytes=settings.most_bytes, cpu=max(usual.cpu, waits / 3), time=max(usual.time, waits * 5 / 6)
-    )
+    return GatewayLimits.for_one_who_waits(float(settings.gateway_timeout), settings.most_bytes)
 
 
 def _begun(answer: httpx2.Response) -> None:

@@ -86,6 +86,7 @@ class Folder:
             if not place.parent.is_dir():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 _flush(self._root)
+                _flush(self._root.absolute().parent)
             if replace:
                 draft.path.replace(place)
             else:

@@ -33,6 +33,12 @@ def test_it_runs_alone_until_it_is_told_to_stop(number: signal.Signals) -> None:
             alone.kill()
 
 
+def test_a_time_that_is_none_is_said_in_a_sentence() -> None:
+    ran = CliRunner().invoke(gateway, ["--timeout", "soon"])
+    assert ran.exit_code == 2
+    assert "--timeout:" in ran.output
+
+
 def test_an_address_that_is_taken_is_said_in_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

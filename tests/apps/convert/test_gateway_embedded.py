@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -22,6 +24,17 @@ def test_it_takes_what_the_application_takes_and_no_more() -> None:
         assert refusal(process(url, pdfs.text() + b" ")) == (413, "too_large")
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"{url}/health")
+
+
+@pytest.mark.req("CNV-08")
+def test_one_that_cannot_be_started_is_one_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not there"))
+    with ExitStack() as closing:
+        gateway = Gateway(Settings(), closing)
+        with pytest.raises(httpx2.ConnectError):
+            gateway.probe()
+        (tmp_path / "not there").mkdir()
+        gateway.probe()
 
 
 def test_it_starts_once_and_may_be_stopped_twice() -> None:

@@ -21,10 +21,16 @@ import click
     help="How large a file may be; as convert.most_bytes of whoever asks.",
 )  # fmt: skip
 @click.option(
+    "--timeout", default="3m", show_default=True, metavar="DURATION",
+    help="How long whoever asks waits for one conversion; as convert.gateway_timeout there.",
+)  # fmt: skip
+@click.option(
     "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with more mappings."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
-def gateway(host: str, port: int, at_a_time: int | None, most_bytes: int, mappings: Path | None, as_json: bool) -> int:
+def gateway(
+    host: str, port: int, at_a_time: int | None, most_bytes: int, timeout: str, mappings: Path | None, as_json: bool
+) -> int:
     """Turns PDF files into XML over HTTP, until SIGTERM or SIGINT.
 
     It asks nobody for a password: keep it where only Tidegate reaches it, and set convert.gateway_url there.
@@ -46,7 +52,7 @@ def gateway(host: str, port: int, at_a_time: int | None, most_bytes: int, mappin
         lines = f"The gateway is at {address}\n  mappings  {', '.join(known.names)}\n  stop with Ctrl-C"
         click.echo(json.dumps(about) if as_json else lines)
 
-    limits = GatewayLimits(pdf_bytes=most_bytes)
+    limits = GatewayLimits.for_one_who_waits(_seconds(timeout), most_bytes)
     if at_a_time is not None:
         limits = replace(limits, conversions=at_a_time)
     try:
@@ -54,6 +60,15 @@ def gateway(host: str, port: int, at_a_time: int | None, most_bytes: int, mappin
     except CannotListen as error:
         raise _Unusable(str(error)) from error
     return 0
+
+
+def _seconds(lasts: str) -> float:
+    from tidegate import Seconds
+
+    try:
+        return float(Seconds(lasts))
+    except ValueError as error:
+        raise click.UsageError(f"--timeout: {error}") from error
 
 
 class _Unusable(click.ClickException):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 MIB = 1024 * 1024
 
@@ -34,6 +35,12 @@ class GatewayLimits:
     kept_bytes: int = 512 * MIB
     kept_for: float = 900.0
     folder: Path | None = None  # where its own folder is made; None: where the system puts temporary files
+
+    @classmethod
+    def for_one_who_waits(cls, seconds: float, pdf_bytes: int) -> Self:
+        """Those for a caller that waits so long for one conversion: it is ended before, so that it hears of it."""
+        usual = cls(pdf_bytes=pdf_bytes)
+        return replace(usual, cpu=max(usual.cpu, seconds / 3), time=max(usual.time, seconds * 5 / 6))
 
     def __post_init__(self) -> None:
         for name in ("pdf_bytes", "xml_bytes", "uploads", "conversions", "memory_mb"):

@@ -95,7 +95,9 @@ class Embedded:
 
         def run() -> None:
             try:
-                asyncio.run(server.serve(sockets=[listening]))
+                # A start that fails ends the whole program, or so it is meant; whoever waits below is told instead.
+                with contextlib.suppress(SystemExit):
+                    asyncio.run(server.serve(sockets=[listening]))
             finally:
                 listening.close()
                 ended.set()
