@@ -50,7 +50,8 @@ class Api:
 
     def let_try(self) -> None:
         """A person asked: what stands in the way is forgotten, and the next call is a trial."""
-        self.target.clear()
+        if self.target.unhealthy():
+            self.target.clear()
         self.breaker.half_open()
 
 

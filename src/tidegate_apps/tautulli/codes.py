@@ -1,9 +1,21 @@
-"""The codes that only Tautulli has: they come with the rule pack of the service."""
+"""The codes that only Tautulli has, which come with the rule pack of the service, and what to do about a few."""
 
 from __future__ import annotations
 
-from tidegate import Code, rules
+from tidegate import Code, Fault, rules
 
 TARGET = "tautulli-api"
 PACK = rules.tautulli
 CODES: tuple[Code, ...] = tuple(PACK.codes)
+
+# Where the advice for any service says too little.
+_ADVICE = {
+    "unauthorized": "Set tautulli.api_key to the key in the settings of Tautulli (Web Interface), and start again.",
+    "bad_address": "Set tautulli.url to the address of Tautulli, with its root if it has one, and start again.",
+    "api_off": "Switch the API on in the settings of Tautulli (Web Interface); then sync now.",
+}
+
+
+def told(fault: Fault) -> str:
+    """What people read of a fault: what happened, and what they can do."""
+    return f"{fault.message} {_ADVICE.get(fault.code, fault.advice)}"

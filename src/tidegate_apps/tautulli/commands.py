@@ -14,7 +14,7 @@ from tidegate import Installed, classify
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.client import Tautulli, TautulliError
-from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.codes import PACK, TARGET, told
 from tidegate_apps.tautulli.storing import state_of
 from tidegate_apps.tautulli.syncing import Doubtful, Syncing
 
@@ -144,8 +144,8 @@ def _plain(error: Exception) -> click.ClickException:
         raise error
     kind = NotAuthorised if fault.code in ("unauthorized", "api_off") else click.ClickException
     made = Unreachable if fault.code in _UNREACHABLE else kind
-    advice = f" {fault.advice}" if fault.fatal else ""  # of the others, it is about the next try by itself
-    return made(f"{fault.message}{advice} ({fault.code}: {fault.detail})")
+    words = told(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
+    return made(f"{words} ({fault.code}: {fault.detail})")
 
 
 def _lines(found: shapes.StatusShown) -> list[str]:

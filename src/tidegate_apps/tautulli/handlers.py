@@ -23,7 +23,7 @@ from tidegate import (
     fault_of,
 )  # fmt: skip
 from tidegate_apps.tautulli.api import Api, picture
-from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.codes import PACK, TARGET, told
 from tidegate_apps.tautulli.settings import Settings
 from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Stopped, Synced, Syncing
 
@@ -86,7 +86,7 @@ class Run:
         clock = self._there.queue.clock
         self._there.db.all(
             "ended", at=clock.now(), outcome=outcome, code=None if fault is None else fault.code,
-            message=None if fault is None else f"{fault.message} {fault.advice}",
+            message=None if fault is None else told(fault),
             breaker=json.dumps(picture(self._api.breaker, clock)),
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ class Run:
         fault = fault or PACK.book["misconfigured"].fault("held")
         self.record("failed", fault)
         _log.log(fault.level.number, "sync failed code=%s error=held", fault.code)
-        raise Fail(fault.code, f"{fault.message} {fault.advice}") from held
+        raise Fail(fault.code, told(fault)) from held
 
     def _failed(self, error: Exception) -> NoReturn:
         if isinstance(error, Doubtful):
@@ -142,7 +142,7 @@ class Run:
         unknown = error if fault.unclassified else None
         _log.log(fault.level.number, "sync failed code=%s error=%s", fault.code, fault.detail, exc_info=unknown)
         if fault.fatal:
-            raise Fail(fault.code, f"{fault.message} {fault.advice}", status=fault.status or None) from error
+            raise Fail(fault.code, told(fault), status=fault.status or None) from error
         raise self._again(fault, doubtful=isinstance(error, Doubtful)) from error
 
     def _again(self, fault: Fault, *, doubtful: bool) -> Exception:
@@ -152,6 +152,6 @@ class Run:
         if doubtful:
             return Again(DOUBT, keep_attempt=True, code=fault.code)
         if self._job.attempt >= _ATTEMPTS:
-            return Fail(fault.code, f"{fault.message} {fault.advice}", status=fault.status or None)
+            return Fail(fault.code, told(fault), status=fault.status or None)
         wait = max(_BACKOFF.delay(self._job.attempt - 1), fault.retry_after or 0.0)
         return Again(wait, code=fault.code)

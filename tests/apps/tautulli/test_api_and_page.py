@@ -156,7 +156,7 @@ def test_the_page_says_why_the_last_sync_failed_and_what_to_do(quick: Desk, web:
     quick.run()
     shown = words(web)
     assert "The last sync failed at" in shown
-    assert "The service refused the credentials." in shown
+    assert "The service refused the credentials. Set tautulli.api_key to the key" in shown
     assert "Nothing could be read yet" in shown
     assert quick.sim.key not in web.get(PAGE).text
     assert web.get("/help/errors/api_off").status_code == 200

@@ -77,7 +77,7 @@ def test_an_old_tautulli_answers_too(
     [
         ("internal", 4, "The service reported an error of its own. (upstream_failure"),
         ("login", 4, "The service answered with a web page instead of data. (html_answer"),
-        ("bad_key", 5, "The service refused the credentials. Connect the account again"),
+        ("bad_key", 5, "The service refused the credentials. Set tautulli.api_key to the key"),
         ("api_off", 5, "The API of Tautulli is switched off or has no key."),
     ],
 )
