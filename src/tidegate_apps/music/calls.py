@@ -115,7 +115,7 @@ class Calls:
     def _request(self, ask: Ask) -> httpx2.Request:
         posts = ask.form is not None or ask.body is not None
         query = urlencode(list(ask.query.items()) if isinstance(ask.query, Mapping) else ask.query)
-        return httpx2.Request(
+        request = httpx2.Request(
             "POST" if posts else "GET",
             f"{ask.url}?{query}" if query else ask.url,
             headers={**self._headers, **ask.headers},
@@ -123,6 +123,9 @@ class Calls:
             json=ask.body,
             extensions=_patience(ask),
         )
+        if not request.url.host:
+            raise net.BadUrl("the address names no server")
+        return request
 
     async def _sent(self, request: httpx2.Request, ask: Ask) -> Reply:
         reply = await self._exchanged(request, ask)

@@ -44,7 +44,8 @@ class Navidrome(Provider):
 
     def __init__(self, connection: Connection, there: Surroundings) -> None:
         values = connection.values
-        base = values["url"].rstrip("/")
+        # Copied out of a browser, it may lead into the web page of the server.
+        base = values["url"].strip().partition("#")[0].rstrip("/").removesuffix("/app")
         self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=kind.counted(values))
         self._subsonic = Subsonic(self._calls, base, values["user"], values["password"])
         self._native = Native(self._calls, base, values, there)

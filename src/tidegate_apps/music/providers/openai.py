@@ -24,6 +24,7 @@ from tidegate_apps.music.reading import mapping, part, text
 _ADDRESS = "https://api.openai.com"
 _TOGETHER = 10
 _MOST_TAGS, _MOST_TAG = 8, 40
+_TOO_MUCH = frozenset({"request_too_large", "answer_cut", "bad_request"})
 _ROOM = 120  # tokens of an answer for each artist
 _READ, _TOTAL = 120.0, 150.0  # seconds
 _TASK = (
@@ -57,11 +58,12 @@ class OpenAI(Provider):
                 fault = self._calls.of_one_item(error)
                 if fault is None:
                     raise
-                # One of them is too much for the model; which one is seen by halves.
-                if len(some) > 1:
+                # One of them is too much for the model; which one is seen by halves. What is refused for another reason
+                # would be so again, and may cost money each time.
+                if len(some) > 1 and fault.code in _TOO_MUCH:
                     waiting[:0] = [some[: len(some) // 2], some[len(some) // 2 :]]
                     continue
-                batch = Batch(bad=(refused(some[0], fault.message),))
+                batch = Batch(bad=tuple(refused(each, fault.message) for each in some))
             yield batch
 
     async def _tagged(self, some: Sequence[Wanted]) -> Batch[Found]:

@@ -229,6 +229,13 @@ async def test_an_entry_that_is_too_much_is_found_by_halves_and_the_others_are_t
     assert sorted(desk.sim.openai.tagged) == sorted(set(ARTISTS[:8]) - {long}), "nobody is paid for twice"
 
 
+async def test_what_is_refused_for_good_is_not_sent_in_halves(desk: Desk) -> None:
+    desk.sim.openai.now("told_to_stop")
+    [batch] = [batch async for batch in desk.provider("openai").enrich(TAGS, artists(0, 8, 12))]
+    assert [bad.id for bad in batch.bad] == [0, 8, 12]
+    assert len(desk.sim.asked()) == 1
+
+
 async def test_what_the_model_says_is_cleaned(desk: Desk) -> None:
     said = {"1": ["Folk", "folk", "", 7, "x" * 80, *(f"t{n}" for n in range(20))], "2": "none", "3": ["stranger"]}
     answer = {"choices": [{"message": {"content": json.dumps(said)}, "finish_reason": "stop"}]}

@@ -237,6 +237,22 @@ async def test_many_users_of_one_server_do_not_log_in_faster_than_it_allows(desk
     assert desk.sim.count("POST /navidrome/auth/login") == 12
 
 
+@pytest.mark.parametrize("tail", ["/", "/app", "/app/", "/app/#/album/all?sort=name", " "])
+async def test_an_address_as_a_browser_shows_it_will_do(desk: Desk, tail: str) -> None:
+    await desk.provider("navidrome", url=f"{desk.base}/navidrome{tail}").check()
+
+
+@pytest.mark.parametrize(
+    "url", ["music.example.org", "ftp://music.example.org", "http://[::1", "http://", "x" * 70_000]
+)
+async def test_what_is_no_address_is_said_to_be_none(desk: Desk, url: str) -> None:
+    provider = desk.provider("navidrome", url=url)
+    for work in (None, provider.playlists):
+        found = await fault_in(provider, work)
+        assert found is not None
+        assert (found.code, found.reason) == ("bad_address", "config")
+
+
 async def test_a_wrong_path_looks_like_a_web_page_and_not_like_an_empty_library(desk: Desk) -> None:
     provider = desk.provider("navidrome", url=f"{desk.base}/navidrome/music")
     found = await fault_in(provider, provider.playlists)
