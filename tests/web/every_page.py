@@ -29,7 +29,7 @@ PAGES = {
     "target-open": "/targets/lidarr",
     "target-half-open": "/targets/gateway",
     "target-paused": "/targets/tautulli",
-    "target-not-tried": "/targets/weather",
+    "target-silent": "/targets/weather",
     "queue": "/queue",
     "queue-failed": "/queue?state=failed&queue=convert",
     "queue-none-match": "/queue?kind=history&state=failed",
