@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.convert import pdfs
-from tests.apps.convert.asking import process, refusal
+from tests.apps.convert.asking import process, refusal, valid
 from tidegate_apps.convert.gateway import Embedded, GatewayLimits
 from tidegate_apps.convert.gateway.conversions import Conversions
 from tidegate_apps.convert.gateway.intake import Received
@@ -164,3 +164,10 @@ def asked(folder: Path, job_id: str, pdf: bytes | None = None) -> Received:
     return Received(
         path=path, size=len(body), sha256=sha256(body).hexdigest(), mapping="layout", pretty=False, job_id=job_id
     )
+
+
+@pytest.mark.parametrize("full", [{"kept": 0}, {"kept_bytes": 0}, {"kept_for": 0}], ids=str)
+def test_whoever_waits_gets_the_answer_even_if_there_is_no_room_to_keep_it(full: dict[str, int]) -> None:
+    with Embedded(GatewayLimits(**full)) as url:  # type: ignore[arg-type]
+        for _ in range(2):
+            valid(process(url, pdfs.text(), job_id="7"))

@@ -37,6 +37,7 @@ class _Kept:
     fingerprint: tuple[str, str, bool]
     task: asyncio.Task[Result | Refused]
     ended: float | None = None  # None: it is under way
+    asking: int = 0  # requests that are about to open its file
 
 
 class Conversions:
@@ -82,12 +83,19 @@ class Conversions:
             kept = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
             self._kept[asked.job_id] = kept
             kept.task.add_done_callback(lambda _: self._ended(asked.job_id))
-        return _xml(await asyncio.shield(kept.task)), False
+        kept.asking += 1
+        try:
+            found = await asyncio.shield(kept.task)
+        finally:
+            kept.asking -= 1  # nothing else runs until the file is open
+        return _xml(found), False
 
     def sweep(self) -> None:
         """Forgets the answers that are too old, and the oldest of those that are too many or too large."""
         now, limits = self._now(), self._limits
-        done = sorted((each.ended, job_id) for job_id, each in self._kept.items() if each.ended is not None)
+        done = sorted(
+            (each.ended, job_id) for job_id, each in self._kept.items() if each.ended is not None and not each.asking
+        )
         results = [self._kept[job_id].task.result() for _, job_id in done]
         size = sum(each.made.size for each in results if isinstance(each, Result))
         for index, (ended, job_id) in enumerate(done):
