@@ -76,18 +76,12 @@ def findings(page: Page, where: str, **options: Any) -> list[str]:
     ]
 
 
-# Made of the same parts as others, in the same states; axe is slow.
-ALIKE = {"targets-filtered", "target-silent", "queue-failed", "queue-of-a-name", "job-waiting", "not-found"}
-
-
 @pytest.mark.timeout(600)  # all of them, however busy the machine is
 def test_no_page_has_a_serious_finding_in_light_or_dark(opened: Browser, groups: list[Group]) -> None:
     found: list[str] = []
     for group in groups:
         with reader(opened, group) as tab:
             for name, path in group.pages.items():
-                if name in ALIKE:
-                    continue
                 page = tab.go(path)
                 found += findings(page, f"{name} in light")
                 page.emulate_media(color_scheme="dark")
