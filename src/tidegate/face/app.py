@@ -109,6 +109,7 @@ class App(Generic[S]):
     simulator: Callable[[], Simulated] | None = None
     metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
     advice: Callable[[S], Iterable[str]] | None = None  # what could be set better, in sentences, for `doctor`
+    targets: Sequence[str] = ()  # those that its pages tell of: a notice of one leads there
     help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 
     def __post_init__(self) -> None:

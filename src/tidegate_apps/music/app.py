@@ -70,6 +70,7 @@ app = App[Settings](
         Page(path="/music/library", show=show_library),
         Page(path="/music/connect/{provider}", show=show_connect),
     ],
+    targets=tuple(kinds()),
     commands="tidegate_apps.music.commands:music",
     simulator=simulator,
 )

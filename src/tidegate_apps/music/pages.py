@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from tidegate import Installed
-from tidegate.web import Right, needs, page, who_asks
+from tidegate.web import Right, page, who_asks
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
 from tidegate_apps.music.connections import asked_for
@@ -19,7 +19,6 @@ _SHELVES = ("artists", "albums", "tracks", "plays", "playlists")
 _MOST_BAD = 20
 
 
-@needs(Right.SEE)
 def show_connections(request: Request, there: Installed[Settings]) -> Response:
     """Every provider as it is for one user."""
     user = user_of(request, request.query_params.get("user", ""))
@@ -37,7 +36,6 @@ def show_connections(request: Request, there: Installed[Settings]) -> Response:
     )  # fmt: skip
 
 
-@needs(Right.PUT_IN)
 def show_connect(request: Request, there: Installed[Settings]) -> Response:
     """What a provider asks for."""
     kind, user = kind_of(there, request.path_params["provider"]), user_of(request)
@@ -49,7 +47,6 @@ def show_connect(request: Request, there: Installed[Settings]) -> Response:
     )  # fmt: skip
 
 
-@needs(Right.SEE)
 def show_library(request: Request, there: Installed[Settings]) -> Response:
     """One shelf of the library."""
     asked = request.query_params

@@ -13,6 +13,7 @@ from tidegate_apps.music.names import key_of
 T = TypeVar("T")
 SHELVES = ("artists", "albums", "tracks")
 _FIRST = (2**53, 2**53)
+_MOMENT = re.compile(r"(\d{1,17}(?:\.\d{1,17})?)-(\d{1,16})", re.ASCII)  # of a play, exactly
 _CURSOR = re.compile(r"(\d{1,16})-(\d{1,16})", re.ASCII)
 
 
@@ -65,14 +66,15 @@ def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", 
 
 
 def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine]:
-    """The newest first. A cursor has milliseconds, so a play of the same one may be shown once more, never left out."""
-    at, before = _place(cursor)
-    rows = db.all("page_plays", user_id=user, at=at / 1000 if cursor else float(at), before=before, n=n + 1)
+    """The newest first."""
+    place = _MOMENT.fullmatch(cursor)
+    at, before = (float(place[1]), min(int(place[2]), 2**53)) if place else (float(2**53), 2**53)
+    rows = db.all("page_plays", user_id=user, at=at, before=before, n=n + 1)
     found = [
         PlayLine(row[0], row[1], row[2], row[4], row[5], row[7], None if row[8] is None else ("album", row[9]))
         for row in rows[:n]
     ]
-    following = f"{int(found[-1].at * 1000) + 1}-{found[-1].id}" if len(rows) > n else None
+    following = f"{found[-1].at!r}-{found[-1].id}" if len(rows) > n else None
     return Paged(found, following)
 
 

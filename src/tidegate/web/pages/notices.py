@@ -70,10 +70,14 @@ def router(site: Site) -> APIRouter:
 def place_of(line: NoticeLine, site: Site | None = None) -> str:
     """Where what a notice is about has its page; empty when it has none.
 
-    What an application tells under its own name is on its page, and on a page of its own if it has one for each key.
+    What an application tells under its own name, or of a target of its own, is on its page; and on a page of its own
+    if it has one for each key.
     """
     paths = [
-        page.path for there in (site.apps if site else ()) if there.app.name == line.name for page in there.app.pages
+        page.path
+        for there in (site.apps if site else ())
+        if line.name in (there.app.name, *there.app.targets)
+        for page in there.app.pages
     ]
     if line.subject == "target" and paths:
         each = next((path for path in paths if path.endswith("/{id}")), None)

@@ -1,0 +1,236 @@
+"""What programs and pages show of music: health in words, the library page by page, and nothing of other users."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.apps.music.serving import Served, installed
+from tests.web.api.building import HERE
+from tidegate.ops import accounts
+from tidegate.store.tx import Tx
+from tidegate.testing import Step
+from tidegate.web.access import COOKIE
+from tidegate.web.frame import build
+from tidegate_apps.music.contract import Batch, Operation, Play, Song
+from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.library import Badge, Library
+from tidegate_apps.music.simulator import MusicSimulator
+from tidegate_apps.music.states import State, States
+
+API = "/api/v1/music"
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[MusicSimulator]:
+    with MusicSimulator() as found:
+        yield found
+
+
+@pytest.fixture
+def served(tmp_path: Path, sim: MusicSimulator) -> Iterator[Served]:
+    with installed(tmp_path, sim) as found:
+        yield found
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[TestClient]:
+    with opened(served) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def opened(served: Served) -> Iterator[TestClient]:
+    with TestClient(build(served.site), base_url=HERE) as found:
+        yield found
+
+
+def kept(served: Served, n: int, user: str = "local") -> None:
+    keeping = Keeping(served.there.db, lambda: 1000.0)
+    songs = [Song(title=f"Song {i}", artist=f"Artist {i % 7}", album=f"Album {i % 11}") for i in range(n)]
+    plays = tuple(Play(ref=str(i), at=float(i), song=song) for i, song in enumerate(songs))
+    keeping.plays(Lane(user, "lastfm", Operation.PLAYS), Batch(items=plays, mark="1"))
+
+
+def state(served: Served, provider: str, operation: str = "plays", **values: Any) -> None:
+    states = States(served.there.db, lambda: 0.0)
+    lane = Lane("local", provider, Operation(operation))
+    found = states.of(lane)
+    for name, value in values.items():
+        setattr(found, name, value)
+    states.changed(lane)
+    states.write(states.taken())
+
+
+def line(client: TestClient, provider: str) -> dict[str, Any]:
+    items: list[dict[str, Any]] = client.get(f"{API}/connections").json()["items"]
+    return next(each for each in items if each["provider"] == provider)
+
+
+@pytest.mark.req("SYNC-14")
+@pytest.mark.parametrize(
+    ("values", "name", "word", "reason"),
+    [
+        ({}, "new", "Not tried yet", ""),
+        ({"success_at": 50.0, "next_at": 350.0}, "ok", "Working", ""),
+        ({"success_at": 50.0, "began_at": 60.0}, "syncing", "Syncing", ""),
+        (
+            {"failures": 2, "code": "network", "message": "It is away.", "held": "backoff", "next_at": 99.0},
+            "degraded", "Backing off", "It is away.",
+        ),
+        (
+            {"failures": 1, "code": "rate_limited", "message": "Too fast.", "held": "retry_after", "next_at": 99.0},
+            "limited", "Rate-limited", "Too fast.",
+        ),
+        (
+            {"failures": 1, "code": "unauthorized", "message": "Refused.", "advice": "Connect again.", "held": "fatal"},
+            "action", "Needs you", "Refused. Connect again.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_health_of_a_connection_is_told_in_words_with_last_success_and_next_try(
+    served: Served, client: TestClient, values: dict[str, Any], name: str, word: str, reason: str
+) -> None:
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    state(served, "lastfm", **values)
+
+    found = line(client, "lastfm")
+    assert (found["connected"], found["state"], found["word"], found["reason"]) == (True, name, word, reason)
+    assert (found["last_success_at"], found["next_try_at"]) == (values.get("success_at"), values.get("next_at"))
+    page = client.get("/music").text
+    assert word in page
+    assert reason in page
+    if values.get("code"):
+        assert f"/help/errors/{values['code']}" in page
+
+
+def test_of_several_operations_the_worst_is_told(served: Served, client: TestClient) -> None:
+    values = served.sim.connection("navidrome", "local")
+    client.put(f"{API}/connections/navidrome", json={"values": dict(values)}).raise_for_status()
+    state(served, "navidrome", "plays", success_at=5.0)
+    state(served, "navidrome", "playlists", failures=3, code="forbidden", message="No.", held="fatal")
+
+    found = line(client, "navidrome")
+    assert (found["state"], [each["state"] for each in found["operations"]]) == ("action", ["ok", "action"])
+    assert "3 failures in a row" in client.get("/music").text
+
+
+def test_connecting_disconnecting_and_asking_by_a_program(served: Served, client: TestClient) -> None:
+    assert line(client, "lastfm")["state"] == "none"
+    assert client.post(f"{API}/connections/lastfm/sync").status_code == 404
+    made = client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}})
+    assert (made.status_code, made.json()["state"]) == (200, "new")
+    assert client.post(f"{API}/connections/lastfm/sync").status_code == 202
+    assert client.delete(f"{API}/connections/lastfm").json()["state"] == "none"
+    for path, body, status, said in (
+        ("lastfm", {"values": {}}, 422, "user: it is empty; give the User name"),
+        ("lastfm", {"values": {"user": "a", "shared_secret": "x"}}, 422, "Last.fm does not ask for it"),
+        ("nosuch", {"values": {}}, 404, "There is no provider 'nosuch'."),
+    ):
+        answer = client.put(f"{API}/connections/{path}", json=body)
+        assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+
+
+def test_what_the_operator_has_not_entered_or_switched_off_is_said(tmp_path: Path, sim: MusicSimulator) -> None:
+    more = {"lastfm": {"url": sim.url}, "spotify": {"enabled": False}}
+    with installed(tmp_path, sim, **more) as served, opened(served) as client:
+        assert line(client, "lastfm")["reason"] == "The settings of this server lack: API key."
+        assert line(client, "spotify")["word"] == "Switched off"
+        assert "[music.lastfm]" in client.get("/music/connect/lastfm").text
+
+
+def test_the_library_is_shown_page_by_page_without_gaps(served: Served, client: TestClient) -> None:
+    kept(served, 120)
+    for shelf, total in (("artists", 7), ("albums", 77), ("tracks", 120), ("plays", 120)):
+        seen, cursor = [], ""
+        while True:
+            page = client.get(f"{API}/{shelf}", params={"limit": 25, "cursor": cursor}).json()
+            seen += [each["id"] for each in page["items"]]
+            cursor = page["next_cursor"]
+            if not cursor:
+                break
+        assert (len(seen), len(set(seen))) == (total, total), shelf
+    assert client.get(f"{API}/artists").json()["items"][0]["plays"] == 18
+    found = client.get(f"{API}/tracks", params={"q": "song 11"}).json()["items"]
+    assert sorted(each["name"] for each in found) == ["Song 11", *(f"Song {n}" for n in range(110, 120))]
+    assert client.get(f"{API}/tracks", params={"q": "%"}).json()["items"] == []
+
+
+def test_a_page_shows_badges_empty_shelves_and_the_way_on(served: Served, client: TestClient) -> None:
+    assert "Nothing here yet" in client.get("/music/library").text
+    kept(served, 120)
+    library = Library(served.queue)
+    badge = Badge(word="Wanted", tone="warn", icon="clock", tooltip="Lidarr looks for it.", href="/lidarr")
+    library.put(library.badge("artist", library.artists("local")[0].id, badge))
+    artists = client.get("/music/library?shelf=artists").text
+    assert 'href="/lidarr" title="Lidarr looks for it."' in artists
+    assert "Wanted" in artists
+    tracks = client.get("/music/library?shelf=tracks").text
+    assert tracks.count("<tr>") == 49
+    assert "shelf=tracks&amp;after=1-" in tracks
+    assert "No name has “nothing such” in it." in client.get("/music/library?shelf=albums&q=nothing+such").text
+    for shelf in ("plays", "playlists", "nonsense"):
+        assert client.get(f"/music/library?shelf={shelf}&after=-1").status_code == 200
+
+
+def test_everybody_sees_their_own_music_and_only_an_admin_that_of_others(served: Served, client: TestClient) -> None:
+    def people(tx: Tx) -> dict[str, str]:
+        for name, role in (("ada", "admin"), ("bob", "operator"), ("vic", "viewer")):
+            accounts.add_user(tx, name, role, "no password fits this")
+        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob", "vic")}
+
+    kept(served, 5, "bob")
+    sessions = served.queue.store.write(people)
+
+    def asks(who: str, path: str) -> Any:
+        return client.get(path, headers={"Cookie": f"{COOKIE}={sessions[who]}"})
+
+    assert len(asks("bob", f"{API}/tracks").json()["items"]) == 5
+    assert asks("ada", f"{API}/tracks").json()["items"] == []
+    assert len(asks("ada", f"{API}/tracks?user=bob").json()["items"]) == 5
+    assert asks("vic", f"{API}/tracks?user=bob").status_code == 403
+    assert asks("vic", "/music?user=bob").status_code == 403
+    assert asks("vic", "/music").status_code == 200
+    assert "Your role, viewer, may not" in asks("vic", "/music/connect/lastfm").text
+    headers = {"Origin": HERE, "Cookie": f"{COOKIE}={sessions['vic']}"}
+    refused = client.put(f"{API}/connections/lastfm", json={"values": {"user": "x"}}, headers=headers)
+    assert refused.status_code == 403
+
+
+def test_a_picture_comes_from_us_or_is_a_plain_placeholder_and_a_stranger_is_asked_once(
+    served: Served, client: TestClient, sim: MusicSimulator
+) -> None:
+    kept(served, 1)
+    (artist,) = Library(served.queue).artists("local")
+    there = f"/music/art/artist/{artist.id}"
+    plain = client.get(there)
+    assert (plain.status_code, plain.headers["content-type"]) == (200, "image/svg+xml")
+
+    png = b"\x89PNG\r\n\x1a\n" + b"x" * 100
+    sim.on("GET /pictures/{name}", Step(200, png, {"Content-Type": "text/html"}))
+    art = json.dumps({"thumb": f"{sim.url}/pictures/1.png"})
+    served.there.db.all("found_art_artist", id=artist.id, at=1.0, art=art)
+    for _ in range(2):
+        found = client.get(there)
+        assert (found.content, found.headers["content-type"]) == (png, "image/png")
+        assert "default-src 'none'" in found.headers["content-security-policy"]
+    assert sim.count("GET /pictures/{name}") == 1
+    assert there in client.get("/music/library").text
+
+    for bad in ("http://169.254.169.254/latest", "file:///etc/passwd", f"{sim.url}/nothing"):
+        served.there.db.all("found_art_artist", id=artist.id, at=1.0, art=json.dumps({"thumb": bad}))
+        assert client.get(there).headers["content-type"] == "image/svg+xml"
+    assert client.get("/music/art/artist/999").headers["content-type"] == "image/svg+xml"
+
+
+def test_a_state_that_was_read_is_the_one_that_was_written(served: Served) -> None:
+    state(served, "lastfm", tried_at=1.0, items=7, bad=2, detail="x")
+    rows = served.there.db.all("states_of", user_id="local")
+    assert rows == [("local", "lastfm", "plays", 1.0, None, None, 7, 2, 0, None, None, None, None, "x", None, None)]
+    assert State(user_id="a", provider="b", operation="plays").failures == 0

@@ -1,0 +1,147 @@
+"""The page as a person uses it: connect, log in, read of a refusal, reconnect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.apps.music.serving import Served, serving
+from tidegate_apps.music.simulators.navidrome import PASSWORD
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+NO_BROWSER = "NO BROWSER, so no page was tested: run `make browser`, or say in CHROMIUM where one is"
+PATIENCE = 60_000  # milliseconds
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Browser]:
+    from tests.web.browsing import browser, chromium
+
+    if chromium() is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(NO_BROWSER)
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("music")
+    with serving(folder) as found:
+        found.sim.connect("local")
+        found.sim.navidrome.listening.hear("local", 1)
+        yield found
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.locator(f"tr#{name}")
+
+
+def becomes(page: Page, base: str, name: str, word: str) -> None:
+    """The row says it, at the latest after a few looks."""
+    from playwright.sync_api import expect
+
+    for _ in range(100):
+        page.goto(f"{base}/music")
+        if row(page, name).get_by_text(word, exact=True).count():
+            break
+        page.wait_for_timeout(200)
+    expect(row(page, name).get_by_text(word, exact=True).first).to_be_visible(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(("script", "scheme", "width"), [(True, "dark", 1280), (False, "light", 360)])
+def test_a_service_is_connected_and_its_plays_are_in_the_library(
+    opened: Browser, served: Served, script: bool, scheme: str, width: int
+) -> None:
+    from playwright.sync_api import expect
+
+    from tests.web.browsing import visit
+
+    with visit(opened, served.base, script=script, scheme=scheme, width=width) as visitor:
+        page = visitor.go("/music")
+        row(page, "navidrome").get_by_role("link", name="onnect Navidrome").click()
+        page.get_by_label("Address").fill(f"{served.sim.url}/navidrome")
+        page.get_by_label("User name").fill("local")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="onnect", exact=False).first.click()
+        expect(page.locator("#said")).to_contain_text("Navidrome is connected, and called now.")
+        becomes(page, served.base, "navidrome", "Working")
+        assert PASSWORD not in page.content()
+        page.goto(f"{served.base}/music/library?shelf=plays")
+        expect(page.get_by_role("row").filter(has_text="Navidrome").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.goto(f"{served.base}/music/library")
+        expect(page.get_by_text("1 play").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visitor.complaints == []
+
+
+@pytest.mark.req("SYNC-09", "SYNC-10", "SYNC-14")
+def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_reconnecting_ends_it(
+    opened: Browser, served: Served
+) -> None:
+    from playwright.sync_api import expect
+
+    from tests.web.browsing import visit
+
+    with visit(opened, served.base) as visitor:
+        page = visitor.go("/music/connect/lastfm")
+        page.get_by_label("User name").fill("local")
+        page.get_by_role("button", name="Connect").click()
+        becomes(page, served.base, "lastfm", "Working")
+
+        served.sim.lastfm.now("error_9")
+        row(page, "lastfm").get_by_role("button", name="Sync Last.fm now").click()
+        toast = page.get_by_role("alert").get_by_text("lastfm needs your attention")
+        expect(toast).to_be_visible(timeout=PATIENCE)
+        becomes(page, served.base, "lastfm", "Needs you")
+        said = row(page, "lastfm")
+        expect(said).to_contain_text("Last.fm no longer accepts our access to this account.")
+        expect(said).to_contain_text("when you have connected again")
+        expect(said.get_by_role("button", name="Sync Last.fm now")).to_have_count(0)
+
+        with visit(opened, served.base) as later:
+            elsewhere = later.go("/")
+            found = elsewhere.get_by_role("alert").filter(has_text="lastfm needs your attention")
+            expect(found).to_be_visible(timeout=PATIENCE)
+            found.get_by_role("link").first.click()
+            expect(elsewhere.get_by_role("heading", name="Music")).to_be_visible(timeout=PATIENCE)
+
+        served.sim.lastfm.now("well")
+        row(page, "lastfm").get_by_role("link", name="Reconnect Last.fm").click()
+        page.get_by_role("button", name="Reconnect").click()
+        expect(page.locator("#said")).to_contain_text("Last.fm is connected, and called now.")
+        becomes(page, served.base, "lastfm", "Working")
+
+
+@pytest.mark.req("SYNC-10")
+def test_a_login_at_the_service_itself_comes_back_and_a_refusal_there_is_said(opened: Browser, served: Served) -> None:
+    from playwright.sync_api import expect
+
+    from tests.web.browsing import visit
+
+    with visit(opened, served.base) as visitor:
+        page = visitor.go("/music/connect/spotify")
+        page.get_by_role("link", name="Log in at Spotify").click()
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator("#said")).to_be_visible()
+        expect(row(page, "spotify").get_by_text("Not connected")).to_be_visible()
+
+        page.goto(f"{served.base}/music/connect/spotify")
+        page.get_by_role("link", name="Log in at Spotify").click()
+        page.get_by_label("Account").fill("local")
+        page.get_by_role("button", name="Allow").click()
+        expect(page.locator("#said")).to_contain_text("Spotify is connected, and called now.")
+        becomes(page, served.base, "spotify", "Working")
+        expect(row(page, "spotify")).to_contain_text("The access ends")
+
+        page.goto(f"{served.base}/music/back/spotify?state=forged&code=stolen")
+        expect(page.locator("#said")).to_contain_text("was not begun here")
+        row(page, "spotify").get_by_role("button", name="Disconnect Spotify").click()
+        expect(page.locator("#said")).to_contain_text("Spotify is disconnected. What it brought stays")
+        expect(row(page, "spotify").get_by_text("Not connected")).to_be_visible()

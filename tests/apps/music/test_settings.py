@@ -1,0 +1,95 @@
+"""The section of music: a table for each provider, secrets by reference, connections from the start; and commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.settings import load
+from tidegate_apps.music.app import app
+from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.settings import Settings, addresses, declared, of_kind, operator_values
+
+TEXT = """
+apps = ["music"]
+[music]
+contact = "me@example.org"
+[music.lastfm]
+every = "10m"
+api_key = "env:LASTFM_KEY"
+[music.spotify]
+client_id = "abc"
+accounts_url = "https://accounts.example"
+[music.connect.ada.navidrome]
+url = "https://music.example"
+user = "ada"
+password = "env:NAVIDROME_PASSWORD"
+"""
+
+
+def loaded(folder: Path, text: str = TEXT) -> Settings:
+    (folder / "tidegate.toml").write_text(text)
+    environ = {"LASTFM_KEY": "k3y", "NAVIDROME_PASSWORD": "s3cret"}
+    found = load(file=folder / "tidegate.toml", environ=environ, apps=[app])
+    shown = str([each.as_json() for each in found.effective()])
+    assert "s3cret" not in shown
+    assert "k3y" not in shown
+    settings = found.app("music")
+    assert isinstance(settings, Settings)
+    return settings
+
+
+@pytest.mark.req("SYNC-12")
+def test_each_provider_has_its_table_and_the_intervals_of_the_requirement(tmp_path: Path) -> None:
+    settings = loaded(tmp_path)
+    every = {name: float(of_kind(settings, kind).every) for name, kind in kinds().items()}
+    assert every == {
+        "navidrome": 300, "spotify": 300, "lastfm": 600, "musicbrainz": 900, "fanart": 3600, "openai": 3600,
+    }  # fmt: skip
+    assert float(of_kind(Settings(), kinds()["lastfm"]).every) == 300
+    assert operator_values(settings, kinds()["lastfm"]) == {"api_key": "k3y"}
+    assert addresses(settings, kinds()["spotify"])["spotify_accounts"] == "https://accounts.example"
+    assert addresses(settings, kinds()["spotify"])["spotify"].startswith("https://api.spotify.com")
+    assert declared(settings) == {
+        ("ada", "navidrome"): {"url": "https://music.example", "user": "ada", "password": "s3cret"}
+    }
+
+
+@pytest.mark.req("SYNC-05")
+def test_the_numbers_of_backoff_are_those_of_the_requirement_and_can_be_set(tmp_path: Path) -> None:
+    plain = Settings()
+    assert (float(plain.backoff_base), float(plain.backoff_cap), plain.backoff_jitter) == (30, 1800, 0.25)
+    assert (float(plain.reprobe), plain.cap_notice, plain.keep_health) == (3600, True, False)
+    assert float(loaded(tmp_path, TEXT.replace("contact =", 'backoff_base = "10s"\ncontact =')).backoff_base) == 10
+
+
+def test_the_commands_connect_list_and_disconnect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tidegate.cli.root import run as main
+
+    (tmp_path / "tidegate.toml").write_text(
+        f'url = "sqlite:///{tmp_path / "t.db"}"\napps = ["music"]\n[music.lastfm]\napi_key = "k3y"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str, code: int = 0) -> str:
+        try:
+            ended = main(["music", *args])
+        except SystemExit as error:
+            ended = error.code if isinstance(error.code, int) else 1
+        said = capsys.readouterr()
+        assert ended == code, said
+        return said.out + said.err
+
+    assert "lastfm       Not connected" in run("status")
+    assert "connected: Last.fm of local" in run("connect", "lastfm", "user=ada7")
+    assert "lastfm       Not tried yet" in run("status")
+    assert '"state": "new"' in run("status", "--json")
+    assert "nothing yet" in run("list", "tracks")
+    assert "is the server running?" in run("sync", "lastfm", "--wait", "0", code=8)
+    assert "disconnected: Last.fm of local" in run("disconnect", "lastfm")
+    assert "there is no provider 'nosuch'; there are:" in run("disconnect", "nosuch", code=7)
+    assert "user: it is empty; give the User name" in run("connect", "lastfm", code=2)
+    assert "wants a login in a browser" in run("connect", "spotify", code=2)
