@@ -19,7 +19,7 @@ from tidegate_apps.feeds.fetching import Fetching
 from tidegate_apps.feeds.parsing import parse
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 clock = time.perf_counter
 LEAST, LEAST_304 = 0.7, 0.8

@@ -18,7 +18,7 @@ from tidegate_apps.feeds.looks import look_of
 from tidegate_apps.feeds.matrix import MANUAL, REASONS
 from tidegate_apps.feeds.polling_here import poll_until
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.sources import Source, Wanted, check_url
+from tidegate_apps.feeds.source import Source, Wanted, check_url
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate_apps.feeds.sources import Source, Sources, Wanted
+from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.sources import Sources
 
 _PIECE = 500
 

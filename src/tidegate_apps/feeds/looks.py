@@ -9,7 +9,7 @@ from typing import Any
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType
 from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
-from tidegate_apps.feeds.sources import AUTO, Source
+from tidegate_apps.feeds.source import AUTO, Source
 from tidegate_apps.feeds.telling import REASONS, WHEN
 from tidegate_apps.feeds.verdicts import FeedState
 

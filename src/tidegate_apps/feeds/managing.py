@@ -17,7 +17,8 @@ from tidegate import Db, DbTx, Held, Level, Target, classify
 from tidegate_apps.feeds import dues
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL
-from tidegate_apps.feeds.sources import AUTO, Sources
+from tidegate_apps.feeds.source import AUTO
+from tidegate_apps.feeds.sources import Sources
 from tidegate_apps.feeds.verdicts import FeedState, host_of
 
 _log = logging.getLogger("tidegate.feeds")

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from tidegate_apps.feeds.sources import Source, Wanted, check_url
+from tidegate_apps.feeds.source import Source, Wanted, check_url
 
 MOST_BYTES = 5_000_000
 _MOST_FEEDS = 100_000

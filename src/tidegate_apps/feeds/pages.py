@@ -13,7 +13,7 @@ from tidegate_apps.feeds import looks, telling
 from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Source
+from tidegate_apps.feeds.source import Source
 from tidegate_apps.feeds.verdicts import FeedState
 
 _PAGE = 50

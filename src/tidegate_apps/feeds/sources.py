@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from tidegate import Db, DbTx, NotThere, Refused
 from tidegate_apps.feeds import dues, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
+from tidegate_apps.feeds.mirroring import mirrored
+from tidegate_apps.feeds.source import AUTO, Source, Wanted
 from tidegate_apps.feeds.verdicts import host_of, name_of
 
-AUTO = "auto"
-_MOST_URL = 2000
 _SLICE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One source. The fields are the columns."""
-
-    id: int
-    name: str
-    feed_url: str | None
-    interval: float
-    enabled_n: int
-    feed_disabled_at: float | None
-    feed_disable_reason: str | None
-    disabled_by: str | None
-    active_from: float | None  # 0: active; the end of a rest; None: only a person begins it again
-    created_at: float
-
-    @property
-    def enabled(self) -> bool:
-        return bool(self.enabled_n)
-
-    @property
-    def rests_until(self) -> float | None:
-        return self.active_from or None if self.feed_disabled_at is not None else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A source that is to be added."""
-
-    feed_url: str | None
-    name: str = ""
-    interval: float | None = None
-    enabled: bool = True
 
 
 class Sources:
@@ -151,7 +115,7 @@ class Sources:
             )  # fmt: skip
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = _found(tx, id_)
-            _mirror(tx, was, now, at)
+            mirrored(tx, was, now, at)
             self._wake(tx)
             return now
 
@@ -255,21 +219,6 @@ class Sources:
         return True
 
 
-def check_url(url: str) -> str:
-    """The address of a feed; ValueError when it can be none."""
-    url = url.strip()
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
-        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
-    if len(url) > _MOST_URL:
-        raise ValueError(f"feed_url: give at most {_MOST_URL} characters")
-    return url
-
-
 def _found(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
     row = tx.one("lock_source" if lock else "source", id=id_)
     if row is None:
@@ -283,32 +232,3 @@ def _active(url: str | None, *, enabled: bool) -> float | None:
 
 def _only_a_person_ends_it(source: Source, by: str) -> bool:
     return by == AUTO and source.feed_disable_reason == MANUAL
-
-
-def _mirror(tx: DbTx, was: Source, now: Source, at: float) -> None:
-    """What the poller knows follows what the source says."""
-    if not now.feed_url:
-        tx.all("remove_state", source_id=now.id)
-        return
-    due = now.active_from  # at once, when it does not rest
-    tx.many("add_state", [{
-        "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
-        "interval_s": now.interval, "due_at": due, "due_why": str(Why.NEW),
-    }])  # fmt: skip
-    if not was.feed_url and now.feed_disabled_at is not None:
-        rest = rest_of(now.feed_disable_reason or "")
-        tx.all(
-            "set_state_rest", source_id=now.id, rest_at=now.feed_disabled_at, rest_reason=now.feed_disable_reason,
-            rest_until=None if rest is None else now.feed_disabled_at + rest, rest_by=now.disabled_by, due_at=due,
-            due_why=str(Why.COOLDOWN),
-        )  # fmt: skip
-    elif was.feed_url != now.feed_url:
-        tx.all(
-            "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
-            due_why=str(Why.NEW),
-        )  # fmt: skip
-    elif was.active_from != now.active_from:
-        tx.all("set_due", source_id=now.id, due_at=due, due_why=str(Why.COOLDOWN if due else Why.NEW))
-    elif was.interval != now.interval:
-        # Sooner only if nothing but the interval made it wait.
-        tx.all("sooner", source_id=now.id, due_at=at + now.interval, due_why=str(Why.INTERVAL))

@@ -23,7 +23,8 @@ from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller, PollPolicy, Tally, Times
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Source, Sources, Wanted
+from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.sources import Sources
 from tidegate_apps.feeds.verdicts import FeedState
 
 HOUR, DAY = 3600.0, 86400.0

@@ -21,7 +21,7 @@ from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.feeds.managing import There, said, tell_there
-from tidegate_apps.feeds.sources import Source, Wanted
+from tidegate_apps.feeds.source import Source, Wanted
 from tidegate_apps.feeds.verdicts import FeedState
 
 ISSUER = Issuer.own(b"k" * 32)

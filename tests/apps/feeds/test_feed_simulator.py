@@ -141,4 +141,5 @@ def test_a_reset_makes_all_feeds_well_again() -> None:
 def test_the_application_may_poll_it() -> None:
     found = simulated()
     assert isinstance(found.simulator, FeedSimulator)
-    assert found.settings("http://127.0.0.1:1") == {"allow_networks": ["127.0.0.0/8"], "ports": []}
+    wanted = {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": "http://127.0.0.1:1"}
+    assert found.settings("http://127.0.0.1:1") == wanted

@@ -16,7 +16,7 @@ from tidegate_apps.feeds import figures
 from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.handlers import QUEUE
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 _PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
 

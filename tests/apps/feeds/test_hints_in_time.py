@@ -13,7 +13,7 @@ import pytest
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, words
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 ON = PollPolicy(paced=False, guard=None, host_guard=True)
 FEEDS = [f"http://one.example/{n}" for n in range(5)]

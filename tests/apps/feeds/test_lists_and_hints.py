@@ -14,7 +14,7 @@ from tidegate_apps.feeds.dues import Hints
 from tidegate_apps.feeds.fetching import hints_of, retry_after
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.sources import Source
+from tidegate_apps.feeds.source import Source
 from tidegate_apps.feeds.verdicts import FeedState
 
 NOW = 1_700_000_000.0

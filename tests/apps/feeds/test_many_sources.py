@@ -18,7 +18,7 @@ from tidegate import RestChange
 from tidegate_apps.feeds import dues, poll_log, verdicts
 from tidegate_apps.feeds.matrix import ErrorType, PollError, type_of_status
 from tidegate_apps.feeds.recording import Finished
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 from tidegate_apps.feeds.verdicts import FeedState, Success
 
 PLANS = {

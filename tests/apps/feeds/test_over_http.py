@@ -19,7 +19,7 @@ from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.simulator import STATES, FeedSimulator
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 from tidegate_apps.feeds.verdicts import FeedState
 
 # What each state of the simulator comes to: the type of the error and its status; None is a success.

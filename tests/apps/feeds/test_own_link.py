@@ -9,7 +9,7 @@ import pytest
 from tests.apps.feeds.building import GUARD, HOUR, Desk, lines
 from tidegate import net
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 

@@ -67,7 +67,7 @@ def test_a_feed_is_added_read_broken_and_well_again(
             assert wide(page) <= width
 
             sim.now(1, "gone")
-            page.get_by_role("button", name="Poll 127.0.0.1 now").click()
+            page.get_by_role("button", name="Poll Simulated feed 1 now").click()
             expect(page.locator("#said")).to_contain_text("is polled now")
             poll()
             page.goto(f"{base}/feeds")
@@ -77,7 +77,7 @@ def test_a_feed_is_added_read_broken_and_well_again(
             assert wide(page) <= width
 
             sim.now(1, "well")
-            page.get_by_role("button", name="Enable 127.0.0.1").click()
+            page.get_by_role("button", name="Enable Simulated feed 1").click()
             expect(page.locator("#said")).to_contain_text("is enabled")
             poll()
             page.goto(f"{base}/feeds")

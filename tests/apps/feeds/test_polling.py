@@ -15,7 +15,7 @@ from tidegate_apps.feeds.matrix import PollError
 from tidegate_apps.feeds.parsing import Feed, ParseError
 from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")

@@ -7,7 +7,7 @@ import pytest
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tidegate import NotThere, Refused
 from tidegate.errors import StoreError
-from tidegate_apps.feeds.sources import Wanted, check_url
+from tidegate_apps.feeds.source import Wanted, check_url
 
 
 def active(desk: Desk) -> list[int]:

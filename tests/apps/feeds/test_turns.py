@@ -11,7 +11,7 @@ from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
 from tidegate.errors import StoreBusy
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.sources import Wanted
+from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 

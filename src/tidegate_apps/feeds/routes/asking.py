@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from tidegate.web import Problem, Right, who_asks
 from tidegate_apps.feeds.routes.shapes import LARGEST
-from tidegate_apps.feeds.sources import AUTO
+from tidegate_apps.feeds.source import AUTO
 
 SourceId = Annotated[int, Path(ge=1, le=LARGEST, description="The number of a source.")]
 _JWT, _POLLER = "jwt", "poller"

@@ -14,7 +14,8 @@ from tidegate_apps.feeds.routes.asking import SourceId
 from tidegate_apps.feeds.routes.opml import exported
 from tidegate_apps.feeds.routes.sources import here
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Sources, Wanted, check_url
+from tidegate_apps.feeds.source import Wanted, check_url
+from tidegate_apps.feeds.sources import Sources
 
 Field = Annotated[str, Form(max_length=2000)]
 

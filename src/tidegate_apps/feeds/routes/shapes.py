@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializ
 from tidegate import DbTx
 from tidegate_apps.feeds.dues import AT_ONCE
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.sources import Source, check_url
+from tidegate_apps.feeds.source import Source, check_url
 
 LARGEST = 2**53 - 1
 

@@ -12,7 +12,8 @@ from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.sources import Source, Sources, Wanted
+from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.sources import Sources
 
 _START = (-1.0, 0)
 

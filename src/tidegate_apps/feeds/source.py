@@ -1,0 +1,58 @@
+"""What is polled, as a value. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+AUTO = "auto"  # who did it, when nobody did
+_MOST_URL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source. The fields are the columns."""
+
+    id: int
+    name: str
+    feed_url: str | None
+    interval: float
+    enabled_n: int
+    feed_disabled_at: float | None
+    feed_disable_reason: str | None
+    disabled_by: str | None
+    active_from: float | None  # 0: active; the end of a rest; None: only a person begins it again
+    created_at: float
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.enabled_n)
+
+    @property
+    def rests_until(self) -> float | None:
+        return self.active_from or None if self.feed_disabled_at is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A source that is to be added."""
+
+    feed_url: str | None
+    name: str = ""
+    interval: float | None = None
+    enabled: bool = True
+
+
+def check_url(url: str) -> str:
+    """The address of a feed; ValueError when it can be none."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
+    if len(url) > _MOST_URL:
+        raise ValueError(f"feed_url: give at most {_MOST_URL} characters")
+    return url
