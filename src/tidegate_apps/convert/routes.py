@@ -28,13 +28,30 @@ _UNBOUNDED = 2**40  # our own limit is checked here, with our own code
 class Pause(BaseModel):
     """How long no upload is taken."""
 
-    seconds: float = Field(ge=1, le=30 * 86400)
+    seconds: float = Field(ge=1, le=30 * 86400, strict=True)
+
+
+# It is read as it comes, so no parameter of the function tells of it.
+_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}, "mapping": {"type": "string"}},
+                }
+            }
+        },
+    }
+}
 
 
 def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/api/upload", status_code=202)
+    @router.post("/api/upload", status_code=202, openapi_extra=_FORM)
     @needs(ANYONE)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request, owner: Owner) -> Response:
@@ -51,7 +68,9 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         request: Request,
         owner: Owner,
         since: Annotated[float, Query(ge=0, description="Only what changed since then, UNIX time.")] = 0.0,
-        status: Annotated[str, Query(description="Only these: queued, processing, complete or failed.")] = "",
+        status: Annotated[
+            str, Query(description="Only those that are so.", json_schema_extra={"enum": ["", *STATUSES]})
+        ] = "",
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
         cursor: Annotated[int, Query(ge=1, le=NEWEST, description="`next_cursor` of the answer before.")] = NEWEST,
     ) -> dict[str, Any]:
