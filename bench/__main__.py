@@ -9,7 +9,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs, lidarr, tautulli
+from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs, lidarr, music, tautulli
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -38,6 +38,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "feeds": feeds.run,
     "polling": feed_polling.run,
     "lidarr": lidarr.run,
+    "music": music.run,
     "tautulli": tautulli.run,
 }
 

@@ -379,10 +379,11 @@ where kind = :kind and entity_id = :id
 -- The pages.
 
 -- name: totals
+-- Every play is counted at its artist, of whom there are few.
 select (select count(*) from music_artist where user_id = :user_id),
     (select count(*) from music_album where user_id = :user_id),
     (select count(*) from music_track where user_id = :user_id),
-    (select count(*) from music_play where user_id = :user_id),
+    (select cast(coalesce(sum(plays), 0) as bigint) from music_artist where user_id = :user_id),
     (select count(*) from music_playlist where user_id = :user_id);
 
 -- name: page_artists
