@@ -72,9 +72,11 @@ class Enricher:
     def __init__(self, there: Installed[Settings], library: Library, submit: JobFunction[Submission, Accepted]) -> None:
         self._there, self._library, self._submit = there, library, submit
 
-    async def run(self, lidarr: Lidarr, stopping: Callable[[], bool], *, force: bool = False) -> Tally:
+    async def run(
+        self, lidarr: Lidarr, stopping: Callable[[], bool], *, force: bool = False, tally: Tally | None = None
+    ) -> Tally:
         """What was looked for lately is left alone, unless by *force*. A stop ends it between two pages."""
-        tally = Tally()
+        tally = Tally() if tally is None else tally
         before = float("inf") if force else self._there.queue.clock.now() - float(self._there.settings.enrich_every)
         for user in await self._at_store(self._library.users):
             await self._pages(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
+
 from tidegate import Add, Again, Backoff, Capacity, Context, Done, Installed, JobFunction, Target
+from tidegate_apps.lidarr.client import LidarrError, fault_of
 from tidegate_apps.lidarr.codes import PACK, TARGET
-from tidegate_apps.lidarr.enriching import Enricher
+from tidegate_apps.lidarr.enriching import Enricher, Tally
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitter import Submitter
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.lidarr.wake import QUEUE, Waker
 from tidegate_apps.music.library import Library
+
+_log = logging.getLogger("tidegate.lidarr")
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
 _KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
@@ -90,10 +96,20 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
         queue=LOOKS, name="lidarr.look", unique=lambda force: force, attempts=5, backoff=Backoff("1m", cap="30m")
     )
     async def look(force: bool, job: Context) -> dict[str, int]:
+        began, tally, message = clock.now(), Tally(), ""
         async with submitter.opened() as lidarr:
-            tally = await enricher.run(lidarr, lambda: job.stopping, force=force)
+            try:
+                await enricher.run(lidarr, lambda: job.stopping, force=force, tally=tally)
+            except (httpx2.HTTPError, LidarrError) as error:
+                # Nobody's job fails because Lidarr is away: the next look goes on where this one was.
+                fault = fault_of(error)
+                message = fault.message
+                _log.log(fault.level.number, "look_ended code=%s error=%s", fault.code, fault.detail)
         if job.stopping:
             raise Again(keep_attempt=True)
+        if tally.looked or message:
+            seen = {**tally.as_json(), "at": began, "message": message}
+            await queue.at_store(lambda: there.db.all("put_look", **seen))
         return tally.as_json()
 
     return Jobs(

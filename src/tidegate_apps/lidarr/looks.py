@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate_apps.lidarr.states import Entry
 from tidegate_apps.lidarr.wake import Woken
@@ -51,6 +52,13 @@ def lasting(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     return f"{math.ceil(whole / 60)} min" if whole < 5400 else f"{round(whole / 3600)} h"
+
+
+def look_words(look: tuple[Any, ...]) -> str:
+    """What the last look through the library did."""
+    _, looked, found, queued, message = look
+    said = f"{looked} looked for, {found} found there, {queued} put into the queue."
+    return f"{said} {message}".strip() if looked or not message else message
 
 
 def woken_words(woken: Woken) -> str:

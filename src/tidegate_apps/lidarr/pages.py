@@ -40,6 +40,7 @@ def show(request: Request, there: Installed[Settings]) -> Response:
         request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, following=following, paged=bool(cursor),
         rows=[(each, looks.look_of(each, now), LOOKS.get(each.lidarr_status or "")) for each in entries],
         result=None if standing.last is None else looks.woken_words(standing.last),
+        looked=None if standing.look is None else looks.look_words(standing.look),
         looks=LOOKS, unsendable=unsendable[:_MOST_UNSENDABLE], more_unsendable=len(unsendable) > _MOST_UNSENDABLE,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from tidegate_apps.lidarr.states import TABS, Entry, counts_of, entry_of
 from tidegate_apps.lidarr.wake import Woken
 
 NEWEST = 2**53
+_LOOK = ("at", "looked", "found", "queued", "message")
 FIRST = (2000, 0)  # before every priority
 
 
@@ -29,6 +30,7 @@ class Standing:
     next_wake: float | None
     waking_since: float | None  # a wake is under way
     last: Woken | None
+    look: tuple[Any, ...] | None  # when, how many were looked for, found and queued, and what kept it
     submit_interval: float
 
     @property
@@ -46,6 +48,7 @@ class Standing:
             "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
             "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
+            "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
         }  # fmt: skip
 
@@ -53,6 +56,7 @@ class Standing:
 def standing(there: Installed[Settings]) -> Standing:
     settings = there.settings
     full = there.queue.target(TARGET).fullness()
+    look = there.db.one("last_look")
     last, under_way = there.jobs.waker.last(), there.db.one("under_way")
     next_wake = None if last is None else last.at + float(settings.submit_interval)
     return Standing(
@@ -61,7 +65,7 @@ def standing(there: Installed[Settings]) -> Standing:
         cap=settings.queue_max, asked_at=None if full is None else full.at,
         next_wake=next_wake if settings.configured else None, last=last,
         waking_since=None if under_way is None else under_way[0],
-        submit_interval=float(settings.submit_interval),
+        look=look, submit_interval=float(settings.submit_interval),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ select e.job, e.lidarr_id from lidarr_event as v join lidarr_entity as e on e.jo
 where v.at >= :since and v.kind = 'lidarr_album_submitted' and e.lidarr_id is not null;
 
 -- name: eligible
--- What one wake may send: what is ready or due, and the albums of artists among that.
+-- What one wake may send: what is ready or due, or was left by somebody who died, and the albums of artists among that.
 select count(*) from tg_job as j
 where j.queue = 'lidarr' and (
     j.state = 'ready' or (j.state = 'waiting' and j.due_at <= {now}) or (j.state = 'running' and j.lease_until <= {now})
@@ -59,12 +59,6 @@ where j.queue = 'lidarr' and (
         )
     ))
 );
-
--- name: any_eligible
--- Whether there is anything to send, also of somebody who died; what waits for an artist goes only after one that may.
-select exists (select 1 from tg_job where state = 'ready' and queue = 'lidarr')
-    or exists (select 1 from tg_job where state = 'waiting' and queue = 'lidarr' and due_at <= {now})
-    or exists (select 1 from tg_job where state = 'running' and queue = 'lidarr' and lease_until <= {now});
 
 -- name: changed
 -- Entries whose jobs have given up since, or were queued again by a person.
@@ -102,6 +96,14 @@ insert into lidarr_waking (id, since) values (1, :since) on conflict (id) do upd
 
 -- name: woken
 delete from lidarr_waking;
+
+-- name: put_look
+insert into lidarr_look (id, at, looked, found, queued, message) values (1, :at, :looked, :found, :queued, :message)
+on conflict (id) do update set at = excluded.at, looked = excluded.looked, found = excluded.found,
+    queued = excluded.queued, message = excluded.message;
+
+-- name: last_look
+select at, looked, found, queued, message from lidarr_look where id = 1;
 
 -- name: under_way
 select since from lidarr_waking;

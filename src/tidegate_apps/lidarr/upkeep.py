@@ -16,8 +16,6 @@ _SLICE = 200
 def begin(there: Installed[Settings], library: Library, now: float) -> int:
     """Tidies up; returns how many entries this wake may send."""
     prune(there, library, now)
-    if not there.db.all("any_eligible")[0][0]:
-        return 0
     return int(there.db.all("eligible")[0][0])
 
 

@@ -173,3 +173,24 @@ def test_an_album_that_comes_with_an_artist_nobody_has_seen_yet_brings_him_along
     album = quick.entry("album", "album-late")
     assert album.stage == "blocked"
     assert quick.wake().submitted == 3
+
+
+def test_a_look_while_lidarr_is_away_fails_nobody_s_job_and_the_page_says_why(quick: Round) -> None:
+    from tidegate_apps.lidarr.reading import standing
+
+    quick.some(1, 0)
+
+    def looked() -> str:
+        job = quick.jobs.look.enqueue(True)
+        quick.clock.run(quick.queue.adrain("lidarr-look"))
+        return str(job.state())
+
+    quick.sim.weather = "starting"
+    assert looked() == "done"
+    assert standing(quick.there).as_json()["last_look"] == {
+        "at": standing(quick.there).look[0], "looked": 0, "found": 0, "queued": 0,  # type: ignore[index]
+        "message": "Lidarr is starting up.",
+    }  # fmt: skip
+    quick.sim.weather = "well"
+    assert looked() == "done"
+    assert standing(quick.there).look[1:] == (1, 0, 1, "")  # type: ignore[index]

@@ -41,6 +41,16 @@ create table lidarr_waking (
     since double precision not null
 );
 
+-- The last look through the library. There is one row.
+create table lidarr_look (
+    id integer primary key check (id = 1),
+    at double precision not null,
+    looked bigint not null,
+    found bigint not null,
+    queued bigint not null,
+    message text not null default ''
+);
+
 -- What was sent, for whoever keeps a record of syncs.
 create table lidarr_event (
     id {serial},
