@@ -105,6 +105,15 @@ def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestCl
     assert "47/50" in text
 
 
+def test_what_is_paused_is_resumed_where_it_is_told(q: Queue, pages: TestClient) -> None:
+    q.pause("convert", "1h", by="ann")
+    resumed = re.findall(r'action="(/[a-z/]+/resume)"', pages.get("/").text)
+    assert resumed == ["/queue/convert/resume", "/targets/tautulli/resume"]
+    for path in resumed:
+        assert pages.post(path, data={"back": "/"}).url.path == "/"
+    assert "Resume it" not in pages.get("/").text
+
+
 def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -> None:
     assert "a few jobs try it" in pages.get("/targets/lidarr").text
     assert "1 of 3 trial calls were good" in pages.get("/targets/gateway").text

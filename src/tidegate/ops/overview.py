@@ -204,7 +204,7 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]
 
 
 def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator[Need]:
-    names = [(f"queue {each.name}", f"/queues/{quote(each.name, safe='')}", each.paused_by) for each in queues
+    names = [(f"queue {each.name}", f"/queue/{quote(each.name, safe='')}", each.paused_by) for each in queues
              if each.paused_until is not None]  # fmt: skip
     names += [
         (f"target {each.name}", f"/targets/{quote(each.name, safe='')}", each.row.paused_by)
