@@ -99,3 +99,16 @@ def test_what_was_given_up_says_why_and_is_retried_with_one_button(opened: Brows
         expect(page.get_by_role("row", name="Taken")).to_contain_text("Queued")
         expect(page.get_by_role("link", name="Gave up 0")).to_be_visible()
         assert visitor.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_its_pages(opened: Browser, base: str, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    from tests.web.browsing import visit
+
+    with visit(opened, base, scheme=scheme, width=360) as visitor:
+        for path in ("/lidarr", "/lidarr/tracks"):
+            page = visitor.go(path)
+            found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == [], path
