@@ -118,7 +118,7 @@ def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
     if len(key) > _MOST_KEY:
         key = _hash(key)
     shown = content if not summary or _cut_from(summary, content) else summary
-    digest = _hash(title, link or "", author or "", str(published), str(updated), _str(summary), content)
+    digest = _hash(title, link or "", author or "", f"{published} {updated}", _str(summary), content)
     return [key, guid, link, title, author, cleaner.markup(shown), published, updated, digest]
 
 

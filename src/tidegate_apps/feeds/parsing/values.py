@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # rows of plain values hold no circle
+
 
 class ParseError(Exception):
     """What came is no feed that can be read; the message says why, for people."""
@@ -57,4 +59,4 @@ def rows_of(entries: Iterable[list[Any]]) -> str:
     once: dict[str, list[Any]] = {}
     for entry in entries:
         once.setdefault(entry[0], entry)
-    return json.dumps(dict(enumerate(reversed(once.values()))), separators=(",", ":"))
+    return _ENCODE(dict(enumerate(reversed(once.values()))))
