@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_YEAR_10000 = 253_402_300_800
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -100,14 +102,13 @@ class Place:
 def play_of(row: Mapping[str, Any]) -> Play | None:
     """A row of the history; None for a stream that goes on, which has no id yet, and for a row without a time."""
     row_id = number(row.get("row_id") if row.get("row_id") is not None else row.get("id"))
-    started = number(row.get("started"))
-    started = number(row.get("date")) if started is None else started
+    started = moment(row.get("started")) or moment(row.get("date"))
     if row_id is None or started is None or row.get("state"):
         return None
     duration = number(row.get("play_duration"))
     return Play(
         row_id=row_id, reference_id=number(row.get("reference_id")), started=started,
-        stopped=number(row.get("stopped")) or None,
+        stopped=moment(row.get("stopped")),
         duration=max(0, (number(row.get("duration")) if duration is None else duration) or 0),
         paused=max(0, number(row.get("paused_counter")) or 0), user_id=number(row.get("user_id")),
         user=text(row.get("user")), friendly_name=text(row.get("friendly_name")), platform=text(row.get("platform")),
@@ -146,6 +147,12 @@ def number(value: object) -> int | None:
     """A whole number, also one that came as a text; None for null, an empty text and what is none."""
     found = fraction(value)
     return None if found is None else int(found)
+
+
+def moment(value: object) -> int | None:
+    """UNIX time; None for 0, which stands for none, and for what no calendar has."""
+    found = number(value)
+    return found if found is not None and 0 < found < _YEAR_10000 else None
 
 
 def fraction(value: object) -> float | None:

@@ -78,7 +78,8 @@ class Run:
             self._failed(error)
         self.record("synced")
         level = logging.INFO if found.new or found.changed else logging.DEBUG
-        _log.log(level, "history synced new=%s changed=%s seen=%s", found.new, found.changed, found.seen)
+        about = (found.new, found.changed, found.seen, found.passed_over)
+        _log.log(level, "history synced new=%s changed=%s seen=%s passed_over=%s", *about)
         return found
 
     def record(self, outcome: str, fault: Fault | None = None) -> None:

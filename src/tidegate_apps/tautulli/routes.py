@@ -16,7 +16,7 @@ from tidegate_apps.tautulli.settings import Settings
 from tidegate_apps.tautulli.syncing import Synced
 
 LARGEST = 2**53 - 1
-Text = Annotated[str, Query(max_length=300)]
+Text = Annotated[str, Query(max_length=300, pattern=r"^[^\x00]*$")]
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from tidegate import Db, DbTx
+from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
 from tidegate_apps.tautulli.storing import State, Stored, state_of, store
 
@@ -37,6 +38,7 @@ class Synced:
     changed: int = 0
     seen: int = 0
     pages: int = 0
+    passed_over: int = 0  # rows that are no finished plays: streams that go on, and what has no id or no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Syncing:
                 self._empty(state, error)
                 return found
             stored = self.db.write(lambda tx: store(tx, page.plays))  # noqa: B023 - it is run at once
-            found = _more(found, page.rows, stored)
+            found = _more(found, page, stored)
             self.told(found.seen, page.filtered)
             if found.seen >= page.filtered or not page.rows:
                 return found
@@ -109,5 +111,8 @@ def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
     tx.all("looked_empty", at=now, believed=int(believed))
 
 
-def _more(found: Synced, rows: int, stored: Stored) -> Synced:
-    return Synced(found.new + stored.new, found.changed + stored.changed, found.seen + rows, found.pages + 1)
+def _more(found: Synced, page: History, stored: Stored) -> Synced:
+    return Synced(
+        found.new + stored.new, found.changed + stored.changed, found.seen + page.rows, found.pages + 1,
+        found.passed_over + page.rows - len(page.plays),
+    )  # fmt: skip

@@ -115,7 +115,9 @@ def test_every_filter_keeps_what_it_says(desk: Desk, client: TestClient) -> None
         assert [item["row_id"] for item in found] == wanted, given
 
 
-@pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 501}, {"cursor": "x"}, {"cursor": "1_x"}, {"after": "soon"}])
+@pytest.mark.parametrize(
+    "given", [{"limit": 0}, {"limit": 501}, {"cursor": "x"}, {"cursor": "1_x"}, {"after": "soon"}, {"user": "a\0"}]
+)
 def test_what_cannot_be_asked_is_refused_by_its_field(web: TestClient, given: dict[str, Any]) -> None:
     answer = web.get(HISTORY, params=given)
     assert answer.status_code in (400, 422)

@@ -215,5 +215,14 @@ def test_rows_of_streams_that_go_on_are_passed_over(quick: Desk) -> None:
     quick.sim.play(1, row_id=None, id=None, state="playing")
     quick.sim.play(1)
     found = quick.syncing().run()
-    assert (found.seen, found.new) == (602, 601)
+    assert (found.seen, found.new, found.passed_over) == (602, 601, 1)
     assert quick.state.started == int(quick.clock.now()) - 60
+
+
+def test_a_row_that_no_calendar_has_does_not_stop_the_others(desk: Desk) -> None:
+    desk.sim.play(1, started=10**13, date=10**13)
+    desk.sim.play(1, started=-5, date=0)
+    desk.sim.play(1, stopped=10**14)
+    assert desk.run()[0].state == "done"
+    assert set(desk.counted().values()) == {601}
+    assert desk.rows()[-1][2] is None
