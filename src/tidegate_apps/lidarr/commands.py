@@ -93,7 +93,7 @@ def wake(obj: Any, config: Path, url: str, as_json: bool) -> None:
     """Wakes the sender now, in this process; exits with 1 when something kept it from its work."""
     with obj(config=config, url=url) as there:
         if not there.settings.configured:
-            raise click.ClickException(acting.NOT_SET_UP)
+            raise Refused(acting.NOT_SET_UP)
         woken = asyncio.run(there.jobs.waker.wake())
         click.echo(json.dumps(woken.as_json(), indent=2) if as_json else woken_words(woken))
     if woken.outcome == "held":

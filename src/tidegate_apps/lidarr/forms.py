@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import RedirectResponse
@@ -64,6 +65,6 @@ def forms(there: Installed[Settings]) -> APIRouter:
         if row is None or row[5] is None or not LOOKS[row[5]].link or not row[7]:
             return problem(404, "not_there", detail="Lidarr has no page about this.")
         page = "artist" if kind == "artist" else "album"
-        return RedirectResponse(f"{there.settings.base_url}/{page}/{row[7]}", 302)
+        return RedirectResponse(f"{there.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
 
     return router

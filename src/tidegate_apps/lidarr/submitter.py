@@ -24,7 +24,7 @@ _log = logging.getLogger("tidegate.lidarr")
 
 T = TypeVar("T")
 _SETUP_KEPT = 600.0  # seconds
-_MOST_HELD = 10  # entries that one wake finds the metadata service away for, before it ends
+_MOST_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
 
 
 @dataclass(slots=True)
@@ -97,6 +97,8 @@ class Submitter:
                 sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
             )  # fmt: skip
             try:
+                if sub.entity_type == "artist" and self.metadata.state == "open":
+                    await self._behind(_nothing)  # raises: there is no need to ask Lidarr anything first
                 await self._setup_of(lidarr)
                 if sub.entity_type == "artist":
                     wanted = await self._at_store(lambda: self.there.db.all("wanted_of", job=job.id))
@@ -187,6 +189,9 @@ class Submitter:
 
     async def _at_store(self, work: Callable[[], T]) -> T:
         return await self.there.queue.at_store(work)
+
+
+async def _nothing() -> None: ...
 
 
 async def _searching(job: Context, album: int) -> bool:
