@@ -25,6 +25,8 @@ from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, settings_of
 from tidegate_apps.music.syncing import Syncer
 
 T = TypeVar("T")
+# Spotify tells of the last 50 plays alone: those of two hours away and of the longest wait after them must fit in.
+SONG = 240.0
 LISTENED = ("navidrome", "spotify", "lastfm")
 
 
@@ -63,7 +65,7 @@ class Day:
         assert isinstance(queue.clock, VirtualClock)
         self.clock, self.hours, self.away = queue.clock, hours, away
         self.users = [f"user-{n}" for n in range(users)]
-        self.sim = MusicSimulator(clock=self.clock, every=180.0)
+        self.sim = MusicSimulator(clock=self.clock, every=SONG)
         self.way = Counting(self.sim.transport(), self.clock)
         values = dict(settings_of(self.sim, NOWHERE))
         connect = {user: {k: dict(v) for k, v in self.sim.connect(user, NOWHERE).items() if v} for user in self.users}
@@ -107,7 +109,7 @@ class Day:
                 late = start + self.hours * HOUR - 6 * MINUTE
                 assert kept == heard[: len(kept)], (user, provider)
                 assert all(at > late for at, _ in heard[len(kept) :]), (user, provider)
-                assert len(kept) >= (self.hours * HOUR - 6 * MINUTE) / 180 - 1
+                assert len(kept) >= (self.hours * HOUR - 6 * MINUTE) / SONG - 1
 
         away = (self.away[1] - self.away[0]) * HOUR
         began, ended = (hour * HOUR for hour in self.away)

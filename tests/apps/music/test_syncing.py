@@ -453,13 +453,13 @@ def test_one_that_needs_nothing_of_a_user_works_for_everybody_who_has_music_unti
         assert len(world.times(provider="aids", operation="tags")) == 2
 
 
-def test_what_a_service_does_not_know_is_asked_for_again_only_after_days(quick: Queue) -> None:
+def test_what_a_service_does_not_know_is_asked_for_again_only_after_a_while(quick: Queue) -> None:
     from tidegate_apps.music.contract import Found
 
     world = World(quick.clock)  # type: ignore[arg-type]
     mbid = "11111111-0000-4000-8000-000000000001"
     with Studio.opened(
-        quick, kind_of(world), alone(world, Operation.IDS, Operation.ART), world=world, look_every=600
+        quick, kind_of(world), alone(world, Operation.IDS, Operation.ART), world=world, look_every=60, ask_again=7200
     ) as s:
         world.plays["ada", "svc"] = [play(1), play(2)]
         world.answers = lambda operation, wanted: (
@@ -475,7 +475,7 @@ def test_what_a_service_does_not_know_is_asked_for_again_only_after_days(quick: 
         assert len(world.times(provider="aids", operation="art")) == 1  # the one that has an id
         (row,) = [row for row in s.there.db.all("page_artists", user_id="ada", plays=99, before=99, n=9) if row[2]]
         assert (row[1], row[2], row[5]) == ("Artist 1", mbid, '{"thumb": "https://art.test/1.jpg"}')
-        s.run(8 * DAY)
+        s.run(2 * HOUR)
         assert len(world.times(provider="aids", operation="ids")) == 11
 
 
