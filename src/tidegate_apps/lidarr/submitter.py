@@ -140,7 +140,7 @@ class Submitter:
     def _failed(self, sub: Submission, job: Context, error: Exception) -> NoReturn:
         """Ends the attempt: for good, or by the ladder. Only what all of Lidarr suffers from counts against it."""
         fault, settings, cycle = fault_of(error), self.there.settings, self.cycle
-        message = f"{fault.message} (HTTP {fault.status})" if fault.status else fault.message
+        message = f"{fault.message.rstrip('.')} (HTTP {fault.status})." if fault.status else fault.message
         permanent = settings.permanent and fault.code in PERMANENT
         if fault.code == FOLDER_AWAY.name and cycle is not None:
             # Nobody's fault among the entries: all of them wait until the disk is there.

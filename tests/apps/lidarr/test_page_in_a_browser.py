@@ -93,7 +93,7 @@ def test_what_was_given_up_says_why_and_is_retried_with_one_button(opened: Brows
         expect(page.locator("#next-wake")).to_contain_text("in 2 min")
         page.get_by_role("link", name="Gave up 1").click()
         row = page.get_by_role("row", name="Taken")
-        expect(row).to_contain_text("Lidarr uses the folder of this artist for another one.")
+        expect(row).to_contain_text("Lidarr uses the folder of this artist for another one (HTTP 400).")
         row.get_by_role("button", name="Retry Taken").click()
         expect(page.get_by_text("Taken is in the queue again.")).to_be_visible()
         expect(page.get_by_role("row", name="Taken")).to_contain_text("Queued")
