@@ -15,6 +15,7 @@ create table lidarr_entity (
 ){clustered};
 create unique index lidarr_entity_job on lidarr_entity (job) where job is not null;
 create index lidarr_entity_status on lidarr_entity (kind, status, entity_id);
+create index lidarr_entity_unsendable on lidarr_entity (kind, entity_id) where status is null;
 
 -- The last wake. There is one row.
 create table lidarr_wake (
