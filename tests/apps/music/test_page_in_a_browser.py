@@ -102,7 +102,7 @@ def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_reconnecting_ends_i
         becomes(page, served.base, "lastfm", "Needs you")
         said = row(page, "lastfm")
         expect(said).to_contain_text("Last.fm no longer accepts our access to this account.")
-        expect(said).to_contain_text("when you have connected again")
+        expect(said).to_contain_text("after you reconnect")
         expect(said.get_by_role("button", name="Sync Last.fm now")).to_have_count(0)
 
         with visit(opened, served.base) as later:
