@@ -389,6 +389,16 @@ def test_a_batch_that_could_not_be_written_is_fetched_again_and_nobody_is_blamed
         assert s.shop.healths.target("svc").unhealthy() == []
 
 
+def test_rows_and_mark_are_one_commit_so_that_a_mark_never_passes_a_row(studio: Callable[..., Any]) -> None:
+    with studio() as s:
+        lane = Lane("ada", "svc", Operation.PLAYS)
+        broken = Play(ref="2", at=None, song=song(2))  # type: ignore[arg-type]  # which no table takes
+        with pytest.raises(Exception, match=r"(?i)null"):
+            s.shop.keeping.plays(lane, Batch(items=(play(1), broken), mark="2"))
+        assert (s.shop.keeping.mark(lane), s.refs()) == (None, [])
+        assert s.there.db.all("artists_of", user_id="ada", after=0, n=9) == []
+
+
 def test_a_bad_row_is_noted_and_stops_nothing(studio: Callable[..., Any], quick: Queue) -> None:
     with studio() as s:
         s.connect()
