@@ -37,13 +37,16 @@ class Healths:
     """One for the process, so that a turn of the job that ends forgets nothing."""
 
     def __init__(self, kinds: Mapping[str, Kind], settings: Settings, outside: Outside) -> None:
-        self._kinds = kinds
-        self._targets = {kind.name: _target(kind, settings, outside) for kind in kinds.values()}
+        self._kinds, self._settings, self._outside = kinds, settings, outside
+        self._targets: dict[str, Target] = {}
 
     def of(self, user: str, provider: str) -> Part:
-        return self._targets[provider].key(user)
+        return self.target(provider).key(user)
 
     def target(self, provider: str) -> Target:
+        """Made when somebody is connected to it: a target that nobody calls tells the store nothing."""
+        if provider not in self._targets:
+            self._targets[provider] = _target(self._kinds[provider], self._settings, self._outside)
         return self._targets[provider]
 
     # -- kept in the store, where the settings say so ------------------------------------------------------------------

@@ -320,6 +320,25 @@ def test_asking_does_not_call_with_credentials_that_were_refused(studio: Callabl
         assert s.notices() == ["fatal"]
 
 
+def test_what_is_paused_in_the_middle_of_a_sync_goes_on_when_the_pause_ends_and_has_not_failed(
+    studio: Callable[..., Any],
+) -> None:
+    with studio() as s:
+        s.world.plays["ada", "svc"] = [play(n) for n in range(1, 6)]
+
+        async def pauses() -> None:
+            if not s.refs():
+                s.shop.healths.target("svc").pause("10m")
+
+        s.world.ill["svc"] = pauses
+        s.connect()
+        s.run(MINUTE)
+        assert (len(s.refs()), s.state().failures, s.state().held) == (2, 0, "other")
+        assert s.state().next_at == pytest.approx(s.clock.now() + 9 * MINUTE, abs=5)
+        s.run(10 * MINUTE)
+        assert len(s.refs()) == 5
+
+
 def test_one_call_at_a_time_is_made_for_a_user_at_a_provider(studio: Callable[..., Any]) -> None:
     with studio(operations=BOTH) as s:
 
