@@ -16,6 +16,7 @@ import httpx2
 from tidegate import Fault, Rate, Reach, Reason, classify, net, rules
 from tidegate_apps.music.contract import Surroundings
 from tidegate_apps.music.reading import WrongShape
+from tidegate_apps.music.way_out import ENTERED
 
 _CONNECT = 5.0  # seconds
 _MOST = 8 * 1024 * 1024  # bytes of an answer, unpacked
@@ -79,13 +80,24 @@ class Answer:
 
 
 class Calls:
-    """The requests of one provider of one user; *key* is what its service counts them by."""
+    """The requests of one provider of one user; *key* is what its service counts them by.
+
+    *entered*: a user has entered the address, so that the way out looks where it leads.
+    """
 
     def __init__(
-        self, service: str, pack: rules.Pack, there: Surroundings, *, rate: Rate | None = None, key: str = ""
+        self,
+        service: str,
+        pack: rules.Pack,
+        there: Surroundings,
+        *,
+        rate: Rate | None = None,
+        key: str = "",
+        entered: bool = False,
     ) -> None:
         self.service, self._pack, self._there = service, pack, there
         self._rate, self._key = rate, f"{service} {key}"
+        self._entered = entered
         self._headers = {"User-Agent": there.agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
 
     async def ask(self, ask: Ask) -> Answer:
@@ -121,7 +133,7 @@ class Calls:
             headers={**self._headers, **ask.headers},
             data=None if ask.form is None else dict(ask.form),
             json=ask.body,
-            extensions=_patience(ask),
+            extensions=self._extensions(ask),
         )
         if not request.url.host:
             raise net.BadUrl("the address names no server")
@@ -134,7 +146,7 @@ class Calls:
             if onward is None:
                 break
             headers = {**self._headers, **ask.headers}
-            request = httpx2.Request("GET", onward, headers=headers, extensions=_patience(ask))
+            request = httpx2.Request("GET", onward, headers=headers, extensions=self._extensions(ask))
             reply = await self._exchanged(request, ask)
         return reply
 
@@ -155,9 +167,9 @@ class Calls:
             status_code=response.status_code, headers=response.headers, content=body, method=request.method, url=url
         )
 
-
-def _patience(ask: Ask) -> dict[str, dict[str, float | None]]:
-    return {"timeout": httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total).as_dict()}
+    def _extensions(self, ask: Ask) -> dict[str, object]:
+        patience = httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total).as_dict()
+        return {"timeout": patience, ENTERED: self._entered}
 
 
 def _json(content: bytes) -> object:

@@ -105,8 +105,11 @@ class Connections:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, user: str, kind: Kind, values: Mapping[str, str], declared: str = "") -> int:
-        """Connects, or connects anew; the generation that begins with it."""
-        kept = {name: value for name, value in values.items() if value}
+        """Connects, or connects anew; the generation that begins with it. WrongValue names a field."""
+        checks = {each.name: each for each in kind.fields}
+        kept = {
+            name: _checked(checks[name], value) if name in checks else value for name, value in values.items() if value
+        }
         params = {
             "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
             **self._written(user, kind, kept),
@@ -228,8 +231,15 @@ def entered(kind: Kind, given: Mapping[str, str], before: Mapping[str, str] | No
         if not value and each.required:
             raise WrongValue(f"{name}: it is empty; give the {each.label}")
         if value:
-            found[name] = value
+            found[name] = _checked(each, value)
     return found
+
+
+def _checked(each: Field, value: str) -> str:
+    try:
+        return each.check(value)
+    except ValueError as error:
+        raise WrongValue(f"{each.name}: {error}") from error
 
 
 def _next(tx: DbTx) -> int:

@@ -206,6 +206,7 @@ class Field:
     """One thing to enter. *operator*: it is given once in the settings for all users; a user is not asked for it.
 
     *hidden*: neither is asked for it; a login at the service brings it, and it is kept as the others are.
+    *check* returns what was entered as it is kept; its ValueError says what to give instead.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Field:
     default: str = ""
     operator: bool = False
     hidden: bool = False
+    check: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

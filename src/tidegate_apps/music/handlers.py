@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import httpx2
-
 from tidegate import Again, Context, DbTx, Installed, JobFunction, __version__
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.contract import Kind
@@ -18,6 +16,7 @@ from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.settings import Settings
 from tidegate_apps.music.states import States
 from tidegate_apps.music.syncing import Syncer
+from tidegate_apps.music.way_out import WayOut
 from tidegate_apps.music.workshop import Workshop
 
 QUEUE = "music"
@@ -55,7 +54,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
         @there.queue.job(queue=QUEUE, name="music.sync", unique=lambda which: which, attempts=1000)
         async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
             end = (clock.now() + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
-            async with transport() as way:
+            async with transport(there.settings) as way:
                 await Syncer(found.shop(), way).run(lambda: job.stopping or job.cancelled or clock.now() >= end)
             if job.stopping:
                 raise Again(keep_attempt=True)
@@ -81,9 +80,8 @@ def workshop(there: Installed[Settings], kinds: Mapping[str, Kind], outside: Out
     )
 
 
-def transport() -> httpx2.AsyncHTTPTransport:
-    """The way out of all providers. Each loop has one request at a time, so that no limit must make others wait."""
-    return httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None, max_keepalive_connections=50))
+def transport(settings: Settings) -> WayOut:
+    return WayOut(settings.server_networks)
 
 
 def user_agent(settings: Settings) -> str:

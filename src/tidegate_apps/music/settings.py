@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, field_validator
 
 from tidegate import Seconds
+from tidegate.net import Networks
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.way_out import HOME
 
 _SHORTEST = 10.0  # seconds
 
@@ -47,9 +49,19 @@ class Settings(BaseModel):
     allow_networks: tuple[str, ...] = Field(
         default=(), description="Networks that pictures may be fetched from although they are private, as 10.0.0.0/8."
     )
+    server_networks: tuple[str, ...] = Field(
+        default=HOME,
+        description="Private networks that a server may be in whose address a user enters; empty: public ones only.",
+    )
     connect: dict[str, dict[str, dict[str, SecretStr]]] = Field(
         default_factory=dict, description="Connections that are there from the start: user, provider, what it asks for."
     )
+
+    @field_validator("allow_networks", "server_networks")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        Networks(value)
+        return value
 
 
 class ProviderSettings(BaseModel):

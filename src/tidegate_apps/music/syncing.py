@@ -12,7 +12,7 @@ import httpx2
 from tidegate.secrets import BadSecret
 from tidegate_apps.music import factory
 from tidegate_apps.music.codes import UNREADABLE
-from tidegate_apps.music.connections import Row, by_itself
+from tidegate_apps.music.connections import Row, WrongValue, by_itself
 from tidegate_apps.music.contract import Connection, Kind, Surroundings
 from tidegate_apps.music.keeping import Lane
 from tidegate_apps.music.loop import Loop
@@ -61,7 +61,10 @@ class Syncer:
             if kind is None:
                 _log.error("music_not_connected user=%s provider=%s reason=unknown_provider", user, provider)
             else:
-                shop.connections.declare(user, kind, values)
+                try:
+                    shop.connections.declare(user, kind, values)
+                except WrongValue as error:
+                    _log.error("music_not_connected user=%s provider=%s reason=%s", user, provider, error)
         shop.load()
 
     async def _changed(self, rows: list[Row]) -> None:

@@ -32,6 +32,7 @@ from tidegate_apps.music.reading import (
     read_rows,
     text,
 )
+from tidegate_apps.music.way_out import server
 
 _TOGETHER = 50
 _MOST_PAGES = 500
@@ -44,9 +45,8 @@ class Navidrome(Provider):
 
     def __init__(self, connection: Connection, there: Surroundings) -> None:
         values = connection.values
-        # Copied out of a browser, it may lead into the web page of the server.
-        base = values["url"].strip().partition("#")[0].rstrip("/").removesuffix("/app")
-        self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=kind.counted(values))
+        base = _base(values)
+        self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=base, entered=True)
         self._subsonic = Subsonic(self._calls, base, values["user"], values["password"])
         self._native = Native(self._calls, base, values, there)
         self._playlists = Playlists(self._calls, self._subsonic.songs)
@@ -111,6 +111,13 @@ class Navidrome(Provider):
         return pages[::-1]
 
 
+def _base(values: Mapping[str, str]) -> str:
+    try:
+        return server(values.get("url", ""))
+    except ValueError:
+        return ""  # so that every call says that it names no server
+
+
 def _scrobble(row: Mapping[str, object]) -> tuple[str, int]:
     return needed(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
 
@@ -152,7 +159,7 @@ kind = Kind(
     about="What you played on your own music server, and your playlists there.",
     operations=(Operation.PLAYS, Operation.PLAYLISTS),
     fields=(
-        Field(name="url", label="Address", hint="As in your browser, such as https://music.example.org"),
+        Field(name="url", label="Address", hint="As in your browser, such as https://music.example.org", check=server),
         Field(name="user", label="User name"),
         Field(name="password", label="Password", secret=True),
         Field(name="session", label="Session", secret=True, required=False, hidden=True),
@@ -161,5 +168,5 @@ kind = Kind(
     rules=rules.navidrome,
     make=Navidrome,
     rate=Rate(10, "1s", burst=10),
-    counted=lambda values: values.get("url", "").rstrip("/"),
+    counted=_base,
 )

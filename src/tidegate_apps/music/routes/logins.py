@@ -34,10 +34,10 @@ def router(there: Installed[Settings]) -> APIRouter:
     connections: Connections = there.jobs.connections
 
     def around(kind: Kind) -> Surroundings:
-        clock = there.queue.clock
+        clock, settings = there.queue.clock, there.settings
         return Surroundings(
-            transport=transport(), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(there.settings),
-            addresses=addresses(there.settings, kind),
+            transport=transport(settings), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(settings),
+            addresses=addresses(settings, kind),
         )  # fmt: skip
 
     def redirect(request: Request, kind: Kind) -> str:

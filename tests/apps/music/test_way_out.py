@@ -1,0 +1,110 @@
+"""Where the addresses that users enter may lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apps.music.providers.building import Desk, fault_in, lists
+from tests.apps.music.providers.conftest import desk, running  # noqa: F401 - fixtures
+from tidegate import net
+from tidegate_apps.music.connections import WrongValue, entered
+from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.way_out import HOME, WayOut, server, why_not
+
+LOGIN = {"user": "ann", "password": "low tide"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://music.example.org", "https://music.example.org"),
+        (" HTTPS://Music.Example.ORG:443/ ", "https://music.example.org"),
+        ("https://music.example.org/app/#/album/all?sort=name", "https://music.example.org"),
+        ("http://nas.local:4533/music/app/", "http://nas.local:4533/music"),
+        ("http://[::1]:4533", "http://[::1]:4533"),
+        ("http://müsic.example", "http://xn--msic-0ra.example"),
+    ],
+)
+def test_an_address_is_kept_without_what_leads_into_the_pages_of_the_server(given: str, kept: str) -> None:
+    assert server(given) == kept
+    navidrome = kinds()["navidrome"]
+    assert entered(navidrome, {"url": given, **LOGIN})["url"] == kept
+    assert navidrome.counted({"url": given}) == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("music.example.org", "url: it names no server"),
+        ("file:///etc/passwd", "url: it names no server"),
+        ("http:///rest", "url: it names no server"),
+        ("https://ann:low%20tide@music.example.org", "url: it has a user name or a password in it"),
+        ("http://10.0.0.1/admin?x=", "url: it has more than a server and a path"),
+        ("http://10.0.0.1/admin?", "url: it has more than a server and a path"),
+        ("http://10.0.0.1/a b", "url: it has more than a server and a path"),
+        ("http://music.example.org:port", "url: it is no address"),
+    ],
+)
+def test_an_address_that_would_lead_elsewhere_is_refused_by_name(given: str, said: str) -> None:
+    with pytest.raises(WrongValue, match=said):
+        entered(kinds()["navidrome"], {"url": given, **LOGIN})
+
+
+@pytest.mark.parametrize(
+    ("address", "home", "public_only"),
+    [
+        ("93.184.215.14", None, None),
+        ("192.168.1.7", None, "private"),
+        ("127.0.0.1", None, "of this host itself"),
+        ("::1", None, "of this host itself"),
+        ("fd12::7", None, "private"),
+        ("169.254.169.254", "never that of a music server", "never that of a music server"),
+        ("::ffff:169.254.169.254", "never that of a music server", "never that of a music server"),
+        ("64:ff9b::a9fe:a9fe", "never that of a music server", "never that of a music server"),
+        ("fd00:ec2::254", "never that of a music server", "never that of a music server"),
+        ("100.100.100.200", "never that of a music server", "never that of a music server"),
+        ("fe80::1", "never that of a music server", "never that of a music server"),
+        ("0.0.0.0", "of this host itself", "of this host itself"),
+    ],
+)
+def test_no_setting_opens_where_machines_learn_of_themselves(
+    address: str, home: str | None, public_only: str | None
+) -> None:
+    assert why_not(address, net.Networks(HOME)) == home
+    assert why_not(address, net.Networks()) == public_only
+    everything = why_not(address, net.Networks(["0.0.0.0/0", "::/0"]))
+    assert (everything is None) is (home != "never that of a music server")
+
+
+async def test_only_what_was_checked_is_connected_to_whatever_the_name_says_later(desk: Desk) -> None:  # noqa: F811
+    looks: list[str] = []
+
+    async def look_up(host: str, port: int) -> list[str]:
+        looks.append(f"{host}:{port}")
+        return ["127.0.0.1" if len(looks) == 1 else "169.254.169.254"]
+
+    port = desk.base.rpartition(":")[2]
+    async with WayOut(look_up=look_up) as way:
+        named = Desk(desk.sim, desk.clock, way, f"http://music.test:{port}")
+        provider = named.provider("navidrome")
+        await provider.check()
+        asked = desk.sim.asked("* /navidrome/rest/ping")[-1]
+        assert (looks, asked.headers["host"]) == ([f"music.test:{port}"], f"music.test:{port}")
+
+        with pytest.raises(net.BlockedAddress, match=r"music\.test has the address 169\.254\.169\.254"):
+            await provider.check()
+    assert len(desk.sim.asked("* /navidrome/rest/ping")) == 1
+
+
+async def test_a_private_server_of_a_user_is_not_called_where_the_settings_forbid_it(desk: Desk) -> None:  # noqa: F811
+    async with WayOut(()) as way:
+        closed = Desk(desk.sim, desk.clock, way, desk.base)
+        provider = closed.provider("navidrome")
+        with pytest.raises(net.BlockedAddress, match="of this host itself"):
+            await lists(provider)
+        fault = await fault_in(provider, provider.playlists)
+        assert fault is not None
+        assert fault.fatal
+        # Where the operator has said where a service is, that is meant.
+        await closed.provider("lastfm").check()
+    assert desk.sim.asked("* /navidrome/*") == []
