@@ -162,11 +162,16 @@ class Connections:
 
     def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:
         """Connects as the settings say, unless that was done before; what people changed since then stays."""
-        digest = sha256(json.dumps(dict(sorted(values.items()))).encode()).hexdigest()
+        digest, purpose = _hidden(json.dumps(dict(sorted(values.items())))), f"declared {_purpose(user, kind.name)}"
         row = self.get(user, kind.name)
-        if row is not None and row.declared == digest:
+        try:
+            before = "" if row is None or not row.declared else self._secrets().decrypt(purpose, row.declared)
+        except BadSecret:
+            before = ""
+        if before == digest:
             return False
-        self.put(user, kind, values, digest)
+        # Encrypted too: whoever reads the table could try passwords on a bare digest.
+        self.put(user, kind, values, self._secrets().encrypt(purpose, digest))
         return True
 
     # -- logins at a service -------------------------------------------------------------------------------------------
@@ -250,6 +255,6 @@ def _purpose(user: str, provider: str) -> str:
     return f"music {provider} of {user}"
 
 
-def _hidden(state: str) -> str:
-    """What a table has of a state: whoever reads it can come back with none."""
-    return sha256(state.encode()).hexdigest()
+def _hidden(text: str) -> str:
+    """What tells that two texts are the same. A table has it of a state: whoever reads it can come back with none."""
+    return sha256(text.encode()).hexdigest()

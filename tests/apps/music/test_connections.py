@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -71,6 +72,19 @@ def test_what_the_settings_declare_is_put_in_once_and_what_people_change_stays(c
     connections.remove("ada", "svc")
     assert not connections.declare("ada", kind, {"password": "of the file"})
     assert connections.declare("ada", kind, {"password": "a new one"})
+
+
+def test_what_the_settings_declare_leaves_nothing_in_a_table_to_try_passwords_on(
+    queue: Queue, connections: Connections
+) -> None:
+    connections.declare("ada", svc(), {"password": SECRET})
+    everything = json.dumps(tables(queue).all("connections_of", user_id="ada"))
+    for guess in (json.dumps({"password": SECRET}), SECRET):
+        assert sha256(guess.encode()).hexdigest() not in everything
+
+    newer = Secrets("a newer key of the tests, as long as it takes", ["a key of the tests, long enough for all"])
+    later = Connections(tables(queue), lambda: newer, lambda: 1.0)
+    assert not later.declare("ada", svc(), {"password": SECRET})  # the former key still reads what it made
 
 
 def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(
