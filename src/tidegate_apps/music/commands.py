@@ -60,7 +60,7 @@ def status(obj: Any, config: Path, url: str, user: str, as_json: bool) -> None:
 @at_server
 def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url: str, user: str, as_json: bool) -> None:
     """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
-    from tidegate_apps.music.connections import WrongValue, asked_for, entered
+    from tidegate_apps.music.connections import WrongValue, asked_for
 
     given = dict(each.partition("=")[::2] for each in values)
     with obj(config=config, url=url) as there:
@@ -71,7 +71,7 @@ def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url:
             if field.name not in given and field.required and not field.default and sys.stdin.isatty():
                 given[field.name] = click.prompt(field.label, hide_input=field.secret)
         try:
-            there.jobs.connections.put(user, kind, entered(kind, given))
+            there.jobs.connections.enter(user, kind, given)
         except WrongValue as error:
             raise click.UsageError(str(error)) from error
         _say({"user": user, "provider": kind.name}, as_json, f"connected: {kind.title} of {user}")

@@ -123,6 +123,23 @@ class Connections:
 
         return self._db.write(write)
 
+    def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False) -> int:
+        """Connects with what a person or a program entered; WrongValue when that is not enough.
+
+        *blanks_stay*: a secret that was left empty stays as it was, which a form does not show. What a login brought stays when something else is entered anew; a password takes the session with it.
+        """
+        row = self.get(user, kind.name)
+        try:
+            before = {} if row is None or not row.there else self.values(row)
+        except BadSecret:
+            before = {}
+        values = entered(kind, given, before if blanks_stay else None)
+        hidden = {each.name for each in kind.fields if each.hidden}
+        stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
+        if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
+            raise WrongValue(f"{kind.title} is connected by a login in a browser; press Connect on the page Music")
+        return self.put(user, kind, {**stays, **values})
+
     def save(self, row: Row, kind: Kind, changes: Mapping[str, str]) -> None:
         """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
 

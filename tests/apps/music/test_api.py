@@ -137,6 +137,20 @@ def test_connecting_disconnecting_and_asking_by_a_program(served: Served, client
         assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
 
 
+def test_no_program_takes_away_what_a_login_has_brought(served: Served, client: TestClient) -> None:
+    connections, known = served.there.jobs.connections, served.there.jobs.kinds
+    refused = client.put(f"{API}/connections/spotify", json={"values": {}})
+    assert (refused.status_code, line(client, "spotify")["connected"]) == (422, False)
+    connections.put("local", known["spotify"], {"access_token": "a", "refresh_token": "r"})
+    refused = client.put(f"{API}/connections/spotify", json={"values": {}})
+    assert (refused.status_code, "by a login in a browser" in refused.json()["detail"]) == (422, True)
+    assert connections.values(connections.get("local", "spotify"))["refresh_token"] == "r"
+
+    connections.put("local", known["lastfm"], {"user": "ada7", "session_key": "of the login"})
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    assert connections.values(connections.get("local", "lastfm"))["session_key"] == "of the login"
+
+
 def test_what_the_operator_has_not_entered_or_switched_off_is_said(tmp_path: Path, sim: MusicSimulator) -> None:
     more = {"lastfm": {"url": sim.url}, "spotify": {"enabled": False}}
     with installed(tmp_path, sim, **more) as served, opened(served) as client:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from tidegate import Installed
 from tidegate.web import Problem, Right, needs
 from tidegate_apps.music.asking import kind_of, lines_of, user_of
-from tidegate_apps.music.connections import Connections, WrongValue, entered
+from tidegate_apps.music.connections import Connections, WrongValue
 from tidegate_apps.music.looks import Line, Work
 from tidegate_apps.music.settings import Settings
 
@@ -76,10 +76,9 @@ def router(there: Installed[Settings]) -> APIRouter:
         """Connects, or connects anew: all that was held against the old credentials is forgotten."""
         kind, user = kind_of(there, provider), user_of(request)
         try:
-            values = entered(kind, {name: value.get_secret_value() for name, value in body.values.items()})
+            connections.enter(user, kind, {name: value.get_secret_value() for name, value in body.values.items()})
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
-        connections.put(user, kind, values)
         return _one(there, user, kind.name)
 
     @found.delete("/connections/{provider}")

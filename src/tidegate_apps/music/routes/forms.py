@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from tidegate import Installed, NotThere
-from tidegate.secrets import BadSecret
 from tidegate.web import Right, form, needs, said
 from tidegate_apps.music.asking import kind_of, user_of
-from tidegate_apps.music.connections import Connections, WrongValue, entered
+from tidegate_apps.music.connections import Connections, WrongValue
 from tidegate_apps.music.settings import Settings
 
 Sent = Annotated[dict[str, str], Depends(form)]
@@ -25,20 +24,11 @@ def router(there: Installed[Settings]) -> APIRouter:
     @needs(Right.PUT_IN)
     def connect(request: Request, provider: str, sent: Sent) -> Response:
         kind, user = kind_of(there, provider), user_of(request)
-        row = connections.get(user, provider)
-        try:
-            before = None if row is None or not row.there else connections.values(row)
-        except BadSecret:
-            before = None
         given = {name: value for name, value in sent.items() if name != "back"}
         try:
-            values = entered(kind, given, before)
+            connections.enter(user, kind, given, blanks_stay=True)
         except WrongValue as error:
             return said(request, f"/music/connect/{kind.name}", f"Nothing was saved: {error}.", tone="bad")
-        hidden = {each.name for each in kind.fields if each.hidden}
-        # What a login brought stays when something else is entered anew; a password takes the session with it.
-        stays = {} if kind.oauth is None else {name: value for name, value in (before or {}).items() if name in hidden}
-        connections.put(user, kind, {**stays, **values})
         return said(request, PAGE, f"{kind.title} is connected, and called now.")
 
     @found.post("/music/disconnect/{provider}")
