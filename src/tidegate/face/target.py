@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
@@ -37,6 +37,9 @@ from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.keys import Known
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.stale import Answer, Shelf
+
+if TYPE_CHECKING:
+    from tidegate.runtime.orders import Follower
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,7 +173,8 @@ class Target(Part):
     *probe* is asked at once; when that fails too, the breaker opens.
 
     With a *store* (the URL of a database of jobs) its transitions and a summary every 5 s are written there, by a
-    thread of its own and never in the way of a call, so that `tidegate targets` shows it.
+    thread of its own and never in the way of a call, so that `tidegate targets` shows it. What people do to it there
+    (pause, resume, clear, disable, enable) is done here within seconds.
     """
 
     def __init__(
@@ -236,15 +240,18 @@ class Target(Part):
         self._shelf = Shelf()
         self._stale = behind == "serve-stale"
         self._key = None
+        self._follower: Follower | None = None
         self.behind = behind
         self.capacity = _capacity(capacity)
         self.probe_after = _probe_after(probe_after, probe)
         if store is not None:
+            from tidegate.runtime.orders import Follower
             from tidegate.runtime.reporting import reporter_of
 
             reporter = reporter_of(store)
             self._caller.news.notify = reporter.notices_for(bus)
-            reporter.add(name, self.summary, bus, self._caller.keys.adopt)
+            self._follower = Follower(self._caller, self._shelf)
+            reporter.add(name, self.summary, bus, self._caller.keys.adopt, self._follower.follow)
 
     def _breaker_moved(self, name: str, old: str, new: str) -> None:
         self._caller.breaker_moved(name, old, new)
@@ -320,6 +327,10 @@ class Target(Part):
         if was:
             self._caller.news.publish(EventKind.TARGET_RESUMED, fields={"by": by})
         return was
+
+    def caught_up(self, wait: Duration = "5s") -> bool:
+        """Whether it knows what people have ordered in its *store*; waits for that at most so long."""
+        return self._follower is None or self._follower.heard(seconds(wait, field="wait"))
 
     def __repr__(self) -> str:
         return f"<Target {self.name!r}>"

@@ -131,9 +131,10 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
     now = now_of(tx)
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
     gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
-    notice_rows.dealt_with(tx, target, key)
+    told = notice_rows.dealt_with(tx, target, key)
     gate_rows.happened(tx, "target", target, EventKind.TARGET_CLEARED, by, lane=key)
-    return row is not None and not row.empty
+    # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
+    return bool(told) or (row is not None and not row.empty)
 
 
 def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = None, reason: str = "manual") -> None:

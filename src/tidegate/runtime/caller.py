@@ -219,11 +219,15 @@ class Caller:
 
     def clear(self, key: Hashable) -> None:
         """Forgets everything of a key, as reconnecting does: the next call goes, the next fatal is a new episode."""
+        self.forget(key)
+        self.news.publish(EventKind.TARGET_CLEARED, key)
+
+    def forget(self, key: Hashable) -> None:
+        """As `clear`, of which others have told already."""
         self.keys.clear(key)
         with self._lock:
             self._doubt.forget(key)
             self.keys.watch(self._doubt.waiting)
-        self.news.publish(EventKind.TARGET_CLEARED, key)
 
     def breaker_moved(self, name: str, old: str, new: str) -> None:
         if new == "closed" and self.limits is not None:

@@ -1,8 +1,10 @@
 """A program that guards its calls by itself tells the store how its targets are, so that others can see it.
 
-A thread of its own writes; what a call does is one append to a list. When the store is away, what was to be told is
-dropped and counted. Notices are rows first, and heard in this process when they are written: so nobody is told twice of
-what an earlier process, or another one, has told. While the store is away they are heard at once, and written later.
+People order in the store what such a program does too: a pause, a rest of a key, an end of all that is held against it.
+A thread of its own writes and reads; what a call does is one append to a list. When the store is away, what was to be
+told is dropped and counted. Notices are rows first, and heard in this process when they are written: so nobody is told
+twice of what an earlier process, or another one, has told. While the store is away they are heard at once, and written
+later.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from typing import Any
 
 from tidegate.core.events import Event, EventKind, Notice
 from tidegate.errors import StoreError
-from tidegate.runtime import program_notices
+from tidegate.runtime import orders, program_notices
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.orders import Orders
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import check_url, open_store
@@ -43,6 +46,7 @@ _LEFT_BEHIND: list[Store] = []  # of the process before a fork: to close them he
 
 Summary = Callable[[], dict[str, Any]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
+Follow = Callable[[Orders], None]
 
 
 def this_program() -> str:
@@ -72,6 +76,8 @@ class Reporter:
         self._every = every
         self._targets: dict[str, weakref.WeakMethod[Summary]] = {}
         self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not looked up yet
+        self._follows: dict[str, weakref.WeakMethod[Follow]] = {}
+        self._read: dict[str, int] = {}  # the last order of each target that was read
         self._events: deque[_Told] = deque()
         self._late: list[_Told] = []  # notices that were heard and not written
         self._store: Store | None = None
@@ -81,8 +87,16 @@ class Reporter:
         self._thread: threading.Thread | None = None
         self._process = 0
 
-    def add(self, name: str, summary: Summary, bus: Bus, adopt: Adopt | None = None) -> None:
-        """Tells of one more target, for as long as it is there; *adopt* hears of what is open of it in the store."""
+    def add(
+        self, name: str, summary: Summary, bus: Bus, adopt: Adopt | None = None, follow: Follow | None = None
+    ) -> None:
+        """Tells of one more target, for as long as it is there.
+
+        *adopt* hears of what is open of it in the store, *follow* of what people order.
+        """
+        if follow is not None:
+            self._follows[name] = weakref.WeakMethod(follow)
+            self._read.pop(name, None)
         self._targets[name] = weakref.WeakMethod(summary)
         if adopt is not None:
             self._adopts[name] = weakref.WeakMethod(adopt)
@@ -149,12 +163,17 @@ class Reporter:
             if self._store is None:
                 self._store = self._opened()
             self._adopt(self._store)
-            written = self._store.write(lambda tx: self._write(tx, told, summaries))
+            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries))
         except Exception as error:
             self._not_written(told, error)
         else:
             for each in written:
                 _heard(each)
+            for name, what in ordered.items():
+                follow = self._follows[name]()
+                if follow is not None:
+                    self._read[name] = what.last
+                    follow(what)
 
     def _not_written(self, told: list[_Told], error: Exception) -> None:
         """People hear of it all the same; what others see of it must wait, or is dropped."""
@@ -196,13 +215,16 @@ class Reporter:
                 found[name] = summary()
         return found
 
-    def _write(self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]]) -> list[_Told]:
-        """Writes all of it; returns the notices that people must hear now."""
+    def _write(
+        self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]]
+    ) -> tuple[list[_Told], dict[str, Orders]]:
+        """Writes all of it; returns the notices that people must hear now, and what they order."""
         me = this_program()
         now = float(tx.all("clock")[0][0])
         # Targets are kept still before anything that another may wait for: workers do the same.
         rows, _ = gate_rows.locked(tx, summaries)
         new: list[_Told | None] = []
+        ordered: dict[str, Orders] = {}
         for each in told:
             if each.notice is None:
                 _happened(tx, each.event, me)
@@ -211,10 +233,12 @@ class Reporter:
         for name, summary in summaries.items():
             before = rows[name].summary
             others = json.loads(before) if before else {}
+            if name in self._follows:
+                ordered[name] = orders.read(tx, rows[name], now, after=self._read.get(name), programs={*others, me})
             kept = {who: said for who, said in others.items() if who != me and now - said.get("at", 0) < _GONE}
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
             tx.all("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
-        return [each for each in new if each is not None]
+        return [each for each in new if each is not None], ordered
 
 
 def _happened(tx: Tx, event: Event, me: str) -> None:

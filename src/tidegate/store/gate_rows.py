@@ -122,6 +122,11 @@ def holds_of(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
     return [_hold(row) for row in tx.all("holds_of", {"target": target_name, "n": most})]
 
 
+def resting(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
+    """The lanes of a target that rest, or whose failures may bring them to it."""
+    return [_hold(row) for row in tx.all("holds_resting", {"target": target_name, "n": most})]
+
+
 def put_hold(tx: Tx, row: HoldRow) -> None:
     """Writes a lane's state; one that says nothing leaves no row."""
     if row.empty:
@@ -156,6 +161,16 @@ def events(tx: Tx, subject: str, name: str, most: int = 100, before: int = 2**62
     """The newest first."""
     rows = tx.all("gate_events", {"subject": subject, "name": name, "n": most, "before": before})
     return [event_of(row) for row in rows]
+
+
+def cleared(tx: Tx, target_name: str, after: int, most: int = 1000) -> list[GateEvent]:
+    """Who cleared which key since an event, the oldest first."""
+    return [event_of(row) for row in tx.all("gate_cleared", {"name": target_name, "after": after, "n": most})]
+
+
+def last_event(tx: Tx, target_name: str) -> int:
+    """The newest event of a target; 0 when there is none."""
+    return int(tx.all("gate_event_last", {"name": target_name})[0][0])
 
 
 def newest_events(tx: Tx, most: int = 100) -> list[GateEvent]:

@@ -523,6 +523,10 @@ where target = :target and lane = :lane and operation = '' and probe = :job;
 select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
 where target = :target order by lane limit :n;
 
+-- name: holds_resting
+select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
+where target = :target and rest is not null order by lane limit :n;
+
 -- name: running_of
 -- How many jobs of a target are under way, in all and of those that were claimed since a moment.
 select count(*), coalesce(sum(case when claimed_at >= :since then 1 else 0 end), 0)
@@ -616,6 +620,13 @@ values (:at, :subject, :name, :lane, :kind, :actor, :fields, {now});
 -- The newest first.
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
 where subject = :subject and name = :name and id < :before order by id desc limit :n;
+
+-- name: gate_cleared
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where subject = 'target' and name = :name and id > :after and kind = 'target_cleared' order by id limit :n;
+
+-- name: gate_event_last
+select coalesce(max(id), 0) from tg_gate_event where subject = 'target' and name = :name;
 
 -- name: gate_events_prune
 -- Looks only at the oldest: what was written first goes first.

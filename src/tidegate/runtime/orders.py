@@ -1,0 +1,103 @@
+"""What people order of a target that a program guards by itself: the store has it as rows, and the program follows.
+
+A pause and a rest are states: whoever starts later finds them. To clear is an event: it ends what was known by then,
+and nothing that came after it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.machine.cooldown import AUTO
+from tidegate.runtime.caller import Caller
+from tidegate.runtime.keys import key_text
+from tidegate.runtime.stale import Shelf
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import TargetRow
+from tidegate.store.tx import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A key that a person has disabled; *until* None: until somebody enables it."""
+
+    until: float | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What holds for one target at *now*, by the clock of the store. Keys are texts, as people write them."""
+
+    now: float
+    paused: tuple[float, str] | None = None  # until when, and by whom
+    resting: Mapping[str, Rest] = field(default_factory=dict)
+    cleared: Mapping[str, float] = field(default_factory=dict)  # since the last look, and when
+    last: int = 0  # the event that was read last
+
+
+def read(tx: Tx, row: TargetRow, now: float, *, after: int | None, programs: Collection[str]) -> Orders:
+    """*after*: the last event that was read; None: none was, and nothing is known that could be cleared.
+
+    What *programs* cleared they have cleared for themselves.
+    """
+    paused = None if row.paused_until is None or row.paused_until <= now else (row.paused_until, row.paused_by or "")
+    resting = {
+        each.lane: Rest(each.rest.until, each.rest.by or "", each.rest.reason or "")
+        for each in gate_rows.resting(tx, row.name)
+        if each.rest.disabled and each.rest.by != AUTO and (each.rest.until is None or each.rest.until > now)
+    }
+    if after is None:
+        return Orders(now=now, paused=paused, resting=resting, last=gate_rows.last_event(tx, row.name))
+    events = gate_rows.cleared(tx, row.name, after)
+    return Orders(
+        now=now, paused=paused, resting=resting, last=max((each.id for each in events), default=after),
+        cleared={each.lane or "": each.at for each in events if each.actor not in programs},
+    )  # fmt: skip
+
+
+class Follower:
+    """Does with one target of this process what people ordered. The store has the events of it already."""
+
+    def __init__(self, caller: Caller, shelf: Shelf) -> None:
+        self._caller, self._shelf = caller, shelf
+        self._paused: tuple[float, str] | None = None
+        self._resting: Mapping[str, Rest] = {}
+        self._heard = threading.Event()
+
+    def heard(self, wait: float) -> bool:
+        """Whether the store was asked at least once; waits for that at most so long."""
+        return self._heard.wait(wait)
+
+    def follow(self, orders: Orders) -> None:
+        keys, to_steady = self._caller.keys, self._caller.clock.monotonic() - orders.now
+        if orders.paused != self._paused:
+            self._paused = orders.paused
+            if orders.paused is None:
+                keys.resume()
+            else:
+                keys.pause(orders.paused[0] + to_steady, f"Paused by {orders.paused[1]}.")
+        for text in self._resting.keys() - orders.resting.keys():
+            for key in self._named(text):
+                keys.enable(key)
+        for text, rest in orders.resting.items():
+            if rest != self._resting.get(text):
+                until = None if rest.until is None else rest.until + to_steady
+                for key in self._named(text) or [text or None]:
+                    keys.disable(key, until, rest.by, rest.reason)
+        self._resting = orders.resting
+        for text, at in orders.cleared.items():
+            for key in self._named(text, at + to_steady):
+                self._caller.forget(key)
+                self._shelf.forget(key)
+        self._heard.set()
+
+    def _named(self, text: str, before: float | None = None) -> list[Hashable]:
+        """The keys that look so and have state; *before*: only those that have had it since then."""
+        return list({
+            key: None for key, _, state in self._caller.keys.unhealthy()
+            if key_text(key) == text and (before is None or state.since <= before)
+        })  # fmt: skip

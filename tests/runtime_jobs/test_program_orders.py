@@ -1,0 +1,139 @@
+"""What people do to a target in the store is done by the program that guards it by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, Database
+from tests.runtime_jobs.building import end
+from tidegate import Bus, Health, Held, Target
+from tidegate.face.queue import Queue
+from tidegate.runtime import reporting
+from tidegate.runtime.reporting import Reporter, reporter_of
+
+both = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+
+@pytest.fixture
+def q(db: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
+    monkeypatch.setitem(reporting._reporters, db.url, Reporter(db.url, every=0.1))  # noqa: SLF001 - sooner
+    with Queue(db.url, driver=db.driver) as found:
+        yield found
+    end(reporter_of(db.url))
+
+
+def eventually(look: Callable[[], Any], seconds: float = 60) -> Any:
+    last = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < last, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+def made(q: Queue, **more: Any) -> Target:
+    target = Target("api", store=q.url, bus=Bus(), **more)
+    assert target.caught_up("60s")
+    return target
+
+
+def reasons(target: Target, key: str | None = None) -> list[str]:
+    return [str(hold.reason) for hold in (target if key is None else target.key(key)).explain()]
+
+
+@both
+def test_a_pause_in_the_store_holds_the_calls_of_a_program_until_it_is_resumed_or_over(q: Queue) -> None:
+    target = made(q)
+    q.target("api").pause("1h", by="ada")
+    eventually(lambda: reasons(target, "k") == ["paused"])
+    (hold,) = target.explain()
+    assert hold.message == "Paused by ada."
+    assert hold.until == pytest.approx(time.time() + 3600, abs=120)
+    with pytest.raises(Held):
+        target.key("k").call(lambda: None)
+
+    q.target("api").pause("2h", by="bob")
+    eventually(lambda: [each.message for each in target.explain()] == ["Paused by bob."])
+    assert q.target("api").resume(by="ada")
+    eventually(lambda: not reasons(target, "k"))
+    kinds = [each.kind for each in q.target("api").events()]
+    assert kinds == ["target_resumed", "target_paused", "target_paused"]  # told once, by whoever ordered it
+
+
+@both
+def test_a_program_that_starts_during_a_pause_knows_of_it_when_it_has_caught_up(q: Queue) -> None:
+    q.store.write(lambda tx: tx.all("target_new", {"name": "api"}))
+    q.target("api").pause("1h", by="ada")
+    q.target("api").key("k").disable("1h", by="ada")
+    target = made(q)
+    assert reasons(target) == ["paused"]
+    assert sorted(reasons(target, "k")) == ["cooldown", "paused"]
+
+
+@both
+def test_a_key_that_is_cleared_in_the_store_is_called_again_and_no_other(q: Queue) -> None:
+    target = made(q, backoff=None)
+    ill = [target.key(name) for name in ("one", "two")]
+    for key in ill:
+        key.restore(_fatal(), failures=1, since=time.time() - 60, until=None)
+    assert [reasons(target, name) for name in ("one", "two")] == [["fatal"], ["fatal"]]
+    q.target("api").key("one").clear(by="ada")
+    eventually(lambda: not reasons(target, "one"))
+    assert reasons(target, "two") == ["fatal"]
+
+
+@both
+def test_clearing_says_that_something_changed_when_people_were_told_of_it(q: Queue) -> None:
+    target = made(q)
+    q.target("api").pause("1h")
+    assert q.target("api").resume()
+    assert not q.target("api").key("k").clear()
+    with pytest.raises(_Refused):
+        target.key("k").call(_refuse)
+    eventually(lambda: q.store.read(lambda tx: tx.all("notices_open_of", _OPEN)))
+    assert q.target("api").key("k").clear()
+    eventually(lambda: not reasons(target, "k"))
+
+
+@both
+def test_what_went_wrong_after_it_was_cleared_stays(q: Queue) -> None:
+    target = made(q)
+    q.target("api").key("late").clear(by="ada")
+    q.target("api").key("early").clear(by="ada")
+    target.key("late").restore(_fatal(), failures=1, since=time.time() + 60, until=None)
+    target.key("early").restore(_fatal(), failures=1, since=time.time() - 60, until=None)
+    eventually(lambda: not reasons(target, "early"))
+    assert reasons(target, "late") == ["fatal"]
+
+
+@both
+def test_a_key_that_is_disabled_in_the_store_rests_until_it_is_enabled(q: Queue) -> None:
+    target = made(q)
+    q.target("api").key("k").disable(by="ada", reason="too loud")
+    eventually(lambda: reasons(target, "k") == ["cooldown"])
+    (found,) = target.unhealthy()
+    assert isinstance(found, Health)
+    assert found.disabled_by == "ada"
+    assert reasons(target, "another") == []
+    assert q.target("api").key("k").enable(by="ada")
+    eventually(lambda: not reasons(target, "k"))
+
+
+class _Refused(Exception):
+    status_code = 401
+
+
+def _refuse() -> None:
+    raise _Refused("no")
+
+
+def _fatal() -> Any:
+    from tidegate.core.codes import CORE
+
+    return CORE["unauthorized"].fault("test")
+
+
+_OPEN = {"subject": "target", "name": "api", "n": 9}
