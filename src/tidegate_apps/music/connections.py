@@ -126,7 +126,8 @@ class Connections:
     def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False) -> int:
         """Connects with what a person or a program entered; WrongValue when that is not enough.
 
-        *blanks_stay*: a secret that was left empty stays as it was, which a form does not show. What a login brought stays when something else is entered anew; a password takes the session with it.
+        *blanks_stay*: a secret that was left empty stays as it was, because a form does not show it. What a login
+        brought stays when something else is entered anew; a password takes the session with it.
         """
         row = self.get(user, kind.name)
         try:
