@@ -189,8 +189,8 @@ def _put_found(tx: DbTx, operation: Operation, wanted: Wanted, found: Found, now
         case Operation.ART if wanted.kind != "song":
             if found.mbid and found.mbid != wanted.mbid:
                 id_ = _IDENTIFY[wanted.kind](tx, id_, found.mbid)
-            art = json.dumps({kind: found.art[kind] for kind in _PREFERRED if kind in found.art}) if found.art else None
-            tx.all(f"found_art_{_TABLES[wanted.kind]}", id=id_, at=now, art=art)
+            art = {kind: found.art[kind] for kind in _PREFERRED if kind in found.art}
+            tx.all(f"found_art_{_TABLES[wanted.kind]}", id=id_, at=now, art=json.dumps(art) if art else None)
         case Operation.TAGS if wanted.kind == "artist":
             tags = clean(", ".join(filter(None, map(clean, found.tags))), 1000)
             tx.all("found_tags_artist", id=id_, at=now, tags=tags)

@@ -310,17 +310,18 @@ order by t.plays desc, t.id limit :n;
 
 -- name: wanted_art_of_artists
 select id, name, mbid from music_artist
-where user_id = :user_id and mbid is not null and (art_at is null or art_at < :before)
+where user_id = :user_id and mbid is not null and (art_at is null or (art is null and art_at < :before))
 order by plays desc, id limit :n;
 
 -- name: wanted_art_of_albums
 select b.id, b.title, a.name, b.mbid from music_album b join music_artist a on a.id = b.artist_id
-where b.user_id = :user_id and b.mbid is not null and (b.art_at is null or b.art_at < :before)
+where b.user_id = :user_id and b.mbid is not null and (b.art_at is null or (b.art is null and b.art_at < :before))
 order by b.plays desc, b.id limit :n;
 
 -- name: wanted_tags_of_artists
 select id, name, mbid from music_artist
-where user_id = :user_id and (tags_at is null or tags_at < :before) order by plays desc, id limit :n;
+where user_id = :user_id and (tags_at is null or (tags = '' and tags_at < :before))
+order by plays desc, id limit :n;
 
 -- name: asked_ids_artist
 update music_artist set ids_at = :at where id = :id;

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate import DbTx, Queue
-from tidegate_apps.music.contract import Song
+from tidegate_apps.music.contract import Batch, Found, Operation, Song
+from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library, tables
 from tidegate_apps.music.merging import Merging, identify_album, identify_artist, identify_track
 
@@ -83,6 +84,35 @@ def test_two_artists_that_turn_out_to_be_one_become_one_with_all_that_they_have(
     assert db.all("page_plays", user_id="ada", at=9.0, before=2**53, n=9)[0][3] == other
     assert db.all("page_artists", user_id="ada", plays=2**53, before=2**53, n=9)[0][7] == "Queued"
     assert library.artist(low.id) is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [(Operation.TAGS, {"tags": ("slowcore",)}), (Operation.ART, {"art": {"thumb": "https://art.test/1.jpg"}})],
+)
+def test_what_was_found_is_never_paid_for_again_and_only_what_was_not_is_asked_for_later(
+    queue: Queue, operation: Operation, answer: dict[str, object]
+) -> None:
+    kept(
+        queue,
+        song("Words", "Low", artist_mbid=M1, album="Hope", album_mbid=M1),
+        song("Sea", "Codeine", artist_mbid=M2, album="White", album_mbid=M2),
+    )
+    keeping, lane = Keeping(tables(queue), lambda: 1000.0), Lane("ada", "svc", operation)
+    of_artists = keeping.wanted(lane, 0.0, 9)
+    low, codeine = (each.id for each in of_artists)
+    found = (Found(id=low, **answer), Found(id=codeine, nothing=True))  # type: ignore[arg-type]
+    keeping.found(lane, of_artists, Batch(items=found))
+    of_albums = keeping.wanted(lane, 0.0, 9)
+    hope, white = [each.id for each in of_albums] or [0, 0]
+    answers = (Found(id=hope, **answer), Found(id=white, nothing=True))  # type: ignore[arg-type]
+    keeping.found(lane, of_albums, Batch(items=answers))
+    assert keeping.wanted(lane, 999.0, 9) == []
+
+    later = keeping.wanted(lane, 1001.0, 9)
+    assert [each.name for each in later] == ["Codeine"]
+    keeping.found(lane, later, Batch(items=(Found(id=codeine, **answer),)))  # type: ignore[arg-type]
+    assert [each.name for each in keeping.wanted(lane, 1001.0, 9)] == (["White"] if of_albums else [])
 
 
 def test_an_id_that_nobody_has_is_simply_given(queue: Queue) -> None:
