@@ -38,7 +38,7 @@ class Merging:
         if found is None:
             found = self._tracks[where] = self._track(artist, album, title, song)
         elif album is not None and self.places[found][1] is None:
-            self._tx.all("set_track_album", id=found, album_id=album)
+            self._put_into(found, album)
             self.places[found] = (self.places[found][0], album)
         return found
 
@@ -88,10 +88,16 @@ class Merging:
             self._tx.all("set_track_mbid", id=found, mbid=mbid)
         at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == found)
         if at is None and album is not None:
-            self._tx.all("set_track_album", id=found, album_id=album)
+            self._put_into(found, album)
         self._tx.all("fill_track", id=found, isrc=song.isrc, seconds=song.seconds)
-        self.places[found] = (artist, album if at is None else at)
+        # One that was found by its id may be another artist's there, who is the one that its plays count for.
+        self.places[found] = (by_id[0][2] if by_id else artist, album if at is None else at)
         return found
+
+    def _put_into(self, track: int, album: int) -> None:
+        """A track that had no album gets one, which counts what it was played before."""
+        self._tx.all("set_track_album", id=track, album_id=album)
+        self._tx.all("recount_album", id=album)
 
     def _made(self, statement: str, **values: Any) -> int:
         return int(self._tx.all(statement, user_id=self._user, **values)[0][0])
@@ -128,6 +134,7 @@ def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
         else:
             _join_tracks(tx, track, twin, track_mbid)
     _join(tx, "artist", id_, into)
+    tx.all("recount_artist", id=into)
     return into
 
 
@@ -151,27 +158,34 @@ def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
     if there is None:
         tx.all("set_track_mbid", id=id_, mbid=mbid)
         return id_
-    _join_tracks(tx, id_, int(there[0]), None)
+    for artist in _join_tracks(tx, id_, int(there[0]), None):
+        tx.all("recount_artist", id=artist)
     return int(there[0])
 
 
 def _join_albums(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
     tx.all("move_tracks_of_album", id=id_, into=into)
     _join(tx, "album", id_, into)
+    tx.all("recount_album", id=into)
     if mbid:  # after the other is gone: an id stands once
         tx.all("set_album_mbid", id=into, mbid=mbid)
 
 
-def _join_tracks(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
+def _join_tracks(tx: DbTx, id_: int, into: int, mbid: str | None) -> set[int]:
+    """The artists whose plays have moved; the albums are counted."""
+    places = [place for track in (id_, into) for place in tx.all("places_of_track", id=track)]
     tx.all("move_plays", id=id_, into=into)
     tx.all("move_entries", id=id_, into=into)
     _join(tx, "track", id_, into)
     if mbid:
         tx.all("set_track_mbid", id=into, mbid=mbid)
+    for album in {album for _, album in places if album is not None}:
+        tx.all("recount_album", id=album)
+    return {artist for artist, _ in places}
 
 
 def _join(tx: DbTx, kind: str, id_: int, into: int) -> None:
-    tx.all(f"sum_{kind}", id=id_, into=into)
+    tx.all(f"carry_{kind}", id=id_, into=into)
     tx.all("move_badge", kind=kind, id=id_, into=into)
     tx.all("remove_badge", kind=kind, entity_id=id_)
     tx.all(f"remove_{kind}", id=id_)

@@ -172,7 +172,7 @@ values (:user_id, :artist_id, :title, :name_key, :mbid) returning id;
 update music_album set mbid = :mbid where id = :id;
 
 -- name: track_by_mbid
-select id, album_id from music_track where user_id = :user_id and mbid = :mbid;
+select id, album_id, artist_id from music_track where user_id = :user_id and mbid = :mbid;
 
 -- name: tracks_by_key
 select id, mbid, album_id from music_track where artist_id = :artist_id and name_key = :name_key order by id limit 50;
@@ -214,14 +214,37 @@ update music_play set track_id = :into where track_id = :id;
 -- name: move_entries
 update music_entry set track_id = :into where track_id = :id;
 
--- name: sum_artist
-update music_artist set plays = plays + (select plays from music_artist where id = :id) where id = :into;
+-- name: carry_artist
+-- What one had and the other had not; its plays are counted by its tracks.
+update music_artist set art = coalesce(music_artist.art, old.art),
+    art_at = case when music_artist.art is null and old.art is not null then old.art_at else music_artist.art_at end,
+    tags = case when music_artist.tags = '' then old.tags else music_artist.tags end,
+    tags_at = case when music_artist.tags = '' and old.tags <> '' then old.tags_at else music_artist.tags_at end
+from music_artist old where old.id = :id and music_artist.id = :into;
 
--- name: sum_album
-update music_album set plays = plays + (select plays from music_album where id = :id) where id = :into;
+-- name: carry_album
+update music_album set art = coalesce(music_album.art, old.art),
+    art_at = case when music_album.art is null and old.art is not null then old.art_at else music_album.art_at end
+from music_album old where old.id = :id and music_album.id = :into;
 
--- name: sum_track
-update music_track set plays = plays + (select plays from music_track where id = :id) where id = :into;
+-- name: carry_track
+update music_track set plays = music_track.plays + old.plays, album_id = coalesce(music_track.album_id, old.album_id),
+    played_at = case when music_track.played_at > old.played_at then music_track.played_at
+        else coalesce(old.played_at, music_track.played_at) end,
+    isrc = coalesce(music_track.isrc, old.isrc), seconds = coalesce(music_track.seconds, old.seconds)
+from music_track old where old.id = :id and music_track.id = :into;
+
+-- name: recount_artist
+update music_artist set
+    plays = (select cast(coalesce(sum(t.plays), 0) as bigint) from music_track t where t.artist_id = :id),
+    played_at = (select max(t.played_at) from music_track t where t.artist_id = :id)
+where id = :id;
+
+-- name: recount_album
+update music_album set
+    plays = (select cast(coalesce(sum(t.plays), 0) as bigint) from music_track t where t.album_id = :id),
+    played_at = (select max(t.played_at) from music_track t where t.album_id = :id)
+where id = :id;
 
 -- name: remove_artist
 delete from music_artist where id = :id;
@@ -237,6 +260,9 @@ select user_id, mbid from music_artist where id = :id {for_update};
 
 -- name: owner_of_album
 select user_id, mbid, artist_id, name_key from music_album where id = :id {for_update};
+
+-- name: places_of_track
+select artist_id, album_id from music_track where id = :id;
 
 -- name: owner_of_track
 select user_id, mbid, artist_id, name_key from music_track where id = :id {for_update};

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tidegate import DbTx, Queue
-from tidegate_apps.music.contract import Batch, Found, Operation, Song
+from tidegate_apps.music.contract import Batch, Found, Operation, Play, Song
 from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library, tables
 from tidegate_apps.music.merging import Merging, identify_album, identify_artist, identify_track
@@ -127,6 +129,61 @@ def test_an_id_that_nobody_has_is_simply_given(queue: Queue) -> None:
 
     assert (library.albums("ada")[0].mbid, library.albums("ada")[0].artist_mbid) == (M1, M1)
     assert db.one("track_by_mbid", user_id="ada", mbid=M1)[0] == track  # type: ignore[index]
+
+
+def played(queue: Queue, *plays: tuple[float, Song]) -> None:
+    rows = tuple(Play(ref=f"at {at}", at=at, song=song) for at, song in plays)
+    Keeping(tables(queue), lambda: 1000.0).plays(Lane("ada", "x", Operation.PLAYS), Batch(items=rows))
+
+
+def counts(queue: Queue) -> dict[str, tuple[int, float | None]]:
+    """How often and when each was played, by its name."""
+    everything = {"user_id": "ada", "plays": 2**53, "before": 2**53, "n": 99}
+    db = tables(queue)
+    named = {f"artist {row[1]}": (row[3], row[4]) for row in db.all("page_artists", **everything)}
+    named |= {f"album {row[1]}": (row[3], row[4]) for row in db.all("page_albums", **everything)}
+    return named | {f"track {row[1]}": (row[3], row[4]) for row in db.all("page_tracks", **everything)}
+
+
+def test_merged_tracks_take_their_plays_along_to_their_album_and_their_artist(queue: Queue) -> None:
+    played(queue, (5.0, song("Words", "Low", album="Hope")), (9.0, song("Words!!", "Low & Friends", album="Live")))
+    played(queue, (6.0, song("Sea", "Low", album="Hope")), (7.0, song("Cut", "Low & Friends", album="Live")))
+    tracks = {each.title: each.id for each in Library(queue).tracks("ada")}
+    for title in ("Words", "Words!!"):
+        tables(queue).write(lambda tx, title=title: identify_track(tx, tracks[title], M1))  # type: ignore[misc]
+
+    assert counts(queue) == {
+        "artist Low": (3, 9.0), "album Hope": (3, 9.0), "track Words": (2, 9.0),
+        "artist Low & Friends": (1, 7.0), "album Live": (1, 7.0), "track Sea": (1, 6.0), "track Cut": (1, 7.0),
+    }  # fmt: skip
+
+
+def test_merged_artists_and_albums_show_the_later_play_and_the_picture_and_tags_of_either(queue: Queue) -> None:
+    played(queue, (9.0, song("Words", "Low", album="Hope", album_mbid=M1)), (5.0, song("Sea", "Low Band", album="Hi")))
+    db, library = tables(queue), Library(queue)
+    (low, band), (hope, hi) = library.artists("ada"), library.albums("ada")
+    keeping, now = Keeping(db, lambda: 1000.0), "https://art.test/"
+    db.all("found_art_artist", id=low.id, at=1000.0, art=json.dumps({"thumb": f"{now}low.jpg"}))
+    db.all("found_tags_artist", id=low.id, at=1000.0, tags="slowcore")
+    db.all("found_art_album", id=hi.id, at=1000.0, art=json.dumps({"cover": f"{now}hi.jpg"}))
+    db.write(lambda tx: (identify_artist(tx, band.id, M2), identify_artist(tx, low.id, M2)))
+    db.write(lambda tx: identify_album(tx, hi.id, M1))
+
+    everything = {"user_id": "ada", "plays": 2**53, "before": 2**53, "n": 9}
+    ((_, name, _, plays, at, art, tags, *_),) = db.all("page_artists", **everything)
+    assert (name, plays, at, tags) == ("Low Band", 2, 9.0, "slowcore")
+    assert "low.jpg" in art
+    ((_, title, _, plays, at, art, *_),) = db.all("page_albums", **everything)
+    assert (title, plays, at) == ("Hope", 2, 9.0)
+    assert "hi.jpg" in art
+    assert keeping.wanted(Lane("ada", "x", Operation.ART), 2000.0, 9) == []
+    assert keeping.wanted(Lane("ada", "x", Operation.TAGS), 2000.0, 9) == []
+
+
+def test_a_track_takes_its_plays_along_into_the_album_that_it_gets_later(queue: Queue) -> None:
+    played(queue, (5.0, song("Words")), (6.0, song("Words")))
+    played(queue, (7.0, song("Words", album="Hope")))
+    assert counts(queue) == {"artist Low": (3, 7.0), "album Hope": (3, 7.0), "track Words": (3, 7.0)}
 
 
 def test_two_albums_and_two_tracks_with_the_same_id_become_one(queue: Queue) -> None:
