@@ -62,18 +62,18 @@ class Keeping:
         return self._db.write(write)
 
     def playlists(self, lane: Lane, batch: Batch[Playlist]) -> int:
+        """How many of them were new or have changed."""
         if not batch.items and not batch.bad and batch.mark is None:
             return 0
 
-        def write(tx: DbTx) -> None:
+        def write(tx: DbTx) -> int:
             now = self._now()
             merged = Merging(tx, lane.user, now)
-            for each in batch.items:
-                _put_playlist(tx, lane, each, merged, now)
+            changed = sum([_put_playlist(tx, lane, each, merged, now) for each in batch.items])
             self._noted(tx, lane, batch.bad, batch.mark)
+            return changed
 
-        self._db.write(write)
-        return len(batch.items)
+        return self._db.write(write)
 
     def playlists_ended(self, lane: Lane, began: float, seen: int) -> None:
         """All were listed: those that were not among them are said to be gone; not if there were none at all."""
@@ -161,16 +161,21 @@ def _add_plays(tx: DbTx, lane: Lane, plays: dict[str, Play], now: float) -> int:
     return len(added)
 
 
-def _put_playlist(tx: DbTx, lane: Lane, playlist: Playlist, merged: Merging, now: float) -> None:
-    id_ = tx.all(
-        "put_playlist", user_id=lane.user, provider=lane.provider, ref=clean(playlist.ref),
-        name=clean(playlist.name) or "Untitled", about=clean(playlist.about, 2000), at=now,
-    )[0][0]  # fmt: skip
+def _put_playlist(tx: DbTx, lane: Lane, playlist: Playlist, merged: Merging, now: float) -> bool:
+    """Whether it is another one than before."""
+    which = {"user_id": lane.user, "provider": lane.provider, "ref": clean(playlist.ref)}
+    told = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
+    before = tx.one("playlist", **which)
+    id_ = tx.all("put_playlist", name=told[0], about=told[1], at=now, **which)[0][0]
+    changed = before is None or before[:2] != told
     if not playlist.songs:
-        return  # not shown, or empty: what is known stays
-    rows = [{"place": place, "track_id": merged.track(song)} for place, song in enumerate(playlist.songs)]
+        return changed  # not shown, or empty: what is known stays
+    tracks = [merged.track(song) for song in playlist.songs]
+    if tracks == [row[0] for row in tx.all("entries", playlist_id=id_)]:
+        return changed
     tx.all("clear_entries", playlist_id=id_)
-    tx.many("add_entries", rows, playlist_id=id_)
+    tx.many("add_entries", [{"place": at, "track_id": track} for at, track in enumerate(tracks)], playlist_id=id_)
+    return True
 
 
 _TABLES = {"artist": "artist", "album": "album", "song": "track"}

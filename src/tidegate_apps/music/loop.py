@@ -154,13 +154,14 @@ class Loop:
         return items, bad
 
     async def _playlists(self, lane: Lane) -> tuple[int, int]:
-        keeping, items, bad, began = self._shop.keeping, 0, 0, self._shop.clock.now()
+        keeping, items, seen, bad, began = self._shop.keeping, 0, 0, 0, self._shop.clock.now()
         async with contextlib.aclosing(self._steps(lane, self._provider.playlists)) as batches:
             async for batch in batches:
                 items += await _elsewhere(lambda batch=batch: keeping.playlists(lane, batch))  # type: ignore[misc]
+                seen += len(batch.items)
                 bad += len(batch.bad)
         if not bad:  # one that could not be read is not gone
-            await _elsewhere(lambda: keeping.playlists_ended(lane, began, items))
+            await _elsewhere(lambda: keeping.playlists_ended(lane, began, seen))
         return items, bad
 
     async def _enrich(self, lane: Lane) -> tuple[int, int] | None:

@@ -295,6 +295,13 @@ update music_artist
 set plays = plays + given.n, played_at = case when played_at > given.at then played_at else given.at end
 from {rows id bigint, n bigint, at double precision} where music_artist.id = given.id;
 
+-- name: playlist
+select name, about from music_playlist
+where user_id = :user_id and provider = :provider and ref = :ref and gone_at is null;
+
+-- name: entries
+select track_id from music_entry where playlist_id = :playlist_id order by place;
+
 -- name: put_playlist
 insert into music_playlist (user_id, provider, ref, name, about, seen_at)
 values (:user_id, :provider, :ref, :name, :about, :at)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidegate import DbTx, Queue
-from tidegate_apps.music.contract import Batch, Found, Operation, Play, Song
+from tidegate_apps.music.contract import Batch, Found, Operation, Play, Playlist, Song
 from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library, tables
 from tidegate_apps.music.merging import Merging, identify_album, identify_artist, identify_track
@@ -161,11 +161,11 @@ def test_merged_tracks_take_their_plays_along_to_their_album_and_their_artist(qu
 def test_merged_artists_and_albums_show_the_later_play_and_the_picture_and_tags_of_either(queue: Queue) -> None:
     played(queue, (9.0, song("Words", "Low", album="Hope", album_mbid=M1)), (5.0, song("Sea", "Low Band", album="Hi")))
     db, library = tables(queue), Library(queue)
-    (low, band), (hope, hi) = library.artists("ada"), library.albums("ada")
-    keeping, now = Keeping(db, lambda: 1000.0), "https://art.test/"
-    db.all("found_art_artist", id=low.id, at=1000.0, art=json.dumps({"thumb": f"{now}low.jpg"}))
+    (low, band), (_, hi) = library.artists("ada"), library.albums("ada")
+    keeping, site = Keeping(db, lambda: 1000.0), "https://art.test"
+    db.all("found_art_artist", id=low.id, at=1000.0, art=json.dumps({"thumb": f"{site}/low.jpg"}))
     db.all("found_tags_artist", id=low.id, at=1000.0, tags="slowcore")
-    db.all("found_art_album", id=hi.id, at=1000.0, art=json.dumps({"cover": f"{now}hi.jpg"}))
+    db.all("found_art_album", id=hi.id, at=1000.0, art=json.dumps({"cover": f"{site}/hi.jpg"}))
     db.write(lambda tx: (identify_artist(tx, band.id, M2), identify_artist(tx, low.id, M2)))
     db.write(lambda tx: identify_album(tx, hi.id, M1))
 
@@ -184,6 +184,19 @@ def test_a_track_takes_its_plays_along_into_the_album_that_it_gets_later(queue: 
     played(queue, (5.0, song("Words")), (6.0, song("Words")))
     played(queue, (7.0, song("Words", album="Hope")))
     assert counts(queue) == {"artist Low": (3, 7.0), "album Hope": (3, 7.0), "track Words": (3, 7.0)}
+
+
+def test_only_playlists_that_are_new_or_have_changed_are_counted(queue: Queue) -> None:
+    keeping, lane = Keeping(tables(queue), lambda: 1000.0), Lane("ada", "x", Operation.PLAYLISTS)
+
+    def put(**more: object) -> int:
+        given = {"ref": "1", "name": "Slow", "songs": (song("Words"), song("Sea")), **more}
+        other = Playlist(ref="2", name="Unseen")
+        return keeping.playlists(lane, Batch(items=(Playlist(**given), other)))  # type: ignore[arg-type]
+
+    assert (put(), put(), put(songs=None), put(songs=())) == (2, 0, 0, 0)
+    assert (put(songs=(song("Sea"), song("Words"))), put(songs=(song("Sea"), song("Words")))) == (1, 0)
+    assert (put(name="Slower", songs=None), put(name="Slower", about="For rain", songs=None)) == (1, 1)
 
 
 def test_two_albums_and_two_tracks_with_the_same_id_become_one(queue: Queue) -> None:

@@ -453,6 +453,9 @@ def test_an_empty_answer_of_a_provider_that_had_playlists_wipes_nothing(studio: 
         s.world.playlists[place] = [Playlist(ref="1", name="One", songs=(song(2),)), Playlist(ref="2", name="Two")]
         s.run(5 * MINUTE)
         assert shown() == [("One", 1, False), ("Two", 1, False)]
+        s.world.playlists[place].pop()
+        s.run(5 * MINUTE)
+        assert (shown(), s.state("playlists").items) == ([("One", 1, False), ("Two", 1, True)], 0)
 
 
 def test_a_provider_of_which_something_is_missing_is_not_called(quick: Queue) -> None:
