@@ -142,6 +142,13 @@ class Part:
         self._caller.clear(self._key)
         self._shelf.forget(self._key)
 
+    def hurry(self) -> None:
+        """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
+
+        The run of failures goes on, with what people were told of it. A fatal fault needs `clear()`.
+        """
+        self._caller.keys.hurry(self._key)
+
     def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
         """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
         end = None if until is None else _moment(until, self._caller.clock)

@@ -44,6 +44,12 @@ class KeyState:
     def healthy(self) -> bool:
         return not self.failures and not self.parts and self.rest is FRESH and not self.told
 
+    @property
+    def asked(self) -> bool:
+        """Whether the service has said how long to wait."""
+        fault = self.fault
+        return fault is not None and fault.retry_after is not None and fault.reason in _ASKED
+
     def idle(self, now: float) -> bool:
         """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""
         if self.rest.disabled or self.until == math.inf:
@@ -55,11 +61,10 @@ class KeyState:
         """Why a call may not go now."""
         fault = self.fault
         if self.failures and now < self.until and fault is not None:
-            asked = fault.retry_after is not None and fault.reason in _ASKED
             if self.fatal:
                 reason, by = HoldReason.FATAL, EndedBy.PERSON if math.isinf(self.until) else EndedBy.PROBE
             else:
-                reason, by = HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF, EndedBy.TIME
+                reason, by = HoldReason.RETRY_AFTER if self.asked else HoldReason.BACKOFF, EndedBy.TIME
             yield Hold(
                 reason=reason, since=self.since, until=None if math.isinf(self.until) else self.until, ended_by=by,
                 operation=operation, code=fault.code, message=fault.message,

@@ -6,6 +6,7 @@ process, unless the settings keep it.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Protocol
 from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target
 from tidegate_apps.music.contract import Clock, Kind
 from tidegate_apps.music.settings import Settings
+
+_log = logging.getLogger("tidegate.music")
 
 
 class ClockOfAll(Clock, Protocol):
@@ -39,6 +42,7 @@ class Healths:
     def __init__(self, kinds: Mapping[str, Kind], settings: Settings, outside: Outside) -> None:
         self._kinds, self._settings, self._outside = kinds, settings, outside
         self._targets: dict[str, Target] = {}
+        self._caught_up: set[str] = set()
 
     def of(self, user: str, provider: str) -> Part:
         return self.target(provider).key(user)
@@ -48,6 +52,18 @@ class Healths:
         if provider not in self._targets:
             self._targets[provider] = _target(self._kinds[provider], self._settings, self._outside)
         return self._targets[provider]
+
+    def paused(self) -> set[str]:
+        """The providers that somebody has paused."""
+        held = {name: target.explain() for name, target in self._targets.items()}
+        return {name for name, holds in held.items() if any(str(hold.reason) == "paused" for hold in holds)}
+
+    def caught_up(self, providers: Iterable[str]) -> None:
+        """Waits a little until it is known what people ordered of these, so that no call goes that they have paused."""
+        for provider in set(providers) - self._caught_up:
+            self._caught_up.add(provider)
+            if not self.target(provider).caught_up():
+                _log.warning("music_orders_not_read target=%s", provider)
 
     # -- kept in the store, where the settings say so ------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets o
     "action": ("Needs you", "alert", "bad"),
     "limited": ("Rate-limited", "timer", "warn"),
     "degraded": ("Backing off", "quarter", "warn"),
+    "paused": ("Paused", "pause", "warn"),
     "syncing": ("Syncing", "play", "busy"),
     "ok": ("Working", "check", "good"),
     "new": ("Not tried yet", "circle", "calm"),
@@ -20,7 +21,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets o
     "unset": ("Not set up", "settings", "calm"),
     "off": ("Switched off", "pause", "calm"),
 }
-_OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "degraded"}
+_OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "paused"}
 _URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
 OPERATIONS: Mapping[str, str] = {
     "plays": "Plays", "playlists": "Playlists", "ids": "Ids", "art": "Pictures", "tags": "Tags",
@@ -98,6 +99,8 @@ class Offer:
 
 def look_of(state: State) -> Look:
     if state.held is not None:
+        if state.held == "other":
+            return Look(name="paused", reason="Somebody has paused it; its page among the targets says who.")
         said = " ".join(filter(None, (state.message, state.advice if state.held == "fatal" else "")))
         return Look(name=_OF_HELD[state.held], reason=said)
     if state.began_at is not None:

@@ -24,6 +24,7 @@ B = TypeVar("B")
 _AT_ONCE = 25  # entries that are asked for together
 _OWN_FAULT = 30.0  # seconds until it is tried again when the fault was ours, such as a store that is away
 _AFTER = 0.01  # seconds
+_STEP = 1.0  # seconds by which two clocks may part
 _END: Final = object()
 
 
@@ -43,6 +44,7 @@ class Loop:
         self._part: Part = shop.healths.of(user, kind.name)
         self._pair = (user, kind.name)
         self._lanes = [Lane(user, kind.name, each) for each in kind.operations]
+        self._holds: dict[Lane, Hold] = {}  # what each waits for
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -62,13 +64,19 @@ class Loop:
                 await self._provider.aclose()
 
     def ask(self) -> None:
-        """Somebody wants it now: waits are over, except where a person must act first."""
-        if not any(hold.until is None for lane in self._lanes for hold in self._part.explain(str(lane.operation))):
-            if self._part.health():
-                self._part.clear()
-            for lane in self._lanes:
+        """Somebody wants it now: waits are over, except where a person must act first or the service asked for one."""
+        self._part.hurry()
+        for lane in self._lanes:
+            if self._hold(lane) is None:
                 self._shop.dues.pop(lane, None)
         self._wake.set()
+
+    def look(self, *, paused: bool) -> None:
+        """Somebody may have paused or resumed it, or cleared what it waits for: then it plans anew."""
+        for lane in self._lanes if paused else list(self._holds):
+            if _another(self._holds.get(lane), self._hold(lane)):
+                self._shop.dues.pop(lane, None)
+                self._wake.set()
 
     async def _rest(self, wait: float) -> None:
         self._wake.clear()
@@ -81,6 +89,7 @@ class Loop:
     async def _turn(self, lane: Lane) -> None:
         """Asks whether it may go, goes, and says how it went."""
         shop, state = self._shop, self._shop.states.of(lane)
+        self._holds.pop(lane, None)
         hold = self._hold(lane)
         if hold is not None:
             state.planned(hold, self._plan(lane, hold))
@@ -104,7 +113,7 @@ class Loop:
         else:
             due = self._plan(lane, None)
             if done is None:
-                state.planned(None, due)  # there was nothing to ask for
+                state.idled(shop.clock.now(), due)  # there was nothing to ask for
                 shop.idle.add(lane)
             else:
                 if done[0]:
@@ -125,6 +134,7 @@ class Loop:
         clock = self._shop.clock
         wait = self._shop.every(self._kind)
         if hold is not None:
+            self._holds[lane] = hold
             # A little more than is left: the two clocks may differ in the last digit, and it would be asked for ever.
             wait = math.inf if hold.until is None else max(0.0, hold.until - clock.now()) + _AFTER
         self._shop.dues[lane] = clock.monotonic() + wait
@@ -211,6 +221,14 @@ class Loop:
 
 
 _SYNCED = "music_synced user=%s provider=%s operation=%s items=%s bad=%s"
+
+
+def _another(was: Hold | None, hold: Hold | None) -> bool:
+    """Whether it is held for another reason than it was, or not for so long."""
+    if was is None or hold is None:
+        return was is not hold
+    ends, ended = (math.inf if each.until is None else each.until for each in (hold, was))
+    return hold.reason != was.reason or ends < ended - _STEP
 
 
 def _words(lane: Lane) -> tuple[str, str, str]:

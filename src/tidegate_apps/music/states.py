@@ -41,6 +41,10 @@ class State:
         self.items, self.bad, self.next_at = items, bad, due
         self.well()
 
+    def idled(self, now: float, due: float | None) -> None:
+        self.tried_at = now
+        self.planned(None, due)
+
     def went_wrong(self, now: float, fault: Fault, failures: int, hold: Hold | None, due: float | None) -> None:
         self.tried_at, self.began_at = now, None
         self.failed_since = self.failed_since if self.failures and self.failed_since is not None else now

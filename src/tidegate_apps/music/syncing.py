@@ -46,6 +46,7 @@ class Syncer:
                 changed = await asyncio.to_thread(shop.connections.changed, self._version)
                 if changed:
                     await self._changed(changed)
+                self._look()
                 await self._write()
                 await shop.clock.asleep(float(shop.settings.look_every))
         finally:
@@ -81,6 +82,7 @@ class Syncer:
         for row in rows:
             if not row.there and (row.user, row.provider) not in wanted:
                 await self._forgotten((row.user, row.provider))
+        await asyncio.to_thread(self._shop.healths.caught_up, {provider for _, provider in wanted})
         for pair, row_or_none in wanted.items():
             if pair not in self._running:
                 self._start(pair, row_or_none)
@@ -132,6 +134,12 @@ class Syncer:
         task = asyncio.create_task(loop.run(), name=f"music {provider} of {user}")
         task.add_done_callback(_ended)
         self._running[pair] = _Running(loop, task, generation)
+
+    def _look(self) -> None:
+        """People may have paused a provider, or cleared what was held against a user."""
+        paused = self._shop.healths.paused()
+        for (_, provider), running in self._running.items():
+            running.loop.look(paused=provider in paused)
 
     def _refused(self, pair: Pair, kind: Kind) -> None:
         """The key of the server is another one: nothing can be called with what was entered."""

@@ -1,0 +1,120 @@
+"""What people order: a pause, an end of what is held against a user, and a call now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
+from tidegate import Queue
+from tidegate_apps.music.contract import Operation
+from tidegate_apps.music.looks import look_of
+
+BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
+
+
+@pytest.fixture
+def studio(quick: Queue) -> Callable[..., Any]:
+    @contextmanager
+    def made(*names: str, operations: tuple[Operation, ...] = (Operation.PLAYS,), **settings: Any) -> Iterator[Studio]:
+        world = World(quick.clock)  # type: ignore[arg-type]
+        kinds = [kind_of(world, name, *operations) for name in names or ("svc",)]
+        with Studio.opened(quick, *kinds, world=world, **settings) as found:
+            yield found
+
+    return made
+
+
+class Then:
+    """Answers well, and does something at a call: as somebody who acts while the loops run."""
+
+    def __init__(self, *acts: Callable[[], object]) -> None:
+        self._acts = list(acts)
+
+    async def __call__(self) -> None:
+        if self._acts:
+            self._acts.pop(0)()
+
+
+def test_who_pauses_a_provider_stops_its_calls_and_who_resumes_it_starts_them_at_once(
+    studio: Callable[..., Any],
+) -> None:
+    with studio("svc", "other") as s:
+        target = s.shop.healths.target("svc")
+        s.connect()
+        s.connect(provider="other")
+        # The other provider is called every five minutes, and somebody acts then.
+        s.world.ill["other"] = Then(lambda: None, lambda: target.pause("10h"), *(lambda: None,) * 9, target.resume)
+        s.run(6 * MINUTE)
+        seen = s.state()
+        assert (seen.held, look_of(seen).word) == ("other", "Paused")
+        assert seen.next_at == pytest.approx(s.clock.now() - MINUTE + 10 * HOUR, abs=15)
+        s.run(54 * MINUTE)
+        # Whoever is first at the second call; nobody until somebody resumes it.
+        assert [at for at in s.world.times() if at > 301] == pytest.approx([55 * MINUTE], abs=15)
+        assert s.state().held is None
+
+
+def test_who_clears_a_user_has_the_next_call_made_at_once(studio: Callable[..., Any]) -> None:
+    with studio("svc", "other") as s:
+        s.connect()
+        s.connect("bob")
+        s.connect(provider="other")
+        s.world.ill["svc"] = refused(401)
+        s.world.ill["other"] = Then(lambda: None, s.shop.healths.of("ada", "svc").clear)
+        s.run(20 * MINUTE)
+        assert s.world.times() == pytest.approx([0, 5 * MINUTE], abs=15)
+        assert len(s.world.times("bob")) == 1
+
+
+def test_asking_keeps_a_wait_that_the_service_asked_for(studio: Callable[..., Any]) -> None:
+    with studio() as s:
+        s.world.ill["svc"] = refused(429, headers={"Retry-After": "1000"})
+        s.connect()
+        s.run(10)
+        s.shop.connections.ask("ada", "svc")
+        s.run(900)
+        assert len(s.world.times()) == 1
+        assert s.state().held == "retry_after"
+        s.run(200)
+        assert s.world.times() == pytest.approx([0, 1000], abs=10)
+
+
+@pytest.mark.req("SYNC-11")
+def test_asking_during_an_outage_goes_on_with_its_episode(studio: Callable[..., Any]) -> None:
+    with studio() as s:
+        s.world.ill["svc"] = down()
+        s.connect()
+        s.run(6 * HOUR)
+        assert s.notices() == ["cap"]
+        before, failures = len(s.world.times()), s.state().failures
+        for _ in range(8):
+            s.shop.connections.ask("ada", "svc")
+            s.run(10)
+        assert len(s.world.times()) == before + 8
+        assert s.state().failures == failures + 8
+        s.run(6 * HOUR)
+        assert s.notices() == ["cap"]
+
+
+def test_asking_serves_the_operation_that_is_well_although_another_needs_a_person(studio: Callable[..., Any]) -> None:
+    with studio(operations=BOTH) as s:
+        s.world.ill["svc/playlists"] = refused(403)
+        s.connect()
+        s.run(10)
+        s.shop.connections.ask("ada", "svc")
+        s.run(20)
+        assert len(s.world.times(operation="plays")) == 2
+        assert len(s.world.times(operation="playlists")) == 1
+
+
+def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> None:
+    world = World(quick.clock)  # type: ignore[arg-type]
+    with Studio.opened(quick, kind_of(world), kind_of(world, "aids", Operation.TAGS, fields=()), world=world) as s:
+        s.connect()
+        s.run(10)
+        assert world.times(provider="aids", operation="tags") == []
+        assert s.state("tags", provider="aids").tried_at == pytest.approx(s.clock.now(), abs=15)
