@@ -14,14 +14,16 @@ select p.row_id, p.started, p.duration, p.person, p.show, p.platform, p.digest
 from tautulli_play as p, {rows row_id bigint} where p.row_id = given.row_id;
 
 -- name: put
+-- Rows as one piece of JSON: {"0": [row_id, reference_id, ...], "1": ...}, in the order of these columns.
 insert into tautulli_play (row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
     player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest)
-select row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
-    player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest
-from {rows row_id bigint, reference_id bigint, started bigint, stopped bigint, duration bigint, paused bigint,
-    user_id bigint, person text, platform text, product text, player text, media_type text, rating_key bigint, show text,
-    full_title text, year bigint, transcode_decision text, percent_complete bigint, watched_status double precision,
-    digest bigint}
+select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint),
+    cast(entry.value ->> 3 as bigint), cast(entry.value ->> 4 as bigint), cast(entry.value ->> 5 as bigint),
+    cast(entry.value ->> 6 as bigint), entry.value ->> 7, entry.value ->> 8, entry.value ->> 9, entry.value ->> 10,
+    entry.value ->> 11, cast(entry.value ->> 12 as bigint), entry.value ->> 13, entry.value ->> 14,
+    cast(entry.value ->> 15 as bigint), entry.value ->> 16, cast(entry.value ->> 17 as bigint),
+    cast(entry.value ->> 18 as double precision), cast(entry.value ->> 19 as bigint)
+from json_each(:rows) as entry
 where true
 on conflict (row_id) do update set reference_id = excluded.reference_id, started = excluded.started,
     stopped = excluded.stopped, duration = excluded.duration, paused = excluded.paused, user_id = excluded.user_id,
@@ -32,15 +34,17 @@ on conflict (row_id) do update set reference_id = excluded.reference_id, started
 
 -- name: add_hours
 insert into tautulli_hour (hour, plays, seconds)
-select hour, plays, seconds from {rows hour bigint, plays bigint, seconds bigint}
+select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint)
+from json_each(:rows) as entry
 where true
 on conflict (hour) do update set plays = tautulli_hour.plays + excluded.plays,
     seconds = tautulli_hour.seconds + excluded.seconds;
 
 -- name: add_tallies
 insert into tautulli_tally (kind, grain, at, name, plays, seconds)
-select kind, grain, at, name, plays, seconds
-from {rows kind text, grain text, at bigint, name text, plays bigint, seconds bigint}
+select entry.value ->> 0, entry.value ->> 1, cast(entry.value ->> 2 as bigint), entry.value ->> 3,
+    cast(entry.value ->> 4 as bigint), cast(entry.value ->> 5 as bigint)
+from json_each(:rows) as entry
 where true
 on conflict (kind, grain, at, name) do update set plays = tautulli_tally.plays + excluded.plays,
     seconds = tautulli_tally.seconds + excluded.seconds;
