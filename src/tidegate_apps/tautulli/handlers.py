@@ -64,7 +64,8 @@ class Run:
     def made(self, which: str) -> Synced:
         if not self._there.settings.url:
             raise Fail("misconfigured", "No address of Tautulli is set: tautulli.url.")
-        if which == BY_PERSON:
+        if which == BY_PERSON and "tried" not in self._job.saved:
+            self._job.save_now(tried=True)  # one press is one trial: if it fails, the breaker decides again
             self._api.let_try()
         try:
             self._trials()

@@ -227,3 +227,28 @@ def test_a_person_may_try_it_while_it_is_open(quick: Desk) -> None:
     quick.queue.drain()
     assert (quick.queue.get(made.id).state, quick.breaker.state) == ("done", "closed")
     assert quick.queue.get(waiting.id).state == "cancelled"
+
+
+@pytest.mark.req("BRK-02", "BRK-10")
+def test_a_person_who_tries_it_while_tautulli_is_still_down_makes_one_trial_and_no_more(quick: Desk, said: Any) -> None:
+    quick.sim.outage("1h down")
+    for _ in range(6):
+        quick.clock.advance(20)
+        quick.run()
+    said()
+
+    made = sync_now(quick.there)
+    for _ in range(60):  # a minute, second by second
+        quick.queue.drain()
+        quick.clock.advance(1)
+    assert said() == [moved("open", "half-open"), moved("half-open", "open"), FAILED, SKIPPED]
+    assert quick.breaker.state == "open"
+    job = quick.queue.get(made.id)
+    assert (job.state, job.due_at) == ("queued", pytest.approx(quick.fresh.next_trial))
+    assert (job.due_at or 0) > quick.clock.now()
+
+    # The next press is a trial again, and it does not wait.
+    quick.sim.outage(None)
+    again = sync_now(quick.there)
+    quick.queue.drain()
+    assert (quick.queue.get(again.id).state, quick.breaker.state) == ("done", "closed")
