@@ -63,7 +63,7 @@ app = App[Settings](
     schedules=schedules,
     routes=routes,
     pages=[
-        Page(path="/lidarr", title="Lidarr", icon="queue", show=show),
+        Page(path="/lidarr", title="Lidarr", icon="download", show=show),
         Page(path="/lidarr/tracks", show=show_tracks),
     ],
     commands="tidegate_apps.lidarr.commands:lidarr",

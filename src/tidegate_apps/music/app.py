@@ -66,7 +66,7 @@ app = App[Settings](
     schedules=schedules,
     routes=routes,
     pages=[
-        Page(path="/music", title="Music", icon="wave", show=show_connections),
+        Page(path="/music", title="Music", icon="music", show=show_connections),
         Page(path="/music/library", show=show_library),
         Page(path="/music/connect/{provider}", show=show_connect),
     ],
