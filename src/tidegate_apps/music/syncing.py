@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import httpx2
 
+from tidegate import Code
 from tidegate.secrets import BadSecret
 from tidegate_apps.music import factory
-from tidegate_apps.music.codes import UNREADABLE
+from tidegate_apps.music.codes import UNREADABLE, UNUSABLE
 from tidegate_apps.music.connections import Row, WrongValue, by_itself
 from tidegate_apps.music.contract import Connection, Kind, Surroundings
 from tidegate_apps.music.keeping import Lane
@@ -20,6 +21,9 @@ from tidegate_apps.music.settings import declared
 from tidegate_apps.music.workshop import Pair, Workshop
 
 _log = logging.getLogger("tidegate.music")
+_OWN_FAULT = 30.0  # seconds until one that could not begin, or ended by itself, is begun again
+_GRACE = 0.25  # seconds that others wait for one that ends
+_LAST = 5.0  # seconds that a stop waits for all of them
 
 
 @dataclass(slots=True)
@@ -35,6 +39,8 @@ class Syncer:
     def __init__(self, shop: Workshop, transport: httpx2.AsyncBaseTransport) -> None:
         self._shop, self._transport = shop, transport
         self._running: dict[Pair, _Running] = {}
+        self._closing: dict[Pair, asyncio.Task[None]] = {}  # told to end; one that renews a token may need a while
+        self._again: dict[Pair, float] = {}  # not running although they should, and when they are begun again
         self._rows: dict[Pair, Row] = {}
         self._version = 0
 
@@ -46,11 +52,15 @@ class Syncer:
                 changed = await asyncio.to_thread(shop.connections.changed, self._version)
                 if changed:
                     await self._changed(changed)
+                self._revive()
                 self._look()
                 await self._write()
                 await shop.clock.asleep(float(shop.settings.look_every))
         finally:
-            await self._end(list(self._running))
+            await self._end(list(self._running), _LAST)
+            for task in self._closing.values():
+                task.cancel()  # it does not even wait for what is under way
+            await self._end([], _GRACE)
             await self._write()
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -78,13 +88,14 @@ class Syncer:
             for pair, running in self._running.items()
             if pair not in wanted or running.generation != _generation(wanted[pair])
         ]
-        await self._end(gone)
+        await self._end(gone, _GRACE)
         for row in rows:
+            self._again.pop((row.user, row.provider), None)
             if not row.there and (row.user, row.provider) not in wanted:
                 await self._forgotten((row.user, row.provider))
         await asyncio.to_thread(self._shop.healths.caught_up, {provider for _, provider in wanted})
         for pair, row_or_none in wanted.items():
-            if pair not in self._running:
+            if pair not in self._running and pair not in self._again:
                 self._start(pair, row_or_none)
             asked = 0.0 if row_or_none is None else row_or_none.asked_at
             # Who asked before this process began is served by its first call.
@@ -112,17 +123,42 @@ class Syncer:
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
+    def _revive(self) -> None:
+        """Begins again what ended by itself, what could not begin, and what had to wait for the one before it."""
+        now = self._shop.clock.monotonic()
+        for pair in [pair for pair, running in self._running.items() if running.task.done()]:
+            _log.warning("music_loop_begins_again user=%s provider=%s", *pair)
+            del self._running[pair]
+            self._again[pair] = now + _OWN_FAULT
+        due = [pair for pair, at in self._again.items() if at <= now]
+        wanted = self._wanted() if due else {}
+        for pair in due:
+            del self._again[pair]
+            if pair in wanted:
+                self._start(pair, wanted[pair])
+
     def _start(self, pair: Pair, row: Row | None) -> None:
+        if pair in self._closing:
+            if not self._closing[pair].done():
+                self._again[pair] = self._shop.clock.monotonic()
+                return
+            del self._closing[pair]
+        try:
+            self._begin_loop(pair, row)
+        except BadSecret:
+            self._refused(pair, UNREADABLE, None)
+        except Exception:  # a provider's own, perhaps somebody else's: the others go on
+            _log.exception("music_not_begun user=%s provider=%s", *pair)
+            self._again[pair] = self._shop.clock.monotonic() + _OWN_FAULT
+            self._refused(pair, UNUSABLE, self._shop.clock.now() + _OWN_FAULT)
+
+    def _begin_loop(self, pair: Pair, row: Row | None) -> None:
         shop, (user, provider) = self._shop, pair
         kind, generation = shop.kinds[provider], _generation(row)
         if shop.generations.get(pair, generation) != generation:
             shop.forget(pair)
         shop.generations[pair] = generation
-        try:
-            values = shop.values(kind, row)
-        except BadSecret:
-            self._refused(pair, kind)
-            return
+        values = shop.values(kind, row)
         there = Surroundings(
             transport=self._transport, clock=shop.clock, paces=shop.limiters, save=_Save(shop, kind, row),
             agent=shop.agent, addresses=shop.addresses(kind),
@@ -141,20 +177,23 @@ class Syncer:
         for (_, provider), running in self._running.items():
             running.loop.look(paused=provider in paused)
 
-    def _refused(self, pair: Pair, kind: Kind) -> None:
-        """The key of the server is another one: nothing can be called with what was entered."""
-        shop, fault = self._shop, UNREADABLE.fault("key")
-        for operation in kind.operations:
+    def _refused(self, pair: Pair, code: Code, due: float | None) -> None:
+        """Nothing can be called with what was entered. *due*: when it is tried again; None: when a person has acted."""
+        shop, fault = self._shop, code.fault("connection")
+        for operation in shop.kinds[pair[1]].operations:
             lane = Lane(*pair, operation)
-            shop.states.of(lane).went_wrong(shop.clock.now(), fault, 1, None, None)
-            shop.states.of(lane).held = "fatal"
+            shop.states.of(lane).went_wrong(shop.clock.now(), fault, 1, None, due)
+            shop.states.of(lane).held = "fatal" if due is None else "backoff"
             shop.states.changed(lane)
 
-    async def _end(self, pairs: list[Pair]) -> None:
-        tasks = [self._running.pop(pair).task for pair in pairs]
-        for task in tasks:
+    async def _end(self, pairs: list[Pair], most: float) -> None:
+        """Tells them to end, and waits for that, but not for ever: they close by themselves."""
+        for pair in pairs:
+            task = self._closing[pair] = self._running.pop(pair).task
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._closing:
+            await asyncio.wait(self._closing.values(), timeout=most)
+        self._closing = {pair: task for pair, task in self._closing.items() if not task.done()}
 
     async def _write(self) -> None:
         """How all of them are, for people, and for the next process where the settings want that."""
