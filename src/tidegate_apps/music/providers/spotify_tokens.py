@@ -18,6 +18,7 @@ SCOPES = "user-read-recently-played playlist-read-private playlist-read-collabor
 CONSENT = 182 * 86400.0  # seconds: a refresh token dies six months after the consent, however often it is used
 _EARLY = 60.0  # seconds before its end that a token is renewed
 _HOUR = 3600.0
+_TOTAL = 15.0  # seconds; whoever ends a loop waits for a renewal
 
 
 class Tokens:
@@ -84,7 +85,8 @@ async def granted(
     login = base64.b64encode(f"{client}:{secret}".encode()).decode()
     url = f"{there.addresses.get('spotify_accounts', ACCOUNTS).rstrip('/')}/api/token"
     headers = {"Authorization": f"Basic {login}"} if secret else {}
-    answer = await calls.ask(Ask(url=url, headers=headers, form={**form, **({} if secret else {"client_id": client})}))
+    form = {**form, **({} if secret else {"client_id": client})}
+    answer = await calls.ask(Ask(url=url, headers=headers, form=form, total=_TOTAL))
     document = mapping(answer.json, "object")
     access, refresh = token(document.get("access_token")), token(document.get("refresh_token"))
     if not access:

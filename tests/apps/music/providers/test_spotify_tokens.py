@@ -147,6 +147,26 @@ def test_a_refusal_that_arrives_after_the_renewal_of_another_does_not_renew_agai
     assert (sim.count(TOKEN), len(desk.saved)) == (1, 1)
 
 
+@pytest.mark.req("SYNC-15")
+def test_a_renewal_that_hangs_is_given_up_so_soon_that_an_end_can_wait_for_it() -> None:
+    clock = VirtualClock()
+    sim = MusicSimulator(clock=clock)
+    desk = Desk(sim, clock, sim.transport(), NOWHERE)
+    provider = desk.provider("spotify")
+    sim.spotify.accounts.end_access("ann")
+    sim.then(TOKEN, Step(200, {}, delay=1000))
+    began = clock.monotonic()
+
+    async def ends() -> None:
+        caller = asyncio.create_task(provider.check())
+        await asyncio.sleep(5)
+        caller.cancel()
+        await provider.aclose()
+
+    clock.run(ends())
+    assert clock.monotonic() - began <= 20
+
+
 @pytest.mark.req("SYNC-15", "SYNC-16")
 async def test_a_renewal_whose_caller_was_stopped_is_brought_to_its_end(desk: Desk) -> None:
     desk.sim.spotify.accounts.rotates = True
