@@ -15,11 +15,13 @@ import click
 from tidegate import Installed, NotThere
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.looks import Line
+from tidegate_apps.music.states import State
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _LOCAL = "local"  # whoever is at the machine, while nobody has a password
 _LOOK_EVERY = 0.25
+_STAYS = ("fatal", "retry_after", "other")  # what holds a call although somebody asks for it
 
 
 def at_server(command: F) -> F:
@@ -103,7 +105,8 @@ def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str
         end = time.monotonic() + wait
         while True:
             line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
-            if all((work.state.tried_at or 0) >= asked for work in line.works) and line.works:
+            since = 0.0 if line.row is None else line.row.connected_at
+            if all(served(work.state, asked, since) for work in line.works) and line.works:
                 break
             if time.monotonic() >= end:
                 click.echo("nobody has called it yet; is the server running?", err=True)
@@ -112,6 +115,12 @@ def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str
         _say(_as_json(line), as_json, _line(line))
     if line.look.name not in ("ok", "syncing"):
         sys.exit(1)
+
+
+def served(state: State, asked: float, since: float) -> bool:
+    """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
+    tried = state.tried_at or 0.0
+    return tried >= asked or (state.held in _STAYS and tried >= since)
 
 
 @music.command("list")

@@ -10,8 +10,10 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue
+from tidegate_apps.music.commands import served
 from tidegate_apps.music.contract import Operation
 from tidegate_apps.music.looks import look_of
+from tidegate_apps.music.states import State
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 
@@ -118,3 +120,17 @@ def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> No
         s.run(10)
         assert world.times(provider="aids", operation="tags") == []
         assert s.state("tags", provider="aids").tried_at == pytest.approx(s.clock.now(), abs=15)
+
+
+@pytest.mark.parametrize(
+    ("held", "tried", "is_served"),
+    [
+        (None, 99, False), (None, 101, True), ("backoff", 99, False), ("fatal", 99, True), ("retry_after", 99, True),
+        ("other", 99, True), ("fatal", 49, False), ("fatal", None, False),
+    ],
+)  # fmt: skip
+def test_who_asks_waits_until_it_was_called_or_for_nothing_that_does_not_come(
+    held: str | None, tried: float | None, is_served: bool
+) -> None:
+    state = State(user_id="ada", provider="svc", operation="plays", tried_at=tried, held=held)
+    assert served(state, asked=100.0, since=50.0) is is_served
