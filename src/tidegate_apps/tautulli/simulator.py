@@ -18,12 +18,13 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import Any
 
 from tidegate import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
+from tidegate_apps.tautulli.simulated_rows import Rows
 
 KEY = "0123456789abcdef0123456789abcdef"
 _API = "GET /api/v2"
@@ -33,7 +34,6 @@ _NO_ROWS = {
     "recordsFiltered": 0, "recordsTotal": 0, "draw": 0, "data": [], "filter_duration": "0", "total_duration": "0",
 }  # fmt: skip
 _QUOTE = "It's not a tumor!"
-_FILTERS = ("user", "user_id", "media_type", "rating_key", "search")
 _SECONDS_OF_PLAY = 3750  # a row, on average
 
 
@@ -106,21 +106,17 @@ class TautulliSimulator(Simulator):
         self._next.extend(_known(state) for state in states)
 
     def play(self, rows: int = 1, **fields: Any) -> None:
-        """So many rows more, the newest of all; *fields* change what they say."""
+        """So many rows more, which began a minute ago; *fields* change what they say."""
         for _ in range(rows):
-            at = len(self.history) + len(self._extra)
-            began = int(self._wall()) - 60
-            row = self.history.row(at) | {
-                "row_id": at + 1,
-                "id": at + 1,
-                "reference_id": at + 1,
-                "group_ids": str(at + 1),
-            }
-            self._extra.append(row | {"date": began, "started": began, "stopped": began + 60} | fields)
+            self._rows.add(int(self._wall()) - 60, fields)
 
     def change(self, **fields: Any) -> None:
         """The newest of the rows that were added says something else from now on."""
-        self._extra[-1] |= fields
+        self._rows.change(fields)
+
+    def remove(self, *places: int) -> None:
+        """Somebody deleted these rows; 0 is the oldest of those of the beginning."""
+        self._rows.delete(places)
 
     def remove_all(self) -> None:
         """As if somebody had deleted the history."""
@@ -133,7 +129,7 @@ class TautulliSimulator(Simulator):
 
     def _begin(self) -> None:
         self.history = MadeHistory(self._shape)
-        self._extra: list[dict[str, Any]] = []
+        self._rows = Rows(self.history)
         self._now, self._next = "well", deque[str]()
         self._began = self._wall()
 
@@ -158,41 +154,16 @@ class TautulliSimulator(Simulator):
 
     def _history(self, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
         self._passes_time()
-        found = self._found(query)
+        found = self._rows.found(query)
         start, length = _number(query.get("start"), 0), _number(query.get("length"), 25)
         places = found if query.get("order_dir") == "asc" else found[::-1]
         chosen = places[start : start + length] if length >= 0 else places[start:]
-        rows = [self._row(place) for place in chosen]
-        seconds, total = sum(row["play_duration"] for row in rows), len(self.history) + len(self._extra)
+        rows = [self._rows.row(place) for place in chosen]
+        seconds, total = sum(row["play_duration"] for row in rows), len(self._rows)
         return _said("success", None, {
             "recordsFiltered": len(found), "recordsTotal": total, "data": rows, "draw": 1,
             "filter_duration": _spoken(seconds), "total_duration": _spoken(total * _SECONDS_OF_PLAY),
         }, **sent)  # fmt: skip
-
-    def _found(self, query: Mapping[str, str]) -> range | list[int]:
-        """The places of the rows that are asked for, the oldest first."""
-        exact = _day(query.get("start_date"))
-        first, last = exact or _day(query.get("after")), exact or _day(query.get("before"))
-        made = self.history.between(first, last)
-        zone, size = self._shape.zone, len(self.history)
-        extra = [
-            size + at for at, row in enumerate(self._extra)
-            if (first is None or _local(row["started"], zone) >= first)
-            and (last is None or _local(row["started"], zone) <= last)
-        ]  # fmt: skip
-        wanted = {
-            name: query[name] for name in ("user", "user_id", "media_type", "rating_key", "search") if query.get(name)
-        }
-        if wanted:
-            return [place for place in (*made, *extra) if _fits(self._row(place), wanted)]
-        # A range is not held in memory, and the rows that came later follow it.
-        return (
-            range(made.start, extra[-1] + 1) if extra and made.stop == size else made if not extra else [*made, *extra]
-        )
-
-    def _row(self, place: int) -> dict[str, Any]:
-        size = len(self.history)
-        return self.history.row(place) if place < size else self._extra[place - size]
 
     def _passes_time(self) -> None:
         due = int((self._wall() - self._began) / self._every) if self._every else 0
@@ -209,7 +180,7 @@ class TautulliSimulator(Simulator):
 
     def _more(self, asked: Asked) -> Step:
         self.play(min(_number(asked.text.strip(), 1), 1000))
-        return Step(200, {"rows": len(self.history) + len(self._extra)})
+        return Step(200, {"rows": len(self._rows)})
 
 
 Command = Callable[[TautulliSimulator, Mapping[str, str], Mapping[str, Any]], Step]
@@ -256,24 +227,6 @@ _NEWER = ("status", "server_status")
 def simulated() -> Simulated:
     """For the application: a household of a year and a half, and a play a minute while somebody looks."""
     return Simulated(TautulliSimulator(rows=30_000, per_day=55, every=60), lambda url: {"url": url, "api_key": KEY})
-
-
-def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    return all(
-        value.lower() in str(row["full_title"]).lower() if name == "search" else str(row[name]) in value.split(",")
-        for name, value in wanted.items()
-    )
-
-
-def _local(moment: float, zone: tzinfo) -> date:
-    return datetime.fromtimestamp(moment, zone).date()
-
-
-def _day(given: str | None) -> date | None:
-    try:
-        return None if not given else date.fromisoformat(given)
-    except ValueError:
-        return None
 
 
 def _number(given: str | None, otherwise: int) -> int:

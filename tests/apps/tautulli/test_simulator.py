@@ -66,6 +66,28 @@ def test_every_row_comes_once_over_all_pages_in_either_order() -> None:
         assert films.filtered == len(films.plays) < films.total == 453
 
 
+def test_a_row_that_comes_late_has_its_place_by_its_beginning_and_no_filter_leaves_it_in_by_mistake() -> None:
+    with (
+        TautulliSimulator(rows=100, until=UNTIL, now=lambda: UNTIL) as sim,
+        Tautulli(sim.url, sim.key, PATIENT) as client,
+    ):
+        began = sim.history.started(40)
+        sim.play(1, started=began, date=began)
+        sim.play(1, started=UNTIL + 40 * 86400)
+        sim.play(1)
+        sim.remove(0, 50)
+        found = client.get_history(Wanted(length=500, oldest_first=True))
+        started = [play.started for play in found.plays]
+        assert started == sorted(started)
+        assert (len(started), found.filtered, found.total, found.plays[-1].row_id) == (101, 101, 101, 102)
+        assert not {sim.history.row_id(0), sim.history.row_id(50)} & {play.row_id for play in found.plays}
+        today = datetime.fromtimestamp(UNTIL, UTC).date()
+        late = client.get_history(Wanted(length=500, oldest_first=True, after=today + timedelta(days=1)))
+        assert ([play.row_id for play in late.plays], late.filtered) == ([102], 1)
+        recent = client.get_history(Wanted(length=500, oldest_first=True, after=today - timedelta(days=1)))
+        assert 101 not in {play.row_id for play in recent.plays}
+
+
 def test_it_is_switched_while_it_runs_and_says_what_it_knows() -> None:
     with TautulliSimulator(rows=5) as sim, httpx2.Client(base_url=sim.url, timeout=60) as http:
         asked = {"apikey": sim.key, "cmd": "status"}
