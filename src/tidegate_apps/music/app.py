@@ -49,6 +49,11 @@ def show_library(request: Request, there: Installed[Settings]) -> Response:
     return pages.show_library(request, there)
 
 
+def advice(settings: Settings) -> Iterable[str]:
+    if settings.sync and not settings.contact:
+        yield "Services are not told whom to write to when music is synced: music.contact is not set."
+
+
 def simulator() -> Simulated:
     from tidegate_apps.music.simulator import simulated
 
@@ -73,4 +78,5 @@ app = App[Settings](
     targets=tuple(kinds()),
     commands="tidegate_apps.music.commands:music",
     simulator=simulator,
+    advice=advice,
 )

@@ -19,6 +19,7 @@ from tidegate_apps.music.syncing import Syncer
 from tidegate_apps.music.way_out import WayOut
 from tidegate_apps.music.workshop import Workshop
 
+_log = logging.getLogger("tidegate.music")
 QUEUE = "music"
 ALL = "all"
 _TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
@@ -33,6 +34,7 @@ class Jobs:
     connections: Connections
     shop: Callable[[], Workshop]  # made by whoever syncs: its targets tell the store of themselves
     sync: JobFunction[str, None] | None = None
+    contact_asked_for: bool = False  # once is enough
 
 
 def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
@@ -47,6 +49,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
     found = Jobs(
         kinds=kinds,
         connections=Connections(there.db, lambda: there.secrets, clock.now, wake),
+        contact_asked_for=bool(there.settings.contact),
         shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
     )
     if there.settings.sync:
@@ -54,6 +57,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
         @there.queue.job(queue=QUEUE, name="music.sync", unique=lambda which: which, attempts=1000)
         async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
             end = (clock.now() + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
+            await ask_for_contact(there, found)
             async with transport(there.settings) as way:
                 await Syncer(found.shop(), way).run(lambda: job.stopping or job.cancelled or clock.now() >= end)
             if job.stopping:
@@ -61,6 +65,13 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
 
         found.sync = sync
     return found
+
+
+async def ask_for_contact(there: Installed[Settings], jobs: Jobs) -> None:
+    """Says once in the log that services are not told whom to write to, as soon as there is somebody to call for."""
+    if not jobs.contact_asked_for and await there.db.aall("connections", after=0, n=1):
+        jobs.contact_asked_for = True
+        _log.warning("no_contact setting=%s", "music.contact")
 
 
 def workshop(there: Installed[Settings], kinds: Mapping[str, Kind], outside: Outside) -> Workshop:
@@ -85,6 +96,7 @@ def transport(settings: Settings) -> WayOut:
 
 
 def user_agent(settings: Settings) -> str:
-    """Who we are, and where somebody can complain; MusicBrainz refuses those who do not say so."""
-    contact = settings.contact or "https://pypi.org/project/tidegate/"
-    return f"Tidegate/{__version__} ({'+' if '://' in contact else ''}{contact})"
+    """Who we are, and where somebody can complain; MusicBrainz may refuse those who do not say so."""
+    contact = settings.contact
+    said = f" ({'+' if '://' in contact else ''}{contact})" if contact else ""
+    return f"Tidegate/{__version__}{said}"

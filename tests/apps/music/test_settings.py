@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
+from tests.apps.music.building import Studio, World, kind_of
+from tidegate import Queue, __version__
 from tidegate.settings import load
-from tidegate_apps.music.app import app
+from tidegate_apps.music.app import advice, app
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.handlers import ask_for_contact, user_agent
 from tidegate_apps.music.settings import Settings, addresses, declared, of_kind, operator_values
 
 TEXT = """
@@ -93,3 +98,26 @@ def test_the_commands_connect_list_and_disconnect(
     assert "there is no provider 'nosuch'; there are:" in run("disconnect", "nosuch", code=7)
     assert "user: it is empty; give the User name" in run("connect", "lastfm", code=2)
     assert "wants a login in a browser" in run("connect", "spotify", code=2)
+
+
+@pytest.mark.parametrize(
+    ("contact", "said"),
+    [("", ""), ("me@example.org", " (me@example.org)"), ("https://me.example", " (+https://me.example)")],
+)
+def test_services_are_told_whom_to_write_to_only_where_the_operator_says_so(contact: str, said: str) -> None:
+    settings = Settings(contact=contact)
+    assert user_agent(settings) == f"Tidegate/{__version__}{said}"
+    assert ["music.contact" in each for each in advice(settings)] == [True] * (not contact)
+
+
+def test_that_nobody_can_be_written_to_is_said_once_and_only_when_somebody_is_called(
+    quick: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(quick.clock)  # type: ignore[arg-type]
+    with Studio.opened(quick, kind_of(world), world=world) as s, caplog.at_level(logging.WARNING):
+        asyncio.run(ask_for_contact(s.there, s.there.jobs))
+        assert "no_contact" not in caplog.text
+        s.connect()
+        for _ in range(2):
+            asyncio.run(ask_for_contact(s.there, s.there.jobs))
+        assert caplog.text.count("no_contact setting=music.contact") == 1
