@@ -176,6 +176,8 @@ class Target(Part):
     Without a *backoff* (None) only what the service asks for is waited, and fatal faults, cooldowns and the breaker
     hold calls as ever.
 
+    *title* is how people call it; what they are told of it says that instead of its name.
+
     For jobs alone: *capacity* asks how full the target is, and *probe_after* names the codes (or True) after which the
     *probe* is asked at once; when that fails too, the breaker opens.
 
@@ -188,6 +190,7 @@ class Target(Part):
         self,
         name: str,
         *,
+        title: str = "",
         rules: Pack | Iterable[Rule] | None = None,
         backoff: Backoff | None = _SYNC,
         breaker: Breaker | Mapping[str, Any] | bool | None = None,
@@ -218,6 +221,7 @@ class Target(Part):
         pack = rules if isinstance(rules, Pack) or rules is None else Pack(name, rules)
         policy = CallPolicy(
             name=valid_name(name, field="name"),
+            title=title,
             pack=pack,
             backoff=backoff,
             cooldown=cooldown,

@@ -47,6 +47,7 @@ class CallPolicy:
     user: Callable[[Hashable], Hashable]
     probe: Callable[[], Any] | None
     probe_every: float
+    title: str = ""  # how people call it, if not by its name
 
 
 class Caller:
@@ -72,7 +73,7 @@ class Caller:
         self.breakers = breakers
         self.limits = limits
         self.link = link
-        self.news = News(policy.name, policy.user, clock, bus)
+        self.news = News(policy.name, policy.user, clock, bus, policy.title)
         self.roll = dice  # in [0, 1)
         self.worked = False  # it has answered well at least once
         self._groups = groups

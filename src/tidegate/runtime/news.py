@@ -23,8 +23,10 @@ _log = logging.getLogger("tidegate.target")
 class News:
     """Publishes on the bus, in the words of one target."""
 
-    def __init__(self, target: str, user: Callable[[Hashable], Hashable], clock: Clock, bus: Bus) -> None:
-        self._target = target
+    def __init__(
+        self, target: str, user: Callable[[Hashable], Hashable], clock: Clock, bus: Bus, title: str = ""
+    ) -> None:
+        self._target, self._title = target, title
         self._user = user
         self._clock = clock
         self._bus = bus
@@ -75,7 +77,7 @@ class News:
             self._notify(notices.own_link(self._target, self._clock.now()))
 
     def _subject(self, key: Hashable, operation: str | None, since: float) -> Subject:
-        return Subject(self._target, key, operation, since + self._to_episode)
+        return Subject(self._target, key, operation, since + self._to_episode, self._title)
 
     def _notify(self, notice: Notice) -> None:
         self.notify(Event(

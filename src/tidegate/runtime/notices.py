@@ -17,26 +17,31 @@ class Subject:
     key: Hashable
     operation: str | None
     episode: float
+    title: str = ""  # how people call the target, if not by its name
+
+    @property
+    def called(self) -> str:
+        return self.title or self.target
 
 
 def fatal(about: Subject, fault: Fault) -> Notice:
-    return _notice(NoticeKind.FATAL, about, f"{about.target} needs your attention", fault, fault.advice)
+    return _notice(NoticeKind.FATAL, about, f"{about.called} needs your attention", fault, fault.advice)
 
 
 def cap(about: Subject, fault: Fault) -> Notice:
     advice = "It is still tried, at the longest interval. If this stays, check the service."
-    return _notice(NoticeKind.CAP, about, f"{about.target} has been failing for a while", fault, advice)
+    return _notice(NoticeKind.CAP, about, f"{about.called} has been failing for a while", fault, advice)
 
 
 def resting(about: Subject, fault: Fault) -> Notice:
     advice = "It failed too often, so it is left alone for a while; then one call finds out whether it is well again."
-    return _notice(NoticeKind.DISABLED, about, f"{about.target} is resting", fault, advice)
+    return _notice(NoticeKind.DISABLED, about, f"{about.called} is resting", fault, advice)
 
 
 def recovered(about: Subject) -> Notice:
     return Notice(
         kind=NoticeKind.RECOVERED, target=about.target, key=about.key, operation=about.operation,
-        episode=about.episode, title=f"{about.target} works again",
+        episode=about.episode, title=f"{about.called} works again",
         message="The service answers again; there is nothing more to do.",
     )  # fmt: skip
 

@@ -113,7 +113,7 @@ def test_refused_credentials_stop_all_calls_of_that_user_and_are_told_once_to_th
             "ada",
             "fatal",
             "error",
-            "svc needs your attention",
+            "Svc needs your attention",
         )
         assert notice.advice
         assert notice.message.endswith(notice.advice)
