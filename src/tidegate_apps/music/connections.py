@@ -112,12 +112,13 @@ class Connections:
         }
         params = {
             "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
-            **self._written(user, kind, kept),
+            "account": _account(kind, kept), **self._written(user, kind, kept),
         }  # fmt: skip
 
         def write(tx: DbTx) -> int:
             tx.all("add_user", user_id=user, at=params["at"])
             tx.all("clear_health", user_id=user, provider=kind.name)
+            tx.all("forget_marks", user_id=user, provider=kind.name, account=params["account"])
             self._wake(tx)
             return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
 
@@ -263,6 +264,13 @@ def _checked(each: Field, value: str) -> str:
         return each.check(value)
     except ValueError as error:
         raise WrongValue(f"{each.name}: {error}") from error
+
+
+def _account(kind: Kind, values: Mapping[str, str]) -> str:
+    """What tells one account from another. Where nothing but a login says whose it is, each login may be another's."""
+    told = [each.name for each in kind.fields if not each.operator and not each.secret and not each.hidden]
+    names = told or [each.name for each in kind.fields if each.hidden]
+    return _hidden(json.dumps([values.get(name, "") for name in names]))
 
 
 def _next(tx: DbTx) -> int:

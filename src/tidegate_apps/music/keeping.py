@@ -17,6 +17,7 @@ from tidegate_apps.music.names import clean
 
 _MOST_BAD = 20  # rows of a batch that are shown
 _EXCERPT = 200
+_BACK_EVERY = 86400.0  # seconds
 _PREFERRED = ("thumb", "cover", "background", "banner", "logo", "disc")  # the first that there is stands for an entry
 
 
@@ -41,6 +42,13 @@ class Keeping:
     def mark(self, lane: Lane) -> str | None:
         row = self._db.one("mark", **lane.params())
         return None if row is None else str(row[0])
+
+    def is_late(self, lane: Lane) -> bool:
+        """Whether what lies before the mark was not read again for a day: players hand in plays of days ago."""
+        return self._db.one("due_back", before=self._now() - _BACK_EVERY, **lane.params()) is not None
+
+    def looked_back(self, lane: Lane) -> None:
+        self._db.all("looked_back", at=self._now(), **lane.params())
 
     def plays(self, lane: Lane, batch: Batch[Play]) -> int:
         """How many of them were new."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tidegate import Fault, Held, Hold, Part, fault_of
@@ -155,11 +156,22 @@ class Loop:
                 return await self._enrich(lane)
 
     async def _plays(self, lane: Lane) -> tuple[int, int]:
-        keeping, items, bad = self._shop.keeping, 0, 0
+        keeping = self._shop.keeping
         mark = await _elsewhere(lambda: keeping.mark(lane))
+        items, bad = await self._plays_from(lane, mark)
+        if await _elsewhere(lambda: keeping.is_late(lane)):
+            if mark is not None:  # else that was the whole of it
+                late = await self._plays_from(lane, None, moves=False)
+                items, bad = items + late[0], bad + late[1]
+            await _elsewhere(lambda: keeping.looked_back(lane))
+        return items, bad
+
+    async def _plays_from(self, lane: Lane, mark: str | None, *, moves: bool = True) -> tuple[int, int]:
+        keeping, items, bad = self._shop.keeping, 0, 0
         async with contextlib.aclosing(self._steps(lane, lambda: self._provider.plays(mark))) as batches:
             async for batch in batches:
-                items += await _elsewhere(lambda batch=batch: keeping.plays(lane, batch))  # type: ignore[misc]
+                kept = batch if moves else replace(batch, mark=None)
+                items += await _elsewhere(lambda kept=kept: keeping.plays(lane, kept))  # type: ignore[misc]
                 bad += len(batch.bad)
         return items, bad
 

@@ -34,10 +34,16 @@ select coalesce(max(version), 0) from music_connection;
 insert into music_counter (name, value) values ('version', 1)
 on conflict (name) do update set value = music_counter.value + 1 returning value;
 
+-- name: forget_marks
+-- Those of another account; of one that was disconnected for a while they stay.
+delete from music_mark where user_id = :user_id and provider = :provider and exists (
+    select 1 from music_connection c
+    where c.user_id = :user_id and c.provider = :provider and c.account <> :account);
+
 -- name: put_connection
-insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at, declared)
-values (:user_id, :provider, :shown, :kept, 1, :version, :at, :declared)
-on conflict (user_id, provider) do update set shown = excluded.shown, kept = excluded.kept,
+insert into music_connection (user_id, provider, shown, kept, generation, version, connected_at, declared, account)
+values (:user_id, :provider, :shown, :kept, 1, :version, :at, :declared, :account)
+on conflict (user_id, provider) do update set shown = excluded.shown, kept = excluded.kept, account = excluded.account,
     generation = music_connection.generation + 1, version = excluded.version, connected_at = excluded.connected_at,
     removed_at = null, declared = coalesce(nullif(excluded.declared, ''), music_connection.declared)
 returning generation;
@@ -78,6 +84,13 @@ select mark from music_mark where user_id = :user_id and provider = :provider an
 insert into music_mark (user_id, provider, operation, mark, moved_at)
 values (:user_id, :provider, :operation, :mark, :at)
 on conflict (user_id, provider, operation) do update set mark = excluded.mark, moved_at = excluded.moved_at;
+
+-- name: looked_back
+update music_mark set looked_at = :at where user_id = :user_id and provider = :provider and operation = :operation;
+
+-- name: due_back
+select mark from music_mark
+where user_id = :user_id and provider = :provider and operation = :operation and looked_at < :before;
 
 -- name: states_of
 select user_id, provider, operation, tried_at, success_at, began_at, items, bad, failures, failed_since, code, message,

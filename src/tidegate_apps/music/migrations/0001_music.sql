@@ -5,7 +5,7 @@ create table music_user (
 );
 
 -- A user's way to a provider. What is secret is encrypted. `generation` grows with each new set of credentials, `version`
--- with every change, so that whoever syncs sees both.
+-- with every change, so that whoever syncs sees both. `account` tells whether it leads to the same one as before.
 create table music_connection (
     user_id text not null,
     provider text not null,
@@ -17,6 +17,7 @@ create table music_connection (
     asked_at double precision not null default 0,
     removed_at double precision,
     declared text not null default '',
+    account text not null default '',
     primary key (user_id, provider)
 );
 create table music_counter (
@@ -25,13 +26,15 @@ create table music_counter (
 ){clustered};
 create unique index music_connection_version on music_connection (version);
 
--- How far an operation has come; written with the rows that it tells of.
+-- How far an operation has come; written with the rows that it tells of. `looked_at`: when what lies before the mark was
+-- last read again, for what is handed in late.
 create table music_mark (
     user_id text not null,
     provider text not null,
     operation text not null,
     mark text not null,
     moved_at double precision not null,
+    looked_at double precision not null default 0,
     primary key (user_id, provider, operation)
 ){clustered};
 

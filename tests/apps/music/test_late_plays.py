@@ -1,0 +1,99 @@
+"""Plays that a mark would pass: those that are handed in days later, and those of another account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, play
+from tidegate import Queue
+from tidegate_apps.music.contract import Field, Operation
+from tidegate_apps.music.keeping import Lane
+
+LANE = Lane("ada", "svc", Operation.PLAYS)
+
+
+@pytest.fixture
+def studio(quick: Queue) -> Callable[..., Any]:
+    @contextmanager
+    def made() -> Iterator[Studio]:
+        world = World(quick.clock)  # type: ignore[arg-type]
+        with Studio.opened(quick, kind_of(world), world=world, look_every=60.0) as found:
+            world.plays["ada", "svc"] = [play(n) for n in range(1, 5)]
+            found.connect()
+            found.run(MINUTE)
+            yield found
+
+    return made
+
+
+def test_once_a_day_what_lies_before_the_mark_is_read_again_and_nothing_counts_twice(
+    studio: Callable[..., Any],
+) -> None:
+    with studio() as s:
+        mark = s.shop.keeping.mark(LANE)
+        s.world.plays["ada", "svc"].insert(0, play(99, at=0.5))  # in the middle of what was read
+        s.world.plays["ada", "svc"].pop()
+        s.run(DAY - HOUR)
+        assert len(s.refs()) == 4
+        s.restart()  # a new process does not begin the day anew
+        s.run(2 * HOUR)
+        assert s.refs() == sorted(f"svc Song {n}" for n in (1, 2, 3, 4, 99))
+        assert s.shop.keeping.mark(LANE) == mark
+
+        calls = len(s.world.calls)
+        s.run(HOUR)
+        assert len(s.world.calls) - calls <= 13  # the look back is over until tomorrow
+
+
+def test_a_look_back_that_failed_moves_no_mark_and_is_made_again(studio: Callable[..., Any]) -> None:
+    with studio() as s:
+        s.world.plays["ada", "svc"].insert(2, play(99, at=2.5))
+        s.world.plays["ada", "svc"].pop()
+        s.run(DAY - HOUR)
+        calls = len(s.world.calls)
+
+        async def at_the_look_back() -> Exception | None:
+            # The first call of one sync is from the mark on, the second begins the look back, the third goes on.
+            now = s.clock.monotonic()
+            return down() if sum(each.at == now for each in s.world.calls[calls:]) > 2 else None
+
+        s.world.ill["svc"] = at_the_look_back
+        s.run(3 * HOUR)
+        assert (len(s.refs()), s.shop.keeping.mark(LANE)) == (4, "4")
+        s.world.ill.clear()
+        s.run(HOUR)
+        assert len(s.refs()) == 5
+
+
+@pytest.mark.parametrize("disconnected", [True, False])
+@pytest.mark.parametrize(("given", "anew"), [({"user": "ada8"}, True), ({"user": "ada7", "password": "new"}, False)])
+def test_another_account_is_read_from_the_start_and_a_new_password_is_not(
+    quick: Queue, given: dict[str, str], anew: bool, disconnected: bool
+) -> None:
+    world = World(quick.clock)  # type: ignore[arg-type]
+    kind = kind_of(world)
+    with Studio.opened(quick, kind, world=world) as s:
+        connections = s.shop.connections
+        connections.put("ada", kind, {"user": "ada7", "password": "old"})
+        world.plays["ada", "svc"] = [play(1)]
+        s.run(MINUTE)
+        assert s.shop.keeping.mark(LANE) == "1"
+        if disconnected:
+            connections.remove("ada", "svc")
+        connections.put("ada", kind, {"password": "old", **given})
+        assert (s.shop.keeping.mark(LANE) is None) is anew
+
+
+def test_after_a_login_that_does_not_say_whose_it_was_all_is_read_again(quick: Queue) -> None:
+    world = World(quick.clock)  # type: ignore[arg-type]
+    kind = kind_of(world, fields=(Field(name="token", label="Token", secret=True, hidden=True),))
+    with Studio.opened(quick, kind, world=world) as s:
+        world.plays["ada", "svc"] = [play(1)]
+        for token, known in (("a", None), ("a", "1"), ("b", None)):
+            s.shop.connections.put("ada", kind, {"token": token})
+            assert s.shop.keeping.mark(LANE) == known
+            s.run(MINUTE)
