@@ -71,3 +71,8 @@ def status_of(album: Album, downloading: frozenset[int]) -> str:
     if not album.monitored:
         return "pending"
     return "missing" if album.files else "monitored"
+
+
+def is_idle(album: Album, downloading: frozenset[int]) -> bool:
+    """Whether Lidarr merely lists it: no file, no download, and nothing is looked for."""
+    return not album.monitored and not album.files and album.id not in downloading

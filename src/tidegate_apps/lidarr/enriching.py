@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tidegate import DbTx, Installed, JobFunction
-from tidegate_apps.lidarr.badges import badge_of, status_of
+from tidegate_apps.lidarr.badges import badge_of, is_idle, status_of
 from tidegate_apps.lidarr.client import Lidarr
 from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.states import OPEN, Submission
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
@@ -34,7 +34,13 @@ class Known:
     job: int | None
     note: str
     checked_at: float
-    open: bool  # it is still to be sent
+    watched: bool  # Lidarr has been seen to want it, or has taken it from us
+    state: str | None  # of its job
+
+    @property
+    def open(self) -> bool:
+        """It is still to be sent."""
+        return self.state in OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,7 @@ class Seen:
     mbid: str
     lidarr_id: int | None = None
     status: str | None = None  # None: it is not there
+    idle: bool = False  # an album that is there, and nobody wants
     lost: bool = False
     artist_id: int = 0
     artist_mbid: str = ""
@@ -131,6 +138,7 @@ class Enricher:
             return Seen(
                 kind="album", entity_id=album.id, user=album.user, name=album.title, artist=album.artist, mbid=mbid,
                 status=None if found is None else status_of(found, downloading),
+                idle=found is not None and is_idle(found, downloading),
                 lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "album", was, found),
                 artist_id=album.artist_id, artist_mbid=str(album.artist_mbid),
             )  # fmt: skip
@@ -167,7 +175,7 @@ class Enricher:
             was = known.get(each.entity_id)
             if each.lost and was is not None and was.job is not None:
                 self._there.queue.forget(was.job, by=self._there.app.name, connection=tx)
-        jobs, created = self._enqueued(tx, absent)
+        jobs, created = self._enqueued(tx, [*absent, *self._left_out(tx, seen, known)])
         rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
         tx.many("put_entities", rows)
         for row in rows:
@@ -176,19 +184,30 @@ class Enricher:
                 self._badge(tx, row["kind"], row["entity_id"], row["status"])
         return created
 
-    def _enqueued(self, tx: DbTx, absent: Sequence[Seen]) -> tuple[dict[int, int], int]:
-        """The jobs of what is not in Lidarr, new ones or their twins, and how many are new."""
-        parents = self._parents(tx, absent)
+    def _left_out(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
+        """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
+
+        What was wanted there once was switched off by a person, and stays so.
+        """
+        idle = [each for each in seen if each.idle and _never_asked_for(known.get(each.entity_id), each.mbid)]
+        if not idle:
+            return []
+        ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
+        return [each for each in idle if each.artist_mbid in ours]
+
+    def _enqueued(self, tx: DbTx, wanted: Sequence[Seen]) -> tuple[dict[int, int], int]:
+        """The jobs of what Lidarr is to get, new ones or their twins, and how many are new."""
+        parents = self._parents(tx, wanted)
         made = self._submit.enqueue_many(
-            [_submission(each) for each in absent], after=[parents.get(each.artist_id, ()) for each in absent],
-            priority=ARTISTS_FIRST if absent and absent[0].kind == "artist" else 0, connection=tx,
+            [_submission(each) for each in wanted], after=[parents.get(each.artist_id, ()) for each in wanted],
+            priority=ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0, connection=tx,
         )  # fmt: skip
-        jobs = {each.entity_id: job.id for each, job in zip(absent, made, strict=True)}
+        jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
         return jobs, sum(job.created for job in made)
 
-    def _parents(self, tx: DbTx, absent: Sequence[Seen]) -> dict[int, int]:
+    def _parents(self, tx: DbTx, wanted: Sequence[Seen]) -> dict[int, int]:
         """The jobs of the artists of albums, unless they were in Lidarr already."""
-        ids = sorted({each.artist_id for each in absent if each.artist_id})
+        ids = sorted({each.artist_id for each in wanted if each.artist_id})
         if not ids:
             return {}
         rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
@@ -197,7 +216,8 @@ class Enricher:
     def _row(self, seen: Seen, job: int | None, was: Known | None) -> dict[str, Any]:
         kept = was.job if was is not None and job is None else job
         # What is still to be sent may be there already, with the other albums of its artist, and nobody looks for it.
-        status = "queued" if was is not None and was.open else seen.status or _still(was, job)
+        to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
+        status = "queued" if to_send else seen.status or _still(was, job)
         return {
             "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
             "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
@@ -251,6 +271,10 @@ class Enricher:
 
 def _due(was: Known | None, mbid: str, before: float) -> bool:
     return was is None or was.checked_at <= before or was.mbid != mbid
+
+
+def _never_asked_for(was: Known | None, mbid: str) -> bool:
+    return was is None or (was.state is None and not (was.watched and was.mbid == mbid))
 
 
 async def _lost(lidarr: Lidarr, kind: str, was: Known | None, found: object) -> bool:

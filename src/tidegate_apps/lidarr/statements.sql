@@ -1,7 +1,6 @@
 -- name: entities
--- What is known of some of one kind, and whether it is still to be sent.
-select e.entity_id, e.status, e.lidarr_id, e.mbid, e.job, e.note, e.checked_at,
-    coalesce(j.state in ('blocked', 'waiting', 'ready', 'running'), false)
+-- What is known of some of one kind, and how the jobs that send them are.
+select e.entity_id, e.status, e.lidarr_id, e.mbid, e.job, e.note, e.checked_at, e.watched, j.state
 from lidarr_entity as e left join tg_job as j on j.id = e.job
 where e.kind = :kind and e.entity_id >= :first and e.entity_id <= :last order by e.entity_id;
 
@@ -10,17 +9,20 @@ select entity_id, status, lidarr_id, mbid, job, note, checked_at from lidarr_ent
 where kind = :kind and entity_id = :entity_id;
 
 -- name: put_entities
-insert into lidarr_entity (kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, checked_at)
-select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, {now}
+insert into lidarr_entity (kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, checked_at, watched)
+select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, {now},
+    coalesce(status in ('monitored', 'grabbed', 'available', 'missing'), false)
 from {rows kind text, entity_id bigint, user_id text, name text, artist text, status text, lidarr_id bigint, mbid text, job bigint, note text}
 where true
 on conflict (kind, entity_id) do update set user_id = excluded.user_id, name = excluded.name, artist = excluded.artist,
     status = excluded.status, lidarr_id = excluded.lidarr_id, mbid = excluded.mbid, job = excluded.job,
-    note = excluded.note, checked_at = excluded.checked_at;
+    note = excluded.note, checked_at = excluded.checked_at,
+    sent = lidarr_entity.sent and coalesce(lidarr_entity.mbid = excluded.mbid, false),
+    watched = excluded.watched or (lidarr_entity.watched and coalesce(lidarr_entity.mbid = excluded.mbid, false));
 
 -- name: accepted
 -- Lidarr has taken it.
-update lidarr_entity set status = :status, lidarr_id = :lidarr_id, note = '', checked_at = {now}
+update lidarr_entity set status = :status, lidarr_id = :lidarr_id, note = '', checked_at = {now}, watched = true, sent = true
 where kind = :kind and entity_id = :entity_id;
 
 -- name: set_status
@@ -188,6 +190,12 @@ select kind, entity_id, name, artist, note from lidarr_entity where status is nu
 -- The jobs that artists were or are sent by; what is not there any more cannot be waited for.
 select e.entity_id, e.job from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
 where e.kind = 'artist' and e.job is not null and exists (select 1 from tg_job as j where j.id = e.job);
+
+-- name: our_artists
+-- Those that we have sent, or are about to: their albums come into Lidarr with them, and nobody has chosen among these.
+select distinct e.mbid from lidarr_entity as e join {rows mbid text} on e.mbid = given.mbid
+left join tg_job as j on j.id = e.job
+where e.kind = 'artist' and (e.sent or j.state in ('blocked', 'waiting', 'ready', 'running'));
 
 -- name: statuses_of
 -- What tracks show: the state of their albums.

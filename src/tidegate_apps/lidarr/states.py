@@ -22,7 +22,7 @@ TABS = {
     "submitted": "rows_done",
 }  # fmt: skip
 _STAGES = {"queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done"}
-_OPEN = ("ready", "blocked", "waiting", "running")
+OPEN = ("ready", "blocked", "waiting", "running")
 ARTIST_REFUSED = "The artist was not accepted."
 
 
@@ -133,4 +133,4 @@ def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
 
 def remaining_of(rows: list[tuple[Any, ...]]) -> int:
     """Entries that are queued, or failed with a retry ahead."""
-    return sum(int(n) for what, n in rows if what in _OPEN)
+    return sum(int(n) for what, n in rows if what in OPEN)

@@ -11,10 +11,13 @@ create table lidarr_entity (
     job bigint,
     note text not null default '',
     checked_at double precision not null,
+    sent boolean not null default false, -- Lidarr has taken it from us
+    watched boolean not null default false, -- Lidarr has been seen to want it, or has taken it from us
     primary key (kind, entity_id)
 ){clustered};
 create unique index lidarr_entity_job on lidarr_entity (job) where job is not null;
 create index lidarr_entity_status on lidarr_entity (kind, status, entity_id);
+create index lidarr_entity_mbid on lidarr_entity (mbid) where kind = 'artist';
 create index lidarr_entity_unsendable on lidarr_entity (kind, entity_id) where status is null;
 
 -- The last wake. There is one row.

@@ -1,0 +1,64 @@
+"""The enricher, for what Lidarr has and nobody wants yet, for what was given up, and while others write."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apps.lidarr.building import USER, Round
+from tidegate_apps.lidarr.enriching import Tally
+
+
+@pytest.mark.req("LID-03")
+def test_albums_that_lidarr_made_with_an_artist_of_ours_are_sent_as_well(both: Round) -> None:
+    both.some(1, 2)
+    _look_for_artists(both)
+    assert both.wake().submitted == 1  # the artist goes before his albums were looked for
+    both.clock.advance("60s")
+
+    tally = both.look()
+
+    assert tally.as_json() == {"looked": 3, "found": 3, "queued": 2}
+    assert [both.status("album", id_) for id_ in both.albums.values()] == ["queued", "queued"]
+    assert both.wake().submitted == 2
+    assert (both.sent("POST /album"), both.sent("POST /command")) == (0, 2)
+    assert all(each["monitored"] for each in both.sim.inside.albums.values())
+
+
+@pytest.mark.req("LID-03")
+def test_an_album_that_comes_long_after_its_artist_was_sent_is_sent_for_every_user(quick: Round) -> None:
+    quick.some(1, 0)
+    quick.sim.inside.catalogue["artist-0"][1].append("later")
+    quick.look()
+    quick.wake()
+    quick.clock.advance("8d")
+    assert quick.wake().outcome == "nothing"
+    assert quick.entries() == []  # nothing but the row of the artist says that he was ours
+    quick.artist("artist-0", user="bob")
+    quick.album("later", "artist-0", user="bob")
+
+    assert quick.look().queued == 1
+    assert quick.wake().submitted == 1
+    assert quick.sent("POST /command") == 1
+
+
+@pytest.mark.req("LID-03")
+def test_an_album_that_a_person_has_switched_off_in_lidarr_stays_off(quick: Round) -> None:
+    quick.some(1, 2)
+    quick.sim.inside.barren |= set(quick.albums)
+    quick.look()
+    quick.wake()
+    quick.clock.advance("8d")
+    quick.wake()
+    for each in quick.sim.inside.albums.values():
+        each["monitored"] = False
+
+    assert [quick.look().queued, quick.look().queued] == [0, 0]
+    assert quick.status("album", quick.albums["album-0-0"]) == "pending"
+
+
+def _look_for_artists(at: Round) -> None:
+    async def main() -> None:
+        async with at.jobs.submitter.opened() as lidarr:
+            await at.jobs.enricher.artists(lidarr, at.jobs.library.artists(USER), float("inf"), Tally())
+
+    at.clock.run(main())
