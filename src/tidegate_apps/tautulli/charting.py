@@ -10,12 +10,12 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from tidegate import DbTx
-from tidegate_apps.tautulli.storing import DAY, HOUR, month_of, week_of
+from tidegate_apps.tautulli.storing import DAY, HOUR, QUARTER, month_of, week_of
 
 TOP = 10
 KINDS = ("person", "show", "platform")
 _EPOCH = date(1970, 1, 1).toordinal()
-_LOOK = 240  # hours; no zone changes twice in ten days
+_LOOK = 10 * DAY // QUARTER  # no zone changes twice in ten days
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     unit, starts = _starts(first, today)
     by_day = {start.toordinal(): [0, 0] for start in starts}
     by_hour = [[0, 0] for _ in range(24)]
-    for began, ends, ahead in _zones(_midnight(first) // HOUR, int(now // HOUR) + 1):
-        asked = {"first": began, "ends": ends, "ahead": ahead}
+    for began, ends, ahead in _zones(_midnight(first) // QUARTER, (int(now // HOUR) + 1) * (HOUR // QUARTER)):
+        asked = {**_tallied(began, ends, ahead), "ahead": ahead}
         for day, plays, seconds in tx.all("days", **asked):
             _add(by_day.get(_start(_EPOCH + int(day), unit)), plays, seconds)
         for hour, plays, seconds in tx.all("hours", **asked):
@@ -131,7 +131,7 @@ def _add(column: list[int] | None, plays: int, seconds: int) -> None:
 
 def _oldest(tx: DbTx, today: date) -> date:
     row = tx.one("oldest")
-    return today if row is None else min(today, datetime.fromtimestamp(row[0] * HOUR).astimezone().date())
+    return today if row is None else min(today, datetime.fromtimestamp(row[0]).astimezone().date())
 
 
 def _midnight(day: date) -> int:
@@ -140,19 +140,27 @@ def _midnight(day: date) -> int:
 
 
 def _zones(first: int, ends: int) -> Iterator[tuple[int, int, int]]:
-    """The hours from *first* on, in stretches with one distance to UTC: first, end and seconds ahead of each."""
+    """The quarters of an hour from *first* on, in stretches with one distance to UTC: first, end and seconds ahead."""
     while first < ends:
         ahead, last = _ahead(first), first
         while last < ends and _ahead(last) == ahead:
             last += _LOOK
         looked = range(max(first, last - _LOOK), min(last, ends))
-        last = looked.start + bisect_left(looked, True, key=lambda hour: _ahead(hour) != ahead)
+        last = looked.start + bisect_left(looked, True, key=lambda quarter: _ahead(quarter) != ahead)
         yield first, last, ahead
         first = last
 
 
-def _ahead(hour: int) -> int:
-    return time.localtime(hour * HOUR).tm_gmtoff
+def _ahead(quarter: int) -> int:
+    return time.localtime(quarter * QUARTER).tm_gmtoff
+
+
+def _tallied(first: int, ends: int, ahead: int) -> dict[str, int]:
+    """Where plays of a stretch are added up: by the hour where its hours are those of UTC, which is a quarter of it."""
+    parts = HOUR // QUARTER
+    if ahead % HOUR or first % parts or ends % parts:
+        return {"width": QUARTER, "first": first, "ends": ends}
+    return {"width": HOUR, "first": first // parts, "ends": ends // parts}
 
 
 def _starts(first: date, today: date) -> tuple[str, list[date]]:

@@ -28,10 +28,11 @@ def show(request: Request, there: Installed[Settings]) -> Response:
     now, settings = there.queue.clock.now(), there.settings
 
     def read(tx: DbTx) -> dict[str, Any]:
-        total, seconds, first = tx.all("total")[0]
+        total, seconds = tx.all("total")[0]
+        first = tx.one("oldest")
         return {
             "fresh": reading.freshness(tx, settings, now), "total": int(total), "hours_played": int(seconds) // 3600,
-            "since": "" if first is None else f"{datetime.fromtimestamp(first * 3600).astimezone():%Y-%m-%d}",
+            "since": "" if first is None else f"{datetime.fromtimestamp(first[0]).astimezone():%Y-%m-%d}",
             "charts": charting.charts(tx, chosen, now) if total else None,
             "last": reading.history(tx, _NEWEST) if total else [],
         }  # fmt: skip

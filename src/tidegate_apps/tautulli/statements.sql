@@ -32,13 +32,14 @@ on conflict (row_id) do update set reference_id = excluded.reference_id, started
     full_title = excluded.full_title, year = excluded.year, transcode_decision = excluded.transcode_decision,
     percent_complete = excluded.percent_complete, watched_status = excluded.watched_status, digest = excluded.digest;
 
--- name: add_hours
-insert into tautulli_hour (hour, plays, seconds)
-select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint)
+-- name: add_times
+insert into tautulli_time (width, at, plays, seconds)
+select cast(entry.value ->> 0 as integer), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint),
+    cast(entry.value ->> 3 as bigint)
 from json_each(:rows) as entry
 where true
-on conflict (hour) do update set plays = tautulli_hour.plays + excluded.plays,
-    seconds = tautulli_hour.seconds + excluded.seconds;
+on conflict (width, at) do update set plays = tautulli_time.plays + excluded.plays,
+    seconds = tautulli_time.seconds + excluded.seconds;
 
 -- name: add_tallies
 insert into tautulli_tally (kind, grain, at, name, plays, seconds)
@@ -71,19 +72,20 @@ where id = 1;
 
 -- name: days
 -- Plays by the day, while the time zone is so many seconds ahead of UTC.
-select (hour * 3600 + :ahead) / 86400, sum(plays), sum(seconds) from tautulli_hour
-where hour >= :first and hour < :ends group by 1 having sum(plays) > 0 order by 1;
+select (at * width + :ahead) / 86400, sum(plays), sum(seconds) from tautulli_time
+where width = :width and at >= :first and at < :ends group by 1 having sum(plays) > 0 order by 1;
 
 -- name: hours
 -- The same by the hour of the day.
-select (hour * 3600 + :ahead) % 86400 / 3600, sum(plays), sum(seconds) from tautulli_hour
-where hour >= :first and hour < :ends group by 1;
+select (at * width + :ahead) % 86400 / 3600, sum(plays), sum(seconds) from tautulli_time
+where width = :width and at >= :first and at < :ends group by 1;
 
 -- name: oldest
-select hour from tautulli_hour where plays > 0 order by hour limit 1;
+-- When the first play began, to a quarter of an hour.
+select at * width from tautulli_time where width = 900 and plays > 0 order by at limit 1;
 
 -- name: total
-select coalesce(sum(plays), 0), coalesce(sum(seconds), 0), min(case when plays > 0 then hour end) from tautulli_hour;
+select coalesce(sum(plays), 0), coalesce(sum(seconds), 0) from tautulli_time where width = 3600;
 
 -- name: top
 -- From tallies of one grain on, and from those of the days before the first of them.

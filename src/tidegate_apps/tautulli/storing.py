@@ -14,7 +14,7 @@ from typing import Any
 from tidegate import DbTx
 from tidegate_apps.tautulli.answers import Play
 
-HOUR, DAY = 3600, 86400
+QUARTER, HOUR, DAY = 900, 3600, 86400
 _STARTED = 2  # of a row
 _counted = itemgetter(_STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
 
@@ -100,12 +100,13 @@ def _table(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _count(tx: DbTx, come: Sequence[Sequence[Any]], gone: Sequence[Sequence[Any]]) -> None:
-    """Adds up first, and writes once for each hour, and for each name by day, week and month, and in all."""
-    hours, tallies = Sums(), Sums()
+    """Adds up first, and writes once for each quarter and hour, and for each name by day, week and month, and in all."""
+    times, tallies = Sums(), Sums()
     for sign, some in ((1, come), (-1, gone)):
         for started, duration, person, show, platform in some:
             day, seconds = started // DAY, sign * duration
-            hours.add(started // HOUR, sign, seconds)
+            times.add((QUARTER, started // QUARTER), sign, seconds)
+            times.add((HOUR, started // HOUR), sign, seconds)
             tallies.add(("person", "day", day, person), sign, seconds)
             tallies.add(("show", "day", day, show), sign, seconds)
             tallies.add(("platform", "day", day, platform or "unknown"), sign, seconds)
@@ -115,7 +116,7 @@ def _count(tx: DbTx, come: Sequence[Sequence[Any]], gone: Sequence[Sequence[Any]
         tallies.add((kind, "month", month(day), name), plays, seconds)
         tallies.add((kind, "all", 0, name), plays, seconds)
     # By their keys, as the database keeps them: the place of each is beside that of the one before.
-    tx.all("add_hours", rows=_table((hour, *found) for hour, found in sorted(hours.items())))
+    tx.all("add_times", rows=_table((*place, *found) for place, found in sorted(times.items())))
     tx.all("add_tallies", rows=_table((*place, *found) for place, found in sorted(tallies.items())))
 
 

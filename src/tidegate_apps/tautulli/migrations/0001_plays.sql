@@ -25,11 +25,14 @@ create index tautulli_play_started on tautulli_play (started, row_id);
 create index tautulli_play_person on tautulli_play (person, started, row_id);
 create index tautulli_play_show on tautulli_play (show, started, row_id);
 
--- What the charts are drawn from: plays by the hour since 1970, in UTC.
-create table tautulli_hour (
-    hour bigint primary key,
+-- What the charts are drawn from: plays by the hour since 1970, in UTC, and by the quarter of an hour for time zones whose
+-- hours begin within one of UTC. `width` is so many seconds.
+create table tautulli_time (
+    width integer not null check (width in (900, 3600)),
+    at bigint not null,
     plays bigint not null,
-    seconds bigint not null
+    seconds bigint not null,
+    primary key (width, at)
 ){clustered};
 
 -- What the lists of the most played are read from: by the day since 1970, by the week and the month, and in all.
