@@ -100,7 +100,7 @@ def _table(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _count(tx: DbTx, come: Sequence[Sequence[Any]], gone: Sequence[Sequence[Any]]) -> None:
-    """Adds up first, and writes once for each quarter and hour, and for each name by day, week and month, and in all."""
+    """Adds up first, and writes once for each quarter and hour, and each name by day, week, month and in all."""
     times, tallies = Sums(), Sums()
     for sign, some in ((1, come), (-1, gone)):
         for started, duration, person, show, platform in some:
