@@ -7,13 +7,14 @@ that began earlier may come later. Both are what the overlap is for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from tidegate import Db, DbTx
-from tidegate_apps.tautulli.answers import History
+from tidegate_apps.tautulli.answers import History, Play
 from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
+from tidegate_apps.tautulli.gathering import Gathering
 from tidegate_apps.tautulli.storing import State, Stored, state_of, store
 
 _log = logging.getLogger("tidegate.tautulli")
@@ -51,10 +52,16 @@ class Syncing:
     now: Callable[[], float]
     stop: Callable[[], bool] = lambda: False
     told: Callable[[int, int], object] = lambda seen, filtered: None
+    lot: int = 5_000  # plays that are written in one transaction, where so many come
 
     def run(self) -> Synced:
         """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
         state = state_of(self.db.one("state"))
+        with Gathering(self._store, self.lot, self.now) as gathering:
+            found = self._read(state, gathering)
+        return replace(found, new=gathering.stored.new, changed=gathering.stored.changed)
+
+    def _read(self, state: State, gathering: Gathering) -> Synced:
         after, found = first_day(state, self.now()), Synced()
         while True:
             if self.stop():
@@ -70,11 +77,14 @@ class Syncing:
                     raise  # there were some a moment ago
                 self._empty(state, error)
                 return found
-            stored = self.db.write(lambda tx: store(tx, page.plays))  # noqa: B023 - it is run at once
-            found = _more(found, page, stored)
+            gathering.add(page.plays)
+            found = _more(found, page)
             self.told(found.seen, page.filtered)
             if found.seen >= page.filtered or not page.rows:
                 return found
+
+    def _store(self, plays: Sequence[Play]) -> Stored:
+        return self.db.write(lambda tx: store(tx, plays))
 
     def _empty(self, state: State, error: EmptyHistory) -> None:
         """Believes an empty history at the second look, and only if the database of Tautulli is sound."""
@@ -111,8 +121,6 @@ def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
     tx.all("looked_empty", at=now, believed=int(believed))
 
 
-def _more(found: Synced, page: History, stored: Stored) -> Synced:
-    return Synced(
-        found.new + stored.new, found.changed + stored.changed, found.seen + page.rows, found.pages + 1,
-        found.passed_over + page.rows - len(page.plays),
-    )  # fmt: skip
+def _more(found: Synced, page: History) -> Synced:
+    passed_over = found.passed_over + page.rows - len(page.plays)
+    return Synced(seen=found.seen + page.rows, pages=found.pages + 1, passed_over=passed_over)
