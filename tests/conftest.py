@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,17 @@ def pytest_collection_finish() -> None:
     """What was loaded by now stays: whoever collects garbage, as many tests do, need not look at it each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _the_log_stays_as_it_was() -> Iterator[None]:
+    """A command that runs in this process writes its log to a stream that is closed when its test has ended."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for each in [each for each in root.handlers if each.get_name() == "tidegate" and each not in handlers]:
+        root.removeHandler(each)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -131,7 +131,7 @@ def test_the_metrics_are_those_that_were_promised(there: Shop, api: TestClient) 
 def test_of_a_target_and_a_breaker_of_one_name_the_row_is_told_and_only_once(
     there: Shop, api: TestClient, accept: str
 ) -> None:
-    here = [Breaker("mailer", consecutive=1), Breaker("only-here")]
+    here = [Breaker("mailer", consecutive=1), Breaker("0-only-here")]
     for breaker in here:
         with pytest.raises(OSError, match="x"), breaker.permit():
             raise OSError("x")
@@ -145,7 +145,7 @@ def test_of_a_target_and_a_breaker_of_one_name_the_row_is_told_and_only_once(
     assert told["circuit_breaker_state", (("name", "mailer"),)] == 0
     assert told["circuit_breaker_requests_total", (("name", "mailer"), ("result", "success"))] == 3
     assert told["circuit_breaker_requests_total", (("name", "mailer"), ("result", "failure"))] == 0
-    assert told["circuit_breaker_requests_total", (("name", "only-here"), ("result", "failure"))] >= 1
+    assert told["circuit_breaker_requests_total", (("name", "0-only-here"), ("result", "failure"))] >= 1
     there.queue.away = True
     away = values(api.get("/metrics").text)
     assert away["circuit_breaker_state", (("name", "mailer"),)] == 2
