@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
-from tidegate import Backoff, Target
+from tidegate import Again, Backoff, Target
 from tidegate.core.job import Claimed
 from tidegate.face.queue import Queue
 from tidegate.machine.filling import Depth
@@ -301,3 +301,27 @@ def test_a_capacity_is_checked_when_it_is_made(db: Database, options: dict[str, 
         Capacity(**{"cap": 5, "depth": len, **options})
     with pytest.raises(TypeError, match="capacity"):
         Target("svc", capacity=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("LID-08")
+@pytest.mark.parametrize("attempts", [10, 1])
+def test_what_may_have_been_accepted_keeps_its_place_also_when_it_fails_for_good(db: Database, attempts: int) -> None:
+    clock = VirtualClock()
+    lidarr = Lidarr(clock, lag=300, works=6000)
+    with queue_on(db, clock) as q:
+        target = Target("lidarr", backoff=None, capacity=Capacity(5, depth=lidarr.depth, own=900))
+
+        @q.job(queue="lidarr", target=target, name="submit", attempts=attempts)
+        async def submit(n: int) -> None:
+            await lidarr.submit(n)
+            if n % 2:
+                raise Again("1h", keep_place=True, code="timeout", message="The answer was lost.")
+
+        submit.enqueue_many(list(range(20)))
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(200)
+
+        play(clock, main)
+        assert sorted(lidarr.order) == [0, 1, 2, 3, 4]

@@ -133,6 +133,7 @@ class Outcome:
     stage: Stage
     wait: float | None = None  # seconds until it may be claimed again
     refund: bool = False  # nothing was sent: the attempt is given back
+    keep_place: bool = False  # the target may have accepted it: it counts there for a while
     result: str | None = None  # JSON
     code: str | None = None
     status: int | None = None

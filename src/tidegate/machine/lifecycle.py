@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tidegate.core.backoff import Backoff
@@ -23,7 +23,8 @@ JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
 class Again(Exception):
     """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back.
 
-    With *ladder* it waits as its kind does after a fault. *code*, *message* and *status* are what is remembered of this
+    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept. With
+    *ladder* it waits as its kind does after a fault. *code*, *message* and *status* are what is remembered of this
     attempt; *fault* is what that says about the target, if anything.
     """
 
@@ -33,6 +34,7 @@ class Again(Exception):
         *,
         ladder: bool = False,
         keep_attempt: bool = False,
+        keep_place: bool = False,
         code: str | None = None,
         message: str = "",
         status: int | None = None,
@@ -41,6 +43,7 @@ class Again(Exception):
         self.delay = seconds(delay, field="delay")
         self.ladder = ladder
         self.keep_attempt = keep_attempt
+        self.keep_place = keep_place
         self.code = code
         self.message = message
         self.status = status
@@ -48,7 +51,7 @@ class Again(Exception):
         super().__init__("again, by its ladder" if ladder else f"again in {self.delay:g} s")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = ("ladder", "keep_attempt", "code", "message", "status", "fault")
+        kept = ("ladder", "keep_attempt", "keep_place", "code", "message", "status", "fault")
         return _again, (self.delay, {name: getattr(self, name) for name in kept})
 
 
@@ -119,7 +122,7 @@ def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> O
     """As the handler asked; it has failed when that was its last attempt."""
     if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
         text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
-        return failed(job, wish.code or "unexpected", text, wish.status)
+        return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
     wait = policy.backoff.delay(job.attempt - 1, roll) if wish.ladder else wish.delay
     return Outcome(
         job=job,
@@ -127,6 +130,7 @@ def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> O
         stage=Stage.WAITING if wait else Stage.READY,
         wait=wait or None,
         refund=wish.keep_attempt,
+        keep_place=wish.keep_place,
         code=wish.code,
         status=wish.status,
         message=wish.message or None,

@@ -40,7 +40,8 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
             case "again":
                 raise Again(
                     float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),
-                    code=said["code"], message=str(said["message"]), status=said["status"],
+                    keep_place=bool(said["keep_place"]), code=said["code"], message=str(said["message"]),
+                    status=said["status"],
                 )  # fmt: skip
             case "fail":
                 raise Fail(str(said["code"]), str(said["message"]), status=said["status"])

@@ -177,6 +177,7 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             said = {
                 "end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code,
                 "message": error.message, "status": error.status, "ladder": error.ladder,
+                "keep_place": error.keep_place,
             }  # fmt: skip
         case Fail():
             said = {"end": "fail", "code": error.code, "message": error.message, "status": error.status}

@@ -272,7 +272,8 @@ class GateTurn:
                 before = self._advanced(rules, self._rows[target].breaker)
                 self._move(target, before, shared_breaker.noted(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
-                back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome, _ in said]
+                known = [outcome for outcome, _ in said if not outcome.keep_place]
+                back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome in known]
                 self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
             lanes.note(rules, said)
 

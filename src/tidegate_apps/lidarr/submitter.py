@@ -23,6 +23,7 @@ from tidegate_apps.music.library import Library
 _log = logging.getLogger("tidegate.lidarr")
 
 T = TypeVar("T")
+_UNSURE = frozenset({0, 502, 504})  # what says nothing of whether Lidarr has taken what was sent
 _SETUP_KEPT = 600.0  # seconds
 _MOST_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
 
@@ -49,6 +50,8 @@ class Submitter:
     transport: Any = None  # of httpx2, for a Lidarr without sockets
     cycle: Cycle | None = None
     metadata: Breaker = field(init=False)
+    # Albums by job: searches that may have begun although no answer said so.
+    _unsure: dict[int, int] = field(default_factory=dict)
     _setup: Setup | None = None
     _setup_at: float = 0.0
 
@@ -77,7 +80,8 @@ class Submitter:
                 raise
         since = self.there.queue.clock.now() - float(self.there.settings.credit_time)
         sent = await self._at_store(lambda: self.there.db.all("lately_sent", since=since))
-        return Depth(seen.total, landed=[job for job, lidarr_id in sent if lidarr_id in seen.albums])
+        ours = [*sent, *self._unsure.items()]
+        return Depth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
 
     async def _setup_of(self, lidarr: Lidarr) -> Setup:
         """Where new music goes. What Lidarr says is believed for some minutes: it hardly ever changes."""
@@ -105,12 +109,13 @@ class Submitter:
                     accepted = await submit_artist(means, sub, [mbid for (mbid,) in wanted])
                 else:
                     artist = await self._at_store(lambda: self._artist_of(sub, job))
-                    accepted = await submit_album(means, sub, artist, searching=lambda album: _searching(job, album))
+                    accepted = await submit_album(means, sub, artist, search=lambda album: _search(lidarr, job, album))
             except Held:
                 self._held()
                 raise
             except (httpx2.HTTPError, LidarrError, AlreadyThere, KeyError, ValueError) as error:
                 self._failed(sub, job, error)
+        self._unsure.pop(job.id, None)
         telling.submitted(sub, clock.monotonic() - began)
         if self.cycle is not None:
             self.cycle.submitted += 1
@@ -142,11 +147,12 @@ class Submitter:
         fault, settings, cycle = fault_of(error), self.there.settings, self.cycle
         message = f"{fault.message.rstrip('.')} (HTTP {fault.status})." if fault.status else fault.message
         permanent = settings.permanent and fault.code in PERMANENT
+        keep_place = self._may_search(job)
         if fault.code == FOLDER_AWAY.name and cycle is not None:
             # Nobody's fault among the entries: all of them wait until the disk is there.
             cycle.trouble = fault
             cycle.end()
-            raise Again(keep_attempt=True) from error
+            raise Again(keep_attempt=True, keep_place=keep_place) from error
         telling.failed(sub, message, job.attempt)
         if fault.unclassified:
             _log.error("submission_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
@@ -162,8 +168,18 @@ class Submitter:
             self._setup = None
         ill = fault.retriable and fault.counts_as_failure and fault.code != METADATA_DOWN
         raise Again(
-            ladder=True, code=fault.code, message=message, status=fault.status or None, fault=fault if ill else None
-        ) from error
+            ladder=True, keep_place=keep_place, code=fault.code, message=message, status=fault.status or None,
+            fault=fault if ill else None,
+        ) from error  # fmt: skip
+
+    def _may_search(self, job: Context) -> bool:
+        """Whether Lidarr may search for the album of this job, so that it will take a place there."""
+        album = job.saved.get("searching")
+        if album is None:
+            self._unsure.pop(job.id, None)
+        else:
+            self._unsure[job.id] = album
+        return album is not None
 
     def _held(self) -> None:
         if self.cycle is None:
@@ -194,12 +210,19 @@ class Submitter:
 async def _nothing() -> None: ...
 
 
-async def _searching(job: Context, album: int) -> bool:
-    """Whether an earlier attempt may have begun the search; kept under the lease before this one does."""
+async def _search(lidarr: Lidarr, job: Context, album: int) -> None:
+    """Begins a search unless an earlier attempt has; kept under the lease before, because the answer may be lost."""
     if job.saved.get("searching") == album:
-        return True
-    await job.save(searching=album)
-    return False
+        if await lidarr.searched(album):
+            return
+    else:
+        await job.save(searching=album)
+    try:
+        await lidarr.search(album)
+    except LidarrError as error:
+        if error.fault.status not in _UNSURE:
+            await job.save(searching=None)
+        raise
 
 
 async def _found_setup(lidarr: Lidarr, settings: Settings) -> Setup:

@@ -64,9 +64,9 @@ async def submit_artist(means: Means, sub: Submission, wanted: Sequence[str]) ->
 
 
 async def submit_album(
-    means: Means, sub: Submission, artist: Accepted | None, *, searching: Callable[[int], Awaitable[bool]]
+    means: Means, sub: Submission, artist: Accepted | None, *, search: Callable[[int], Awaitable[None]]
 ) -> Accepted:
-    """*artist* is that of the album, if known; *searching* says whether a search was begun before, and keeps it."""
+    """*artist* is that of the album, if known; *search* begins a search, unless an earlier attempt has."""
     lidarr = means.lidarr
     album, new = await _listed(means, sub, artist.at if artist is not None and artist.new else 0.0), False
     if album is None:
@@ -85,8 +85,7 @@ async def submit_album(
     watched = await lidarr.watch_albums([album.id])
     if not any(each.id == album.id and each.monitored for each in watched):
         raise LidarrError(PACK.book["not_monitored"].fault("verify"))
-    if not (await searching(album.id) and await lidarr.searched(album.id)):
-        await lidarr.search(album.id)
+    await search(album.id)
     return Accepted(album.id, "monitored", new, means.now())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from tests.apps.lidarr.building import Round
 from tests.databases import BOTH, Database, database
 from tidegate.runtime.clock import VirtualClock
+from tidegate.testing import Asked, Step
 from tidegate_apps.lidarr.simulated_lidarr import Pace
 from tidegate_apps.lidarr.simulator import LidarrSimulator
+
+API = "/api/v1"
 
 
 @pytest.mark.req("LID-07")
@@ -79,3 +83,39 @@ def test_what_others_download_counts_too_and_is_not_taken_for_ours(quick_db: Dat
             assert at.wake().submitted == 0
         ours = len(at.sim.inside.downloads) - 10
         assert ours == 20
+
+
+@pytest.mark.req("LID-08")
+@pytest.mark.req("LID-18")
+def test_searches_whose_answers_are_lost_count_as_sent(quick_db: Database) -> None:
+    with Round.opened(quick_db, queue_max=10) as at:
+        at.some(1, 60)
+        at.look()
+        asked = itertools.count()
+
+        def every_second_is_lost(said: Asked) -> Step:
+            done = Step(201, at.sim.inside.search(said.json["albumIds"]))
+            return Step(reset=True) if next(asked) % 2 else done
+
+        at.sim.stay(f"POST {API}/command", every_second_is_lost)
+
+        woken = at.wake()
+
+        assert (woken.outcome, woken.submitted, woken.failed, woken.own) == ("full", 6, 5, 10)
+        assert at.sim.inside.peak() == 10
+        at.wakes(100)
+        assert at.sim.inside.peak() <= 10
+        assert {each.status for each in at.entries()} == {"submitted"}
+        assert at.sent("POST /command") == 60
+
+
+@pytest.mark.req("LID-08")
+def test_a_search_that_lidarr_refuses_takes_no_place(quick_db: Database) -> None:
+    with Round.opened(quick_db, queue_max=2) as at:
+        at.some(1, 4)
+        at.look()
+        at.sim.then(f"POST {API}/command", Step(400), Step(400))
+
+        woken = at.wake()
+
+        assert (woken.submitted, woken.failed, woken.own) == (3, 2, 2)

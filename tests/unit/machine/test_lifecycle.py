@@ -201,8 +201,8 @@ def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_proce
     assert str(Fail("gone")) == "gone"
     assert str(Fail("gone", "It is gone.")) == "It is gone."
     assert Done().writes == ()
-    again = pickle.loads(pickle.dumps(Again("5m", keep_attempt=True, code="overloaded")))
-    assert (again.delay, again.keep_attempt, again.code) == (300.0, True, "overloaded")
+    again = pickle.loads(pickle.dumps(Again("5m", keep_attempt=True, keep_place=True, code="overloaded")))
+    assert (again.delay, again.keep_attempt, again.keep_place, again.code) == (300.0, True, True, "overloaded")
     again = pickle.loads(pickle.dumps(Again(ladder=True, message="Full.", status=400)))
     assert (again.ladder, again.message, again.status, str(again)) == (True, "Full.", 400, "again, by its ladder")
     failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410)))
