@@ -12,7 +12,7 @@ from tidegate import DbTx, Installed, JobFunction
 from tidegate_apps.lidarr.badges import badge_of, is_idle, status_of
 from tidegate_apps.lidarr.client import Lidarr
 from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import OPEN, Submission
+from tidegate_apps.lidarr.states import GIVEN_UP, OPEN, Submission
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
@@ -41,6 +41,10 @@ class Known:
     def open(self) -> bool:
         """It is still to be sent."""
         return self.state in OPEN
+
+    @property
+    def given_up(self) -> bool:
+        return self.state in GIVEN_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +221,13 @@ class Enricher:
         kept = was.job if was is not None and job is None else job
         # What is still to be sent may be there already, with the other albums of its artist, and nobody looks for it.
         to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
-        status = "queued" if to_send else seen.status or _still(was, job)
+        # A given-up album that is merely listed is still wanted by us alone; anything more is somebody's doing.
+        listed = seen.idle and was is not None and was.given_up
+        status = "queued" if to_send else "gave_up" if listed else seen.status or _still(was, job)
         return {
             "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
             "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
-            "mbid": seen.mbid, "job": kept, "note": was.note if was is not None and was.status == "gave_up" else "",
+            "mbid": seen.mbid, "job": kept, "note": was.note if was is not None and status == "gave_up" else "",
         }  # fmt: skip
 
     def _unsendable(self, albums: Sequence[Album], known: dict[int, Known]) -> None:
@@ -279,14 +285,14 @@ def _never_asked_for(was: Known | None, mbid: str) -> bool:
 
 async def _lost(lidarr: Lidarr, kind: str, was: Known | None, found: object) -> bool:
     """Whether Lidarr had it once and does not any more, so that it must be sent again."""
-    if found is not None or was is None or was.lidarr_id is None or was.job is None:
+    if found is not None or was is None or was.lidarr_id is None or was.state != "done":
         return False
     return not await lidarr.knows(kind, was.lidarr_id)
 
 
 def _still(was: Known | None, job: int | None) -> str | None:
     """The state of what is not in Lidarr: queued, unless it was given up."""
-    if was is not None and was.status == "gave_up" and was.job == job:
+    if was is not None and was.given_up and was.job == job:
         return "gave_up"
     return "queued" if job is not None else None
 

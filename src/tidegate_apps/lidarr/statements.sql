@@ -63,9 +63,9 @@ where j.queue = 'lidarr' and (
 );
 
 -- name: changed
--- Entries whose jobs have given up since, or were queued again by a person.
+-- Entries whose jobs have given up since, or were queued again by a person. What Lidarr has all the same is not touched.
 select e.kind, e.entity_id, j.state, j.error_code, j.error_message from lidarr_entity as e join tg_job as j on j.id = e.job
-where (j.state in ('failed', 'cancelled') and coalesce(e.status, '') <> 'gave_up')
+where (j.state in ('failed', 'cancelled') and coalesce(e.status, 'queued') = 'queued')
     or (j.state in ('blocked', 'waiting', 'ready', 'running') and coalesce(e.status, '') <> 'queued');
 
 -- name: old_jobs
@@ -187,9 +187,10 @@ select kind, status, count(*) from lidarr_entity where status is not null group 
 select kind, entity_id, name, artist, note from lidarr_entity where status is null and note <> '' order by kind, entity_id limit :n;
 
 -- name: jobs_of_artists
--- The jobs that artists were or are sent by; what is not there any more cannot be waited for.
+-- The jobs that artists were or are sent by. One that was given up is not waited for when Lidarr has the artist anyway.
 select e.entity_id, e.job from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
-where e.kind = 'artist' and e.job is not null and exists (select 1 from tg_job as j where j.id = e.job);
+join tg_job as j on j.id = e.job
+where e.kind = 'artist' and (e.lidarr_id is null or j.state not in ('failed', 'cancelled'));
 
 -- name: our_artists
 -- Those that we have sent, or are about to: their albums come into Lidarr with them, and nobody has chosen among these.

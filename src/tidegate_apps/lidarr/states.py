@@ -23,6 +23,7 @@ TABS = {
 }  # fmt: skip
 _STAGES = {"queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done"}
 OPEN = ("ready", "blocked", "waiting", "running")
+GIVEN_UP = ("failed", "cancelled")
 ARTIST_REFUSED = "The artist was not accepted."
 
 
@@ -89,7 +90,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     ) = row  # fmt: skip
     sub = Submission(**json.loads(args))
     retrying = state == "waiting" and last_code is not None and attempt > 0
-    status: Status = "submitted" if state == "done" else "failed" if retrying or state in _FINAL else "queued"
+    status: Status = "submitted" if state == "done" else "failed" if retrying or state in GIVEN_UP else "queued"
     return Entry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
         name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
@@ -98,9 +99,6 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
         stage=state, due_at=due, lidarr_status=lidarr_status,
     )  # fmt: skip
-
-
-_FINAL = ("failed", "cancelled")
 
 
 def attempts_of(state: str, attempt: int, deaths: int) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.lidarr.building import USER, Round
+from tidegate.testing import Step
 from tidegate_apps.lidarr.enriching import Tally
+
+API = "/api/v1"
 
 
 @pytest.mark.req("LID-03")
@@ -62,3 +65,59 @@ def _look_for_artists(at: Round) -> None:
             await at.jobs.enricher.artists(lidarr, at.jobs.library.artists(USER), float("inf"), Tally())
 
     at.clock.run(main())
+
+
+@pytest.mark.req("LID-11")
+def test_a_given_up_artist_that_a_person_has_added_is_shown_as_lidarr_has_him_and_takes_new_albums(both: Round) -> None:
+    both.some(1, 1)
+    both.sim.inside.unknown.add("artist-0")
+    both.look()
+    both.wake()
+    artist, note = both.artists["artist-0"], both.there.db.one("shown", kind="artist", entity_id=1)[-1]  # type: ignore[index]
+    assert (both.status("artist", artist), note) == ("gave_up", "Lidarr does not know this artist or album (HTTP 200).")
+    both.sim.inside.unknown.clear()
+    made = both.sim.inside.put_artist("artist-0", "By hand")
+    both.clock.advance("61s")
+
+    shown = []
+    for _ in range(2):
+        both.look()
+        shown.append(both.there.db.one("shown", kind="artist", entity_id=artist)[5:])  # type: ignore[index]
+        both.clock.advance("3m")
+        both.wake()
+        shown.append(both.there.db.one("shown", kind="artist", entity_id=artist)[5:])  # type: ignore[index]
+
+    assert shown == [("monitored", made["id"], "artist-0", "")] * 4
+    assert both.badge("artist", artist)[0] == "Monitored"  # type: ignore[index]
+    assert both.entry("artist", "artist-0").terminal_reason == "permanent"  # the row stays, for whoever asks
+    both.album("new", "artist-0")
+    both.sim.inside.catalogue["artist-0"][1].remove("new")
+    both.look()
+    assert both.wake().submitted == 1
+    assert both.entry("album", "new").status == "submitted"
+
+
+@pytest.mark.req("LID-13")
+def test_a_given_up_album_that_lidarr_merely_lists_stays_given_up(quick: Round) -> None:
+    quick.some(1, 1)
+    quick.look()
+    quick.sim.stay(f"PUT {API}/album/monitor", Step(500))
+    for _ in range(12):
+        quick.wake()
+        quick.clock.advance("61m")
+    album, shown = quick.albums["album-0-0"], []
+
+    for _ in range(2):
+        quick.sim.inside.album_of("album-0-0")["monitored"] = False  # type: ignore[index]
+        quick.look()
+        shown.append(quick.status("album", album))
+        quick.wake()
+        shown.append(quick.status("album", album))
+
+    assert shown == ["gave_up"] * 4
+    assert quick.there.db.one("shown", kind="album", entity_id=album)[-1] != ""  # type: ignore[index]
+    assert quick.entry("album", "album-0-0").terminal_reason == "exhausted"
+    quick.sim.inside.album_of("album-0-0")["monitored"] = True  # type: ignore[index]
+    quick.look()
+    quick.wake()
+    assert quick.status("album", album) == "monitored"  # a person has taken care of it
