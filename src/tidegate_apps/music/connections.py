@@ -73,9 +73,13 @@ class Connections:
         secrets: Callable[[], Secrets],
         now: Callable[[], float],
         wake: Callable[[DbTx], object] = lambda tx: None,
+        forget: Callable[[str, str], object] = lambda user, provider: None,
     ) -> None:
-        """*wake* is called with each change, in its transaction, so that somebody syncs who may not be there yet."""
-        self._db, self._secrets, self._now, self._wake = db, secrets, now, wake
+        """*wake* is called with each change, in its transaction, so that somebody syncs who may not be there yet.
+
+        *forget* ends what people were told of a user at a provider, before other credentials are used.
+        """
+        self._db, self._secrets, self._now, self._wake, self._forget = db, secrets, now, wake, forget
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -122,6 +126,8 @@ class Connections:
             self._wake(tx)
             return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
 
+        if self.get(user, kind.name) is not None:
+            self._forget(user, kind.name)
         return self._db.write(write)
 
     def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False) -> int:
@@ -177,6 +183,7 @@ class Connections:
             tx.all("forget_states", user_id=user, provider=provider)
             tx.all("clear_health", user_id=user, provider=provider)
 
+        self._forget(user, provider)
         self._db.write(write)
 
     def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tidegate import Again, Context, DbTx, Installed, JobFunction, __version__
+from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, __version__
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.health import Healths, Outside
@@ -48,7 +49,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
 
     found = Jobs(
         kinds=kinds,
-        connections=Connections(there.db, lambda: there.secrets, clock.now, wake),
+        connections=Connections(there.db, lambda: there.secrets, clock.now, wake, forgetting(there)),
         contact_asked_for=bool(there.settings.contact),
         shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
     )
@@ -67,6 +68,16 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
     return found
 
 
+def forgetting(there: Installed[Settings]) -> Callable[[str, str], None]:
+    """Ends what is open of a user at a provider, also while nobody syncs: the next trouble is told as a new one."""
+
+    def forget(user: str, provider: str) -> None:
+        with contextlib.suppress(NotThere):  # nobody was ever told of it
+            there.queue.target(provider).key(user).clear(by=user)
+
+    return forget
+
+
 async def ask_for_contact(there: Installed[Settings], jobs: Jobs) -> None:
     """Says once in the log that services are not told whom to write to, as soon as there is somebody to call for."""
     if not jobs.contact_asked_for and await there.db.aall("connections", after=0, n=1):
@@ -81,7 +92,7 @@ def workshop(there: Installed[Settings], kinds: Mapping[str, Kind], outside: Out
         db=there.db,
         settings=there.settings,
         kinds=kinds,
-        connections=Connections(there.db, lambda: there.secrets, now),
+        connections=Connections(there.db, lambda: there.secrets, now, forget=forgetting(there)),
         healths=Healths(kinds, there.settings, outside),
         clock=outside.clock,
         agent=user_agent(there.settings),

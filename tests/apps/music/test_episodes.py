@@ -1,0 +1,89 @@
+"""What people were told is kept in the store, and who connects anew ends it, whether anybody syncs or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.apps.music.building import MINUTE, Studio, World, kind_of, refused
+from tests.runtime_jobs.building import end
+from tidegate import Queue
+from tidegate.runtime import reporting
+from tidegate.runtime.reporting import Reporter, reporter_of
+from tidegate_apps.music.handlers import workshop
+from tidegate_apps.music.health import Outside
+
+
+@pytest.fixture
+def studio(quick: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
+    """Its targets tell the store of themselves, as those of a server do."""
+    reporter = Reporter(quick.url, every=0.1)
+    monkeypatch.setitem(reporting._reporters, quick.url, reporter)  # noqa: SLF001 - sooner
+    world = World(quick.clock)  # type: ignore[arg-type]
+    with Studio.opened(quick, kind_of(world), world=world) as found:
+        begin(found)
+        yield found
+    end(reporter)
+
+
+def begin(studio: Studio) -> None:
+    """A process begins to sync; all that was in memory is gone."""
+    outside = Outside(clock=studio.clock, bus=studio.bus, dice=lambda: 0.5, store=studio.queue.url)
+    studio.shop = workshop(studio.there, studio.kinds, outside)
+
+
+def eventually(look: Callable[[], Any]) -> Any:
+    last = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < last, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+def open_notices(studio: Studio) -> list[Any]:
+    return studio.queue.store.read(lambda tx: tx.all("notices_open_of", {"subject": "target", "name": "svc", "n": 9}))
+
+
+@pytest.mark.req("SYNC-06", "SYNC-10")
+def test_who_connects_anew_while_nobody_syncs_is_told_of_the_next_refusal_and_who_does_not_is_not(
+    studio: Studio,
+) -> None:
+    s = studio
+    s.world.ill["svc"] = refused(401)
+    s.connect()
+    s.run(MINUTE)
+    eventually(lambda: s.notices() == ["fatal"] and open_notices(s))
+
+    begin(s)  # it is adopted: nobody hears of it twice
+    s.run(MINUTE)
+    assert len(s.world.times()) == 2
+    end(reporter_of(s.queue.url))  # all that it had to tell is told
+    s.connect(password="another")  # while nobody syncs
+    assert open_notices(s) == []
+
+    begin(s)
+    s.run(MINUTE)
+    assert len(s.world.times()) == 3
+    eventually(lambda: len(s.notices()) > 1)
+    assert s.notices() == ["fatal", "fatal"]
+    assert len(eventually(lambda: open_notices(s))) == 1
+
+    end(reporter_of(s.queue.url))
+    s.shop.connections.remove("ada", "svc")
+    assert open_notices(s) == []
+
+
+def test_a_pause_in_the_store_is_obeyed_by_a_process_from_its_first_call_on(studio: Studio) -> None:
+    s = studio
+    s.connect()
+    s.run(10)
+    assert len(s.world.times()) == 1
+    eventually(lambda: s.queue.store.read(lambda tx: tx.all("target", {"name": "svc"})))
+    s.queue.target("svc").pause(time.time() + 3600, by="ada")  # what tells the store has the clock on the wall
+    begin(s)
+    s.run(6 * MINUTE)
+    assert len(s.world.times()) == 1
+    assert s.state().held == "other"
