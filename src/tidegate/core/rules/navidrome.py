@@ -54,6 +54,8 @@ navidrome = Pack(
         Rule(name="login-refused", code="wrong_password", status=401, path="/auth/login"),
         Rule(name="too-many-logins", code="rate_limited", status=429, path="/auth/login", reach=Reach.TARGET),
         Rule(name="withdrawn", code="not_supported", status=410),
+        # Every server has these: where they are missing, something else answers.
+        Rule(name="no-server", code="no_server", status=404, path=("/rest/", "/auth/login", "/api/song")),
     ],
     says=_number,
     codes=own_codes(
@@ -65,11 +67,15 @@ navidrome = Pack(
          "Nothing to do: it is tried again by itself."),
         ("wrong_version", "config", "target", "ERROR", "The music server speaks another version than we do.",
          "Update the music server, or this program."),
+        ("no_server", "transient", "target", "WARN", "There is no music server at this address.",
+         "If this stays, check the address: a part of its path may be missing."),
         ("trial_over", "config", "target", "ERROR", "The trial period of the music server is over.",
          "The operator of the music server must renew its licence."),
     ),
     confirm=[
         NEVER_WORKED,
+        # A proxy says the same while the server behind it is down. Each user has an address of their own.
+        Confirm("no_server", times=6, apart="5m", becomes="bad_address", until_then="no_server", only_worked=True),
         # The server says the same when it cannot read its own table of users.
         Confirm("unauthorized", times=2, apart="30s"),
         # A wrong parameter and a passing fault look alike; only one of them goes away.

@@ -13,7 +13,7 @@ from tidegate_apps.music.reading import WrongShape, mapping, rows, token
 PAGE = 200
 _LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s to all users of one address
 _SESSION = "x-nd-authorization"
-_NOT_THERE = frozenset({"not_found", "html_answer", "redirected", "not_supported"})
+_NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "not_supported"})
 
 
 class Native:
