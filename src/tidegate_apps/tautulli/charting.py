@@ -39,17 +39,18 @@ class Range:
         month = today.year * 12 + today.month - self.length
         return date(month // 12, month % 12 + 1, 1)
 
-    def tallies(self, now: float) -> dict[str, Any]:
-        """Which tallies its lists are added up from; days and months are those of UTC there."""
-        first = int(now // DAY) - self.length + 1
-        match self.grain:
-            case "week":
-                whole = week_of(first + 6)  # days before the first whole week count by themselves
-                return {"grain": "week", "whole": whole, "first": first, "ends": whole * 7 - 3}
-            case "month":
-                return {"grain": "month", "whole": month_of(now) - self.length + 1, "first": 0, "ends": 0}
-            case _:
-                return {"grain": "all", "whole": 0, "first": 0, "ends": 0}
+    def tallies(self, today: date) -> dict[str, Any]:
+        """Which tallies its lists are added up from, and which plays at its rim: tallies know the days of UTC only."""
+        first = self.first(today)
+        if first is None:
+            return {"grain": "all", "whole": 0, "first": 0, "ends": 0, "rim": 0, "rim_ends": 0, "sign": 1}
+        day, here = first.toordinal() - _EPOCH, _midnight(first)
+        there = day * DAY
+        rim = {"rim": min(here, there), "rim_ends": max(here, there), "sign": 1 if here < there else -1}
+        if self.grain == "month":
+            return {"grain": "month", "whole": month_of(there), "first": 0, "ends": 0, **rim}
+        whole = week_of(day + 6)  # days before the first whole week count by themselves
+        return {"grain": "week", "whole": whole, "first": day, "ends": whole * 7 - 3, **rim}
 
 
 RANGES: Mapping[str, Range] = {
@@ -107,7 +108,7 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
             _add(by_day.get(_start(_EPOCH + int(day), unit)), plays, seconds)
         for hour, plays, seconds in tx.all("hours", **asked):
             _add(by_hour[int(hour)], plays, seconds)
-    tallies = chosen.tallies(now)
+    tallies = chosen.tallies(today)
     return Charts(
         total=sum(plays for plays, _ in by_day.values()), seconds=sum(seconds for _, seconds in by_day.values()),
         days=[Bar(_label(start, unit), *by_day[start.toordinal()]) for start in starts], unit=unit,

@@ -88,13 +88,18 @@ select at * width from tautulli_time where width = 900 and plays > 0 order by at
 select coalesce(sum(plays), 0), coalesce(sum(seconds), 0) from tautulli_time where width = 3600;
 
 -- name: top
--- From tallies of one grain on, and from those of the days before the first of them.
+-- From tallies of one grain on, and from those of the days before the first of them. Both are of UTC: between its
+-- midnight and that of this machine plays are added one by one, or taken out.
 select name, sum(plays), sum(seconds)
 from (
     select name, plays, seconds from tautulli_tally where kind = :kind and grain = :grain and at >= :whole
     union all
     select name, plays, seconds from tautulli_tally
     where kind = :kind and grain = 'day' and at >= :first and at < :ends
+    union all
+    select case :kind when 'person' then person when 'show' then show else coalesce(nullif(platform, ''), 'unknown') end,
+        cast(:sign as bigint), duration * cast(:sign as bigint)
+    from tautulli_play where started >= :rim and started < :rim_ends
 ) as counted
 group by name having sum(plays) > 0 order by 2 desc, 1 limit :n;
 

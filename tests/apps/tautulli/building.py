@@ -94,9 +94,14 @@ class Desk:
         found["quarters"] = sum(row[1] for row in quarters)
         for kind in ("person", "show", "platform"):
             for grain in ("day", "week", "month", "all"):
-                rows = self.there.db.all("top", kind=kind, grain=grain, whole=0, first=0, ends=0, n=100_000)
-                found[f"{kind} {grain}"] = sum(row[1] for row in rows)
+                found[f"{kind} {grain}"] = sum(self.top(kind, grain).values())
         return found
+
+    def top(self, kind: str, grain: str) -> dict[str, int]:
+        """Plays of each name, by all tallies of one grain."""
+        nothing = {"first": 0, "ends": 0, "rim": 0, "rim_ends": 0, "sign": 1}
+        rows = self.there.db.all("top", kind=kind, grain=grain, whole=0, n=100_000, **nothing)
+        return {row[0]: row[1] for row in rows}
 
 
 class Metrics:

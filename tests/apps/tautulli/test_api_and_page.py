@@ -245,6 +245,39 @@ def test_days_and_hours_are_those_of_this_machine_through_every_change_of_its_cl
     assert shown == {f"week of {monday:%-d %b %Y}": n for monday, n in sorted(mondays.items())}
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Pacific/Auckland", "Asia/Kolkata"])
+def test_lists_count_the_same_plays_as_the_charts_beside_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        today = date(*time.localtime(desk.clock.now())[:3])
+        begins = {name: chosen.first(today) for name, chosen in RANGES.items()}
+        midnights = {name: time.mktime((*day.timetuple()[:8], -1)) for name, day in begins.items() if day is not None}
+        for midnight in midnights.values():  # on both sides of it, and of midnight in UTC
+            for hours in range(-15, 16, 2):
+                at_ = int(midnight) + hours * 3600
+                desk.sim.play(1, started=at_, date=at_, platform="" if hours % 3 else "Roku")
+        desk.run()
+        for name, chosen in RANGES.items():
+            found = desk.there.db.read(partial(charts, chosen=chosen, now=desk.clock.now()))
+            rows = [row for row in desk.rows() if row[1] >= midnights.get(name, 0)]
+            assert found.total == len(rows)
+            assert {each.name: (each.plays, each.seconds) for each in found.tops["platform"]} == {
+                platform: (len(some), sum(some))
+                for platform in {row[7] or "unknown" for row in rows}
+                for some in [[row[3] for row in rows if (row[7] or "unknown") == platform]]
+            }
+            most = Counter(row[5] for row in rows)
+            for leader in found.tops["person"]:
+                assert leader.plays == most[leader.name]
+            assert sum(leader.plays for leader in found.tops["person"]) == sum(n for _, n in most.most_common(10))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> None:
     quick.run()
     for days, unit in ((60, "day"), (200, "week"), (900, "month")):

@@ -65,9 +65,7 @@ def test_a_row_that_changes_is_stored_anew_and_leaves_no_trace_in_the_numbers(de
     assert desk.syncing().run().changed == 1
 
     assert desk.rows()[-1][5] == "Yan"
-    top = {
-        row[0]: row[1] for row in desk.there.db.all("top", kind="person", grain="all", whole=0, first=0, ends=0, n=100)
-    }
+    top = desk.top("person", "all")
     assert "Zoe" not in top
     assert top["Yan"] == 1
     assert set(desk.counted().values()) == {601}
