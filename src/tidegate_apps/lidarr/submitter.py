@@ -25,6 +25,7 @@ _log = logging.getLogger("tidegate.lidarr")
 T = TypeVar("T")
 _UNSURE = frozenset({0, 502, 504})  # what says nothing of whether Lidarr has taken what was sent
 _SETUP_KEPT = 600.0  # seconds
+_TRIAL_WAKES = 5  # that an entry lets pass after it was the one that tried the metadata service
 _MOST_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
 
 
@@ -192,7 +193,20 @@ class Submitter:
     # -- small things --------------------------------------------------------------------------------------------------
 
     async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        return await self.metadata.acall(call, *args)
+        """A trial that fails tells of the metadata service and not of the entry: it is given back, uncharged."""
+        trial = self.metadata.state != "closed"
+        try:
+            return await self.metadata.acall(call, *args)
+        except (httpx2.HTTPError, LidarrError, ValueError) as error:
+            fault = fault_of(error)
+            if not (trial and fault.counts_as_failure):
+                raise
+            self._held()
+            # Not in the next wakes: what fails by itself alone must not be the only one that is ever tried.
+            delay = _TRIAL_WAKES * float(self.there.settings.submit_interval)
+            raise Again(
+                delay, keep_attempt=True, code=fault.code, message=fault.message, status=fault.status or None
+            ) from error
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[Lidarr]:

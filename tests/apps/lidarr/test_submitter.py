@@ -12,7 +12,7 @@ import pytest
 from tests.apps.lidarr.building import Round, metrics, notices
 from tests.databases import Database
 from tidegate.runtime.clock import VirtualClock
-from tidegate.testing import Step
+from tidegate.testing import Asked, Step
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
 
@@ -343,6 +343,41 @@ def test_a_metadata_service_that_is_down_holds_only_what_needs_it(quick: Round) 
     quick.sim.weather = "well"
     quick.clock.advance("10m")
     assert quick.wake().submitted == 30
+
+
+@pytest.mark.req("LID-10")
+@pytest.mark.req("LID-13")
+def test_a_metadata_service_that_is_down_for_hours_gives_nothing_up(quick: Round) -> None:
+    quick.some(20, 0)
+    quick.look()
+    quick.sim.weather = "metadata down"
+
+    found = quick.wakes(60)
+
+    assert {each.outcome for each in found} == {"held"}
+    assert sum(each.attempts for each in quick.entries()) == 5  # those that opened its breaker
+    assert 60 <= quick.sent("GET /artist/lookup") <= 70  # and it is tried in every wake
+    quick.sim.weather = "well"
+    assert sum(each.submitted for each in quick.wakes(30)) == 20
+
+
+@pytest.mark.req("LID-10")
+def test_an_entry_that_the_metadata_service_always_fails_for_does_not_hold_the_others(quick: Round) -> None:
+    quick.some(20, 0)
+    quick.look()
+    quick.sim.weather = "metadata down"
+    quick.wake()
+    quick.sim.weather = "well"
+    known = quick.sim._answers["GET /artist/lookup"]
+
+    def but_one(asked: Asked) -> Any:
+        return Step(503, {"message": "LidarrAPI"}) if asked.query["term"].endswith("artist-0") else known(asked)
+
+    quick.sim.stay(f"GET {API}/artist/lookup", but_one)
+
+    quick.wakes(20)
+
+    assert [each.musicbrainz_id for each in quick.entries() if each.status != "submitted"] == ["artist-0"]
 
 
 def submission(at: Round, album: int) -> Submission:
