@@ -46,6 +46,11 @@ class Known:
     def given_up(self) -> bool:
         return self.state in GIVEN_UP
 
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
+        return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -161,8 +166,7 @@ class Enricher:
     def _known(self, kind: str, page: Sequence[Any]) -> dict[int, Known]:
         if not page:
             return {}
-        rows = self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id)
-        return {row[0]: Known(*row) for row in rows}
+        return _by_number(self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
 
     async def _put(self, seen: Sequence[Seen], known: dict[int, Known], tally: Tally) -> None:
         """One transaction for the page: the jobs, what is known of each, and the badges that have changed."""
@@ -173,7 +177,8 @@ class Enricher:
             tally.found += sum(each.status is not None for each in seen)
 
     def put(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> int:
-        """Writes what was seen; returns how many jobs that made."""
+        """Writes what was seen, unless more is *known* of it meanwhile; returns how many jobs that made."""
+        seen = self._unchanged(tx, seen, known)
         absent = [each for each in seen if each.status is None]
         for each in absent:
             was = known.get(each.entity_id)
@@ -181,12 +186,20 @@ class Enricher:
                 self._there.queue.forget(was.job, by=self._there.app.name, connection=tx)
         jobs, created = self._enqueued(tx, [*absent, *self._left_out(tx, seen, known)])
         rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
-        tx.many("put_entities", rows)
+        if rows:
+            tx.many("put_entities", rows)
         for row in rows:
             was = known.get(row["entity_id"])
             if was is None or was.status != row["status"]:
                 self._badge(tx, row["kind"], row["entity_id"], row["status"])
         return created
+
+    def _unchanged(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
+        """A page takes minutes to ask for: what has changed since is newer than the answers."""
+        kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
+        tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
+        now = _by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
+        return [each for each in seen if _mark(now.get(each.entity_id)) == _mark(known.get(each.entity_id))]
 
     def _left_out(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
         """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
@@ -251,7 +264,7 @@ class Enricher:
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
         albums = sorted({each.album_id for each in page if each.album_id is not None})
         of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
-        own = {row[0]: Known(*row) for row in tx.all("entities", kind="track", first=page[0].id, last=page[-1].id)}
+        own = _by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
         rows = []
         for each in page:
             status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
@@ -273,6 +286,14 @@ class Enricher:
 
     async def _at_store(self, work: Callable[[], T]) -> T:
         return await self._there.queue.at_store(work)
+
+
+def _by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:
+    return {row[0]: Known(*row) for row in rows}
+
+
+def _mark(known: Known | None) -> object:
+    return None if known is None else known.mark
 
 
 def _due(was: Known | None, mbid: str, before: float) -> bool:

@@ -4,6 +4,12 @@ select e.entity_id, e.status, e.lidarr_id, e.mbid, e.job, e.note, e.checked_at, 
 from lidarr_entity as e left join tg_job as j on j.id = e.job
 where e.kind = :kind and e.entity_id >= :first and e.entity_id <= :last order by e.entity_id;
 
+-- name: hold_entities
+-- Nobody else changes these before this transaction has ended.
+select e.entity_id from lidarr_entity as e
+join {rows kind text, entity_id bigint} on e.kind = given.kind and e.entity_id = given.entity_id
+order by e.entity_id {for_update};
+
 -- name: entity
 select entity_id, status, lidarr_id, mbid, job, note, checked_at from lidarr_entity
 where kind = :kind and entity_id = :entity_id;

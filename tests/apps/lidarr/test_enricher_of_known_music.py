@@ -6,7 +6,9 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
+from tidegate_apps.lidarr.client import Artist, Lidarr
 from tidegate_apps.lidarr.enriching import Tally
+from tidegate_apps.lidarr.simulator import KEY
 
 API = "/api/v1"
 
@@ -121,3 +123,30 @@ def test_a_given_up_album_that_lidarr_merely_lists_stays_given_up(quick: Round) 
     quick.look()
     quick.wake()
     assert quick.status("album", album) == "monitored"  # a person has taken care of it
+
+
+@pytest.mark.req("LID-09")
+def test_a_submission_that_went_well_while_lidarr_was_asked_is_not_overwritten(both: Round) -> None:
+    both.some(2, 0)
+    both.look()
+
+    class Slow(Lidarr):
+        async def artist(self, mbid: str) -> Artist | None:
+            found = await super().artist(mbid)
+            if mbid == "artist-0":
+                await both.jobs.waker.wake()
+            return found
+
+    async def main() -> Tally:
+        async with Slow("http://lidarr", KEY, 60.0, both.sim.transport()) as lidarr:
+            return await both.jobs.enricher.run(lidarr, lambda: False, force=True)
+
+    assert both.clock.run(main()).queued == 0
+
+    there = both.sim.inside.artist_of("artist-0")
+    assert there is not None
+    row = both.there.db.one("shown", kind="artist", entity_id=both.artists["artist-0"])
+    assert row is not None
+    assert row[5:7] == ("monitored", there["id"])
+    assert both.badge("artist", both.artists["artist-0"])[0] == "Monitored"  # type: ignore[index]
+    assert [each.status for each in both.entries()] == ["submitted"] * 2
