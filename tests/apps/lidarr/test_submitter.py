@@ -368,10 +368,12 @@ def test_an_entry_that_the_metadata_service_always_fails_for_does_not_hold_the_o
     quick.sim.weather = "metadata down"
     quick.wake()
     quick.sim.weather = "well"
-    known = quick.sim._answers["GET /artist/lookup"]
 
-    def but_one(asked: Asked) -> Any:
-        return Step(503, {"message": "LidarrAPI"}) if asked.query["term"].endswith("artist-0") else known(asked)
+    def but_one(asked: Asked) -> Step:
+        mbid = asked.query["term"].removeprefix("lidarr:")
+        if mbid == "artist-0":
+            return Step(503, {"message": "LidarrAPI"})
+        return Step(200, [{"artistName": "A", "foreignArtistId": mbid}])
 
     quick.sim.stay(f"GET {API}/artist/lookup", but_one)
 
