@@ -483,7 +483,10 @@ select art from music_artist where id = :id and user_id = :user_id;
 select art from music_album where id = :id and user_id = :user_id;
 
 -- name: picture
-select media_type, body, fetched_at from music_picture where address = :address;
+select media_type, body, fetched_at, used_at from music_picture where address = :address;
+
+-- name: use_picture
+update music_picture set used_at = :at where address = :address;
 
 -- name: put_picture
 insert into music_picture (address, media_type, body, fetched_at, used_at)

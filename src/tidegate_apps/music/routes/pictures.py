@@ -9,9 +9,10 @@ from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 
-from tidegate import Backoff, Held, Installed, Target, net
+from tidegate import Backoff, Held, Installed, Target, fault_of, net
 from tidegate.web import Right, needs
 from tidegate_apps.music.asking import user_of
+from tidegate_apps.music.calls import Reply, ServiceError
 from tidegate_apps.music.handlers import user_agent
 from tidegate_apps.music.settings import Settings
 
@@ -19,6 +20,8 @@ _MOST_BYTES = 2_000_000
 _MOST_KEPT = 2000
 _AT_ONCE = 4
 _AGAIN = 3600.0  # seconds until a picture that could not be had is tried again
+_USED_EVERY = 3600.0  # seconds; what was used last is kept, and to write that down each time would be dear
+_LATER = frozenset({408, 425, 429})
 _SEEN = "private, max-age=86400"
 # What a file begins with, whatever its service calls it.
 _KINDS = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
@@ -51,7 +54,12 @@ class Pictures:
             return kept
         try:
             found = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
-        except (Held, net.FetchError, OSError, ValueError):
+        except Held:
+            return None  # nobody was asked: there may be one
+        except (ServiceError, net.FetchError, OSError, ValueError) as error:
+            fault = fault_of(error)
+            if fault is not None and not fault.fatal:
+                return None  # the host waits, and its other pictures with it
             found = None
         await asyncio.to_thread(self._keep, address, found)
         return found
@@ -66,6 +74,9 @@ class Pictures:
             ) as client,
         ):  # fmt: skip
             answer = await client.get(address)
+        if answer.status >= 500 or answer.status in _LATER:
+            reply = Reply(status_code=answer.status, headers=answer.headers, content=b"", method="GET", url=answer.url)
+            raise ServiceError("the host of pictures", reply, "no picture now")
         media_type = _kind_of(answer.body) if answer.status == 200 else ""
         return Picture(media_type, answer.body) if media_type else None
 
@@ -73,6 +84,9 @@ class Pictures:
         row = self._there.db.one("picture", address=address)
         if row is None:
             return None, 0.0
+        now = self._there.queue.clock.now()
+        if row[1] is not None and now - row[3] > _USED_EVERY:
+            self._there.db.all("use_picture", address=address, at=now)
         return (None if row[1] is None else Picture(row[0], bytes(row[1]))), row[2]
 
     def _keep(self, address: str, found: Picture | None) -> None:
