@@ -63,11 +63,12 @@ class Syncing:
 
     def _read(self, state: State, gathering: Gathering) -> Synced:
         after, found = first_day(state, self.now()), Synced()
+        start = filtered = 0
         while True:
             if self.stop():
                 raise Stopped
             asked = Wanted(
-                start=found.seen, length=self.page, oldest_first=True, after=after,
+                start=start, length=self.page, oldest_first=True, after=after,
                 expected=found.seen > 0 or (after is not None and not state.empty_believed),
             )  # fmt: skip
             try:
@@ -77,10 +78,15 @@ class Syncing:
                     raise  # there were some a moment ago
                 self._empty(state, error)
                 return found
+            gone, filtered = filtered - page.filtered, page.filtered
+            if gone > 0:
+                # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
+                start = max(0, start - gone - self.page)
+                continue
             gathering.add(page.plays)
-            found = _more(found, page)
-            self.told(found.seen, page.filtered)
-            if found.seen >= page.filtered or not page.rows:
+            found, start = _more(found, page), start + page.rows
+            self.told(start, filtered)
+            if start >= filtered or not page.rows:
                 return found
 
     def _store(self, plays: Sequence[Play]) -> Stored:

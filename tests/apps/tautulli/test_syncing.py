@@ -128,6 +128,33 @@ def test_what_broke_off_goes_on_where_it_was(desk: Desk) -> None:
     assert set(desk.counted().values()) == {600}
 
 
+def test_rows_that_are_deleted_while_it_reads_hide_no_others(quick: Desk) -> None:
+    def deletes() -> bool:
+        """Before the second page, and before the third."""
+        calls = quick.sim.calls()
+        if calls == 1:
+            quick.sim.remove(*range(10))
+        elif calls == 4:
+            quick.sim.remove(*range(300, 330))
+        return False
+
+    quick.syncing(stop=deletes).run()
+    assert {row[0] for row in quick.rows()} == set(range(1, 601))  # what is stored is kept
+    assert set(quick.counted().values()) == {600}
+    assert [int(asked["start"]) for asked in starts(quick)] == [0, 200, 0, 200, 400, 170, 370]
+
+
+def test_a_history_that_is_deleted_while_it_is_read_is_not_taken_for_its_end(quick: Desk) -> None:
+    def deletes() -> bool:
+        if quick.sim.calls() == 1:
+            quick.sim.remove_all()
+        return False
+
+    with pytest.raises(EmptyHistory):
+        quick.syncing(stop=deletes).run()
+    assert set(quick.counted().values()) == {200}
+
+
 @pytest.mark.parametrize("state", ["internal", "cut", "cut_whole", "login", "resets", "nothing", "database"])
 def test_the_watermark_stands_over_rows_that_were_seen_whatever_comes_instead_of_a_page(
     quick: Desk, state: str
