@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import httpx2
@@ -23,6 +25,7 @@ HOME = (
 _NEVER = net.Networks(["169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"])
 _WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 _MOST_ADDRESSES = 4
+_KEPT = 50  # connections
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -35,27 +38,30 @@ class WayOut(httpx2.AsyncBaseTransport):
 
     def __init__(self, allowed: Iterable[str] = HOME, look_up: Lookup | None = None) -> None:
         self._allowed, self._look_up = net.Networks(allowed), look_up or _system
-        trusted = httpx2.create_ssl_context()
-        kept = httpx2.Limits(max_connections=None, max_keepalive_connections=50)
-        # A connection is known by its address there, so one that is kept could be used for another name.
-        once = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
-        self._free = httpx2.AsyncHTTPTransport(verify=trusted, limits=kept)
-        self._checked = httpx2.AsyncHTTPTransport(verify=trusted, limits=once)
+        self._ways: dict[int, httpx2.AsyncHTTPTransport] = {}  # by how many connections each keeps
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if not request.extensions.get(ENTERED):
-            return await self._free.handle_async_request(request)
+            return await self._way(_KEPT).handle_async_request(request)
         failed: httpx2.RequestError | None = None
         for address in (await self._addresses(request))[:_MOST_ADDRESSES]:
             try:
-                return await self._checked.handle_async_request(_to(address, request))
+                # A connection is known by its address there, so one that is kept could be used for another name.
+                return await self._way(0).handle_async_request(_to(address, request))
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failed = error  # nothing was sent: another address of the same server may do
         raise failed or httpx2.ConnectError(f"{request.url.host} has no address", request=request)
 
     async def aclose(self) -> None:
-        await self._free.aclose()
-        await self._checked.aclose()
+        for way in self._ways.values():
+            await way.aclose()
+
+    def _way(self, kept: int) -> httpx2.AsyncHTTPTransport:
+        """Made when it is needed: a login only begins here, and calls nobody."""
+        if kept not in self._ways:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept)
+            self._ways[kept] = httpx2.AsyncHTTPTransport(verify=_trusted(), limits=limits)
+        return self._ways[kept]
 
     async def _addresses(self, request: httpx2.Request) -> Sequence[str]:
         host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
@@ -110,6 +116,12 @@ def _to(address: str, request: httpx2.Request) -> httpx2.Request:
         stream=request.stream,
         extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
     )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of the world, which take long to read; the same for all."""
+    return httpx2.create_ssl_context()
 
 
 async def _system(host: str, port: int) -> Sequence[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+
+import httpx2
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists
@@ -108,3 +111,25 @@ async def test_a_private_server_of_a_user_is_not_called_where_the_settings_forbi
         # Where the operator has said where a service is, that is meant.
         await closed.provider("lastfm").check()
     assert desk.sim.asked("* /navidrome/*") == []
+
+
+async def test_what_is_costly_of_a_way_out_is_made_when_it_is_needed_and_once(
+    desk: Desk,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[ssl.SSLContext] = []
+    real = httpx2.create_ssl_context
+
+    def counted() -> ssl.SSLContext:
+        made.append(real())
+        return made[-1]
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", counted)
+    async with WayOut():
+        assert made == []
+    for _ in range(2):
+        async with WayOut() as way:
+            here = Desk(desk.sim, desk.clock, way, desk.base)
+            await here.provider("navidrome").check()
+            await here.provider("lastfm").check()
+    assert len(made) <= 1
