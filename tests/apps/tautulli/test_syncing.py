@@ -28,7 +28,6 @@ def starts(desk: Desk) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.req("BRK-10")
 def test_all_of_it_comes_page_by_page_and_each_play_counts_once(desk: Desk) -> None:
     assert desk.syncing().run() == Synced(new=600, changed=0, seen=600, pages=3)
     assert [asked["start"] for asked in starts(desk)] == ["0", "200", "400"]
@@ -40,7 +39,6 @@ def test_all_of_it_comes_page_by_page_and_each_play_counts_once(desk: Desk) -> N
     assert (desk.state.row_id, desk.state.started) == (600, desk.sim.history.started(599))
 
 
-@pytest.mark.req("BRK-10")
 def test_the_next_sync_asks_for_a_day_more_than_it_has_and_finds_only_what_is_new(desk: Desk) -> None:
     desk.syncing().run()
     before = len(starts(desk))
