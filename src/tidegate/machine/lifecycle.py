@@ -123,7 +123,7 @@ def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> O
     if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
         text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
         return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
-    wait = policy.backoff.delay(job.attempt - 1, roll) if wish.ladder else wish.delay
+    wait = policy.backoff.delay(_failures(job), roll) if wish.ladder else wish.delay
     return Outcome(
         job=job,
         ending=Ending.AGAIN,
@@ -154,7 +154,7 @@ def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> 
         return given_back(job, unsent=True, code=fault.code)
     if fault.fatal or not policy.allows(job, fault.code):
         return failed(job, fault.code, fault.message, status)
-    wait = max(policy.backoff.delay(job.attempt - 1, roll), min(fault.retry_after or 0.0, policy.most_asked))
+    wait = max(policy.backoff.delay(_failures(job), roll), min(fault.retry_after or 0.0, policy.most_asked))
     return Outcome(
         job=job,
         ending=Ending.AGAIN,
@@ -164,3 +164,8 @@ def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> 
         status=status,
         message=fault.message,
     )
+
+
+def _failures(job: Claimed) -> int:
+    """How many attempts have failed before this one: a ladder is not climbed by those that a crash cut short."""
+    return max(0, job.attempt - job.deaths - 1)

@@ -49,6 +49,11 @@ class Context:
         return self._job.attempt
 
     @property
+    def deaths(self) -> int:
+        """How many attempts before this one were cut short because their worker died."""
+        return self._job.deaths
+
+    @property
     def fence(self) -> int:
         """Grows with every claim; give it to a service that can refuse an older one."""
         return self._job.fence

@@ -14,7 +14,7 @@ from tidegate_apps.lidarr.client import LidarrError, fault_of
 from tidegate_apps.lidarr.codes import PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher, Tally
 from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.states import CUT_SHORT, Submission
 from tidegate_apps.lidarr.submitter import Submitter
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.lidarr.wake import QUEUE, Waker
@@ -63,7 +63,7 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
 
     @queue.job(
         queue=QUEUE, name="lidarr.submit", target=target, unique=lambda sub: sub.unique,
-        while_={"queued", "running", "done", "failed"}, attempts=settings.attempts,
+        while_={"queued", "running", "done", "failed"}, attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
     )  # fmt: skip
     async def submit(sub: Submission, job: Context) -> Done[Accepted]:

@@ -24,6 +24,8 @@ TABS = {
 _STAGES = {"queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done"}
 OPEN = ("ready", "blocked", "waiting", "running")
 GIVEN_UP = ("failed", "cancelled")
+# What its job may be dispatched beyond its attempts: a crash is no failed submission, and the third one ends it.
+CUT_SHORT = 2
 ARTIST_REFUSED = "The artist was not accepted."
 
 
@@ -94,7 +96,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     return Entry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
         name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
-        most_attempts=most, last_error=error_of(error_code, error_message) or last_message,
+        most_attempts=most - CUT_SHORT, last_error=error_of(error_code, error_message) or last_message,
         retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
         updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
         stage=state, due_at=due, lidarr_status=lidarr_status,

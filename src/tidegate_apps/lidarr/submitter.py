@@ -154,12 +154,14 @@ class Submitter:
             cycle.trouble = fault
             cycle.end()
             raise Again(keep_attempt=True, keep_place=keep_place) from error
-        telling.failed(sub, message, job.attempt)
+        failures = job.attempt - job.deaths
+        exhausted = failures >= settings.attempts
+        telling.failed(sub, message, failures)
         if fault.unclassified:
             _log.error("submission_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
         if cycle is not None:
             cycle.failed += 1
-            cycle.gave_up += permanent or job.attempt >= settings.attempts
+            cycle.gave_up += permanent or exhausted
         if permanent:
             raise Fail(fault.code, message, status=fault.status or None, fault=fault) from error
         if fault.status in REFUSED and cycle is not None:
@@ -168,6 +170,8 @@ class Submitter:
         if fault.code == "profile_missing":
             self._setup = None
         ill = fault.retriable and fault.counts_as_failure and fault.code != METADATA_DOWN
+        if exhausted:
+            raise Fail(fault.code, message, status=fault.status or None, fault=fault if ill else None) from error
         raise Again(
             ladder=True, keep_place=keep_place, code=fault.code, message=message, status=fault.status or None,
             fault=fault if ill else None,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -226,6 +228,35 @@ def test_an_entry_is_tried_ten_times_by_the_ladder_and_then_only_by_a_person(qui
     assert quick.entry("album", "album-0-0").stage == "blocked"
     quick.sim.reset()
     assert quick.wake().submitted == 2
+
+
+@pytest.mark.req("LID-12")
+@pytest.mark.req("LID-13")
+def test_crashes_are_neither_failed_attempts_nor_steps_of_the_ladder(
+    quick: Round, quick_db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    quick.some(1, 0)
+    quick.look()
+    with contextlib.closing(sqlite3.connect(quick_db.url.removeprefix("sqlite:///"))) as died, died:
+        died.execute("update tg_job set attempt = 2, deaths = 2, fence = 2 where queue = 'lidarr'")
+    quick.sim.stay(f"POST {API}/artist", Step(500))
+
+    entry = quick.entry("artist", "artist-0")
+    for attempt in range(1, 11):
+        quick.wake()
+        entry = quick.entry("artist", "artist-0")
+        assert (entry.attempts, entry.most_attempts, entry.gave_up) == (attempt, 10, attempt == 10)
+        assert last(caplog, "failed")[3] == attempt
+        if entry.retry_at is not None:
+            assert attempt > 1 or round(entry.retry_at - quick.clock.now()) == 90
+            quick.clock.advance(entry.retry_at - quick.clock.now())
+
+    assert (entry.terminal_reason, entry.last_error) == (
+        "exhausted",
+        "The service reported an error of its own (HTTP 500).",
+    )
+    assert notices(quick)[-1] == ("cap", "1 entry was given up for Lidarr")
 
 
 @pytest.mark.req("LID-10")

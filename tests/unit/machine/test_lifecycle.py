@@ -42,6 +42,14 @@ def test_a_retriable_fault_waits_by_the_ladder_from_its_first_step_on(attempt: i
     assert (ended.code, ended.status, ended.message) == ("timeout", 504, CORE["timeout"].message)
 
 
+@pytest.mark.req("LID-12")
+def test_a_crash_is_no_step_of_the_ladder() -> None:
+    job, policy = replace(JOB, attempt=3, deaths=2), replace(POLICY, attempts=10)
+
+    assert lifecycle.after_fault(job, fault("timeout"), policy, 0.5).wait == 5.0
+    assert lifecycle.again(job, Again(ladder=True), policy).wait == 5.0
+
+
 @pytest.mark.req("CNV-06", "LID-13")
 @pytest.mark.parametrize(
     ("code", "attempt", "policy_attempts", "most", "again"),
