@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from tidegate import DbTx, Installed, JobFunction
+from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.badges import badge_of, is_idle, status_of
 from tidegate_apps.lidarr.client import Lidarr
+from tidegate_apps.lidarr.knowing import Known, by_number, due, mark, never_asked_for, usable
 from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import GIVEN_UP, OPEN, Submission
+from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
+_log = logging.getLogger("tidegate.lidarr")
+
 T = TypeVar("T")
 _PAGE = 500
-_AT_ONCE = 4  # questions to Lidarr
 ARTISTS_FIRST = 10  # the priority of artists; albums have 0
 NO_ARTIST_ID = "Its artist has no MusicBrainz id yet."
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What was found of an entity before; the fields are the columns."""
-
-    entity_id: int
-    status: str | None
-    lidarr_id: int | None
-    mbid: str | None
-    job: int | None
-    note: str
-    checked_at: float
-    watched: bool  # Lidarr has been seen to want it, or has taken it from us
-    state: str | None  # of its job
-
-    @property
-    def open(self) -> bool:
-        """It is still to be sent."""
-        return self.state in OPEN
-
-    @property
-    def given_up(self) -> bool:
-        return self.state in GIVEN_UP
-
-    @property
-    def mark(self) -> tuple[object, ...]:
-        """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
-        return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +51,8 @@ class Tally:
     looked: int = 0
     found: int = 0
     queued: int = 0
+    skipped: int = 0  # without an answer; the next look asks again
+    why: str = ""  # the last of them
 
     def as_json(self) -> dict[str, int]:
         return {"looked": self.looked, "found": self.found, "queued": self.queued}
@@ -118,7 +94,7 @@ class Enricher:
 
     async def artists(self, lidarr: Lidarr, page: Sequence[Artist], before: float, tally: Tally) -> None:
         known = await self._at_store(lambda: self._known("artist", page))
-        due = [each for each in page if each.mbid and _due(known.get(each.id), each.mbid, before)]
+        wanted = [each for each in page if usable(each.mbid) and due(known.get(each.id), str(each.mbid), before)]
 
         async def look(artist: Artist) -> Seen:
             mbid, was = str(artist.mbid), known.get(artist.id)
@@ -129,17 +105,23 @@ class Enricher:
                 lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
             )  # fmt: skip
 
-        await self._put(await _each(due, look), known, tally)
+        await self._put(await ask_each(wanted, look), known, tally)
 
     async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: Tally) -> None:
         known = await self._at_store(lambda: self._known("album", page))
-        with_id = [each for each in page if each.mbid]
-        await self._at_store(lambda: self._unsendable([each for each in with_id if not each.artist_mbid], known))
-        due = [each for each in with_id if each.artist_mbid and _due(known.get(each.id), str(each.mbid), before)]
-        if not due:
+        with_id = [each for each in page if usable(each.mbid)]
+        await self._at_store(
+            lambda: self._unsendable([each for each in with_id if not usable(each.artist_mbid)], known)
+        )
+        wanted = [
+            each for each in with_id
+            if usable(each.artist_mbid) and due(known.get(each.id), str(each.mbid), before)
+        ]  # fmt: skip
+        if not wanted:
             return
         downloading = (await lidarr.downloads()).albums
-        await self._missing_artists(lidarr, due, tally)
+        unseen = await self._missing_artists(lidarr, wanted, tally)
+        wanted = [each for each in wanted if each.artist_id not in unseen]
 
         async def look(album: Album) -> Seen:
             mbid, was = str(album.mbid), known.get(album.id)
@@ -152,29 +134,48 @@ class Enricher:
                 artist_id=album.artist_id, artist_mbid=str(album.artist_mbid),
             )  # fmt: skip
 
-        await self._put(await _each(due, look), known, tally)
+        await self._put(await ask_each(wanted, look), known, tally)
 
-    async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: Tally) -> None:
-        """Artists that came to the library after this pass had seen its artists."""
+    async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: Tally) -> set[int]:
+        """Asks for artists that came to the library after this pass had seen its artists.
+
+        Returns those without an answer: nobody knows whether their albums must wait for them.
+        """
         wanted = {
             each.artist_id: Artist(each.artist_id, each.user, each.artist, each.artist_mbid) for each in albums
         }  # fmt: skip
         page = [wanted[id_] for id_ in sorted(wanted)]
         known = await self._at_store(lambda: self._known("artist", page))
-        await self.artists(lidarr, [each for each in page if each.id not in known], 0.0, tally)
+        missing = [each for each in page if each.id not in known]
+        if not missing:
+            return set()
+        await self.artists(lidarr, missing, 0.0, tally)
+        return wanted.keys() - (await self._at_store(lambda: self._known("artist", page))).keys()
 
     def _known(self, kind: str, page: Sequence[Any]) -> dict[int, Known]:
         if not page:
             return {}
-        return _by_number(self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
+        return by_number(self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
 
-    async def _put(self, seen: Sequence[Seen], known: dict[int, Known], tally: Tally) -> None:
-        """One transaction for the page: the jobs, what is known of each, and the badges that have changed."""
+    async def _put(self, answers: Answers[Seen], known: dict[int, Known], tally: Tally) -> None:
+        """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
+
+        Raises what has ended the page early, when the answers before it are written.
+        """
+        seen = answers.good
         tally.looked += len(seen)
         if seen:
             created = await self._at_store(lambda: self._there.db.write(lambda tx: self.put(tx, seen, known)))
             tally.queued += created
             tally.found += sum(each.status is not None for each in seen)
+        if answers.ended is not None:
+            raise answers.ended
+        if answers.faults:
+            last = answers.faults[-1]
+            tally.skipped, tally.why = tally.skipped + len(answers.faults), last.message
+            _log.log(
+                last.level.number, "look_skipped n=%s code=%s error=%s", len(answers.faults), last.code, last.detail
+            )
 
     def put(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> int:
         """Writes what was seen, unless more is *known* of it meanwhile; returns how many jobs that made."""
@@ -198,15 +199,15 @@ class Enricher:
         """A page takes minutes to ask for: what has changed since is newer than the answers."""
         kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
         tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
-        now = _by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
-        return [each for each in seen if _mark(now.get(each.entity_id)) == _mark(known.get(each.entity_id))]
+        now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
+        return [each for each in seen if mark(now.get(each.entity_id)) == mark(known.get(each.entity_id))]
 
     def _left_out(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
         """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
 
         What was wanted there once was switched off by a person, and stays so.
         """
-        idle = [each for each in seen if each.idle and _never_asked_for(known.get(each.entity_id), each.mbid)]
+        idle = [each for each in seen if each.idle and never_asked_for(known.get(each.entity_id), each.mbid)]
         if not idle:
             return []
         ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
@@ -264,7 +265,7 @@ class Enricher:
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
         albums = sorted({each.album_id for each in page if each.album_id is not None})
         of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
-        own = _by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
+        own = by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
         rows = []
         for each in page:
             status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
@@ -288,22 +289,6 @@ class Enricher:
         return await self._there.queue.at_store(work)
 
 
-def _by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:
-    return {row[0]: Known(*row) for row in rows}
-
-
-def _mark(known: Known | None) -> object:
-    return None if known is None else known.mark
-
-
-def _due(was: Known | None, mbid: str, before: float) -> bool:
-    return was is None or was.checked_at <= before or was.mbid != mbid
-
-
-def _never_asked_for(was: Known | None, mbid: str) -> bool:
-    return was is None or (was.state is None and not (was.watched and was.mbid == mbid))
-
-
 async def _lost(lidarr: Lidarr, kind: str, was: Known | None, found: object) -> bool:
     """Whether Lidarr had it once and does not any more, so that it must be sent again."""
     if found is not None or was is None or was.lidarr_id is None or was.state != "done":
@@ -324,14 +309,3 @@ def _submission(seen: Seen) -> Submission:
         musicbrainz_id=seen.mbid, name=seen.name, artist_id=seen.artist_id, artist=seen.artist,
         artist_mbid=seen.artist_mbid,
     )  # fmt: skip
-
-
-async def _each(items: Sequence[T], look: Callable[[T], Any]) -> list[Any]:
-    """Asks for each, a few at a time, in order."""
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(item: T) -> Any:
-        async with room:
-            return await look(item)
-
-    return list(await asyncio.gather(*(one(item) for item in items)))

@@ -100,6 +100,7 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
         async with submitter.opened() as lidarr:
             try:
                 await enricher.run(lidarr, lambda: job.stopping, force=force, tally=tally)
+                message = f"{tally.skipped} could not be looked for: {tally.why}" if tally.skipped else ""
             except (httpx2.HTTPError, LidarrError) as error:
                 # Nobody's job fails because Lidarr is away: the next look goes on where this one was.
                 fault = fault_of(error)

@@ -26,6 +26,7 @@ OPEN = ("ready", "blocked", "waiting", "running")
 GIVEN_UP = ("failed", "cancelled")
 # What its job may be dispatched beyond its attempts: a crash is no failed submission, and the third one ends it.
 CUT_SHORT = 2
+LONGEST_ID = 255  # characters of a MusicBrainz id
 ARTIST_REFUSED = "The artist was not accepted."
 
 
@@ -43,8 +44,8 @@ class Submission:
     artist_mbid: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.musicbrainz_id) <= 255:
-            raise ValueError("musicbrainz_id: give 1 to 255 characters")
+        if not 0 < len(self.musicbrainz_id) <= LONGEST_ID:
+            raise ValueError(f"musicbrainz_id: give 1 to {LONGEST_ID} characters")
 
     @property
     def unique(self) -> tuple[str, int, str]:

@@ -1,0 +1,59 @@
+"""What was known of an artist, an album or a track before a look, and what that means for the look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate_apps.lidarr.states import GIVEN_UP, LONGEST_ID, OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found of an entity before; the fields are the columns."""
+
+    entity_id: int
+    status: str | None
+    lidarr_id: int | None
+    mbid: str | None
+    job: int | None
+    note: str
+    checked_at: float
+    watched: bool  # Lidarr has been seen to want it, or has taken it from us
+    state: str | None  # of its job
+
+    @property
+    def open(self) -> bool:
+        """It is still to be sent."""
+        return self.state in OPEN
+
+    @property
+    def given_up(self) -> bool:
+        return self.state in GIVEN_UP
+
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
+        return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
+
+
+def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:
+    return {row[0]: Known(*row) for row in rows}
+
+
+def mark(known: Known | None) -> object:
+    return None if known is None else known.mark
+
+
+def due(was: Known | None, mbid: str, before: float) -> bool:
+    return was is None or was.checked_at <= before or was.mbid != mbid
+
+
+def never_asked_for(was: Known | None, mbid: str) -> bool:
+    return was is None or (was.state is None and not (was.watched and was.mbid == mbid))
+
+
+def usable(mbid: str | None) -> bool:
+    """Whether it can be sent by that."""
+    return mbid is not None and 0 < len(mbid) <= LONGEST_ID

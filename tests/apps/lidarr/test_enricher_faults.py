@@ -1,0 +1,100 @@
+"""A bad answer about one entry keeps the enricher from that entry alone; one about all of Lidarr ends the look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.apps.lidarr.building import Round
+from tidegate.testing import Step
+from tidegate_apps.lidarr.asking import Answers, ask_each
+from tidegate_apps.lidarr.client import LidarrError
+from tidegate_apps.lidarr.codes import PACK
+from tidegate_apps.lidarr.reading import standing
+from tidegate_apps.lidarr.simulated_lidarr import shown_artist
+
+API = "/api/v1"
+
+
+@pytest.mark.parametrize("bad", [Step(400, {"errors": {"mbId": ["not valid"]}}), Step(500), Step(200, ["odd"])])
+def test_one_artist_that_lidarr_cannot_answer_for_keeps_no_other_from_the_queue(quick: Round, bad: Step) -> None:
+    quick.artist("bad")
+    quick.album("album-bad", "bad")
+    quick.some(2, 1)
+
+    def artists(asked: Any) -> Any:
+        there = quick.sim.inside.artist_of(asked.query["mbId"])
+        return bad if asked.query["mbId"] == "bad" else [] if there is None else [shown_artist(there)]
+
+    quick.sim.on(f"GET {API}/artist", artists)
+    for _ in range(2):
+        _looked(quick)
+        quick.clock.advance("61m")
+
+    # The album waits until somebody knows whether its artist must be sent before it.
+    assert [each.musicbrainz_id for each in quick.entries()] == ["artist-0", "artist-1", "album-0-0", "album-1-0"]
+    _, looked, found, queued, message = standing(quick.there).look or ()
+    assert (looked, found, queued) == (4, 0, 0)
+    assert message.startswith("2 could not be looked for: ")  # the artist, and once more for his album
+    assert quick.wake().submitted == 4
+
+
+@pytest.mark.req("LID-03")
+def test_an_id_that_is_too_long_is_none(quick: Round) -> None:
+    quick.artist("x" * 256)
+    quick.album("album-long", "x" * 256)
+    quick.some(1, 1)
+    quick.album("y" * 256, "artist-0")
+
+    assert quick.look().queued == 2
+    assert [each.musicbrainz_id for each in quick.entries()] == ["artist-0", "album-0-0"]
+
+
+def test_a_lidarr_that_is_away_ends_the_look_after_what_was_seen_is_kept(quick: Round) -> None:
+    quick.some(20, 0)
+    quick.sim.then(f"GET {API}/artist", *[[] for _ in range(10)], Step(401))
+
+    _looked(quick)
+
+    assert 10 <= len(quick.entries()) < 20
+    assert (standing(quick.there).look or ())[4] == "The service refused the credentials."
+    _looked(quick)
+    assert len(quick.entries()) == 20
+
+
+@pytest.mark.parametrize(("code", "asked"), [("unauthorized", 14), ("upstream_failure", 18)])
+def test_asking_ends_with_what_all_of_lidarr_suffers_from(code: str, asked: int) -> None:
+    answers, seen = _asked(code, bad=set(range(10, 50)))
+
+    assert answers.good == list(range(10))
+    assert isinstance(answers.ended, LidarrError)
+    assert seen <= asked
+
+
+def test_asking_goes_on_after_single_failures() -> None:
+    answers, seen = _asked("upstream_failure", bad=set(range(0, 50, 3)))
+
+    assert (answers.ended, len(answers.faults), seen) == (None, 17, 50)
+    assert answers.good == [n for n in range(50) if n % 3]
+
+
+def _asked(code: str, bad: set[int]) -> tuple[Answers[int], int]:
+    seen = 0
+
+    async def ask(n: int) -> int:
+        nonlocal seen
+        seen += 1
+        await asyncio.sleep(0)
+        if n in bad:
+            raise LidarrError(PACK.book[code].fault("test"))
+        return n
+
+    return asyncio.run(ask_each(range(50), ask)), seen
+
+
+def _looked(at: Round) -> None:
+    job = at.jobs.look.enqueue(False)
+    at.clock.run(at.queue.adrain("lidarr-look"))
+    assert job.state() == "done"
