@@ -62,7 +62,6 @@ def entry(**changes: Any) -> Entry:
     return Entry(**{**fields, **changes})
 
 
-@pytest.mark.req("LID-12")
 @pytest.mark.parametrize(
     ("changes", "word", "reason"),
     [

@@ -31,7 +31,6 @@ def test_by_default_the_cap_is_fifty_and_the_wakes_are_three_minutes_apart(tmp_p
 
 
 @pytest.mark.req("LID-14")
-@pytest.mark.req("LID-05")
 @pytest.mark.parametrize("prefix", ["SPOTTER_LIDARR_", "TIDEGATE_LIDARR_"])
 def test_the_names_of_the_origin_and_our_own_are_understood(tmp_path: Path, prefix: str) -> None:
     said = {"QUEUE_MAX": "20", "SUBMIT_INTERVAL": "1m", "BASE_URL": "http://lidarr:8686/", "API_KEY": "k"}
