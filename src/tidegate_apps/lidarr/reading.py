@@ -80,13 +80,27 @@ def _place(tab: str, cursor: str) -> dict[str, Any]:
     try:
         if tab == "queued":
             first, _, second = cursor.partition(".")
-            return {"priority": int(first) if cursor else FIRST[0], "after": int(second) if cursor else FIRST[1]}
+            return dict(zip(("priority", "after"), (_number(first), _number(second)) if cursor else FIRST, strict=True))
         if tab == "retrying":
             due, _, after = cursor.partition("_")
-            return {"due": float(due) if cursor else 0.0, "after": int(after) if cursor else 0}
-        return {"below": min(int(cursor), NEWEST) if cursor else NEWEST}
+            return {"due": _time(due) if cursor else 0.0, "after": _number(after) if cursor else 0}
+        return {"below": _number(cursor) if cursor else NEWEST}
     except ValueError:
         raise ValueError("cursor: it is none of ours; give next_cursor of the answer before") from None
+
+
+def _number(text: str) -> int:
+    """ValueError for what no database has."""
+    if not text.isascii() or not text.isdigit() or int(text) > NEWEST:
+        raise ValueError
+    return int(text)
+
+
+def _time(text: str) -> float:
+    found = float(text)
+    if not 0 <= found <= NEWEST:
+        raise ValueError
+    return found
 
 
 def _cursor(tab: str, last: Entry) -> str:
