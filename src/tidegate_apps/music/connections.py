@@ -134,12 +134,15 @@ class Connections:
         """Connects with what a person or a program entered; WrongValue when that is not enough.
 
         *blanks_stay*: a secret that was left empty stays as it was, because a form does not show it. What a login
-        brought stays when something else is entered anew; a password takes the session with it.
+        brought stays, too; a password takes the session with it. To another address or account nothing goes along.
         """
         row = self.get(user, kind.name)
         try:
             before = {} if row is None or not row.there else self.values(row)
         except BadSecret:
+            before = {}
+        told = [(each, given.get(each.name, "").strip()) for each in _told(kind)]
+        if any(value and _checked(each, value) != before.get(each.name) for each, value in told):
             before = {}
         values = entered(kind, given, before if blanks_stay else None)
         hidden = {each.name for each in kind.fields if each.hidden}
@@ -273,10 +276,14 @@ def _checked(each: Field, value: str) -> str:
         raise WrongValue(f"{each.name}: {error}") from error
 
 
+def _told(kind: Kind) -> list[Field]:
+    """What says where a connection leads, and to whom."""
+    return [each for each in asked_for(kind) if not each.secret]
+
+
 def _account(kind: Kind, values: Mapping[str, str]) -> str:
     """What tells one account from another. Where nothing but a login says whose it is, each login may be another's."""
-    told = [each.name for each in kind.fields if not each.operator and not each.secret and not each.hidden]
-    names = told or [each.name for each in kind.fields if each.hidden]
+    names = [each.name for each in _told(kind) or [each for each in kind.fields if each.hidden]]
     return _hidden(json.dumps([values.get(name, "") for name in names]))
 
 

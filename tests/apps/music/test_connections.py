@@ -13,6 +13,7 @@ from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets
 from tidegate_apps.music.connections import Connections, Journey, WrongValue, entered
 from tidegate_apps.music.contract import Field
+from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.library import tables
 
 SECRET = "correct horse battery staple"
@@ -129,3 +130,18 @@ def test_a_secret_that_is_left_empty_stays_as_it_was() -> None:
         "user": "ada",
         "password": "kept",
     }
+
+
+def test_no_secret_goes_along_to_another_address_or_account(quick: Queue) -> None:
+    connections = Connections(tables(quick), lambda: KEY, lambda: 1.0)
+    navidrome, lastfm = kinds()["navidrome"], kinds()["lastfm"]
+    at = {"url": "https://good.test", "user": "ada"}
+    connections.put("ada", navidrome, {**at, "password": SECRET})
+    connections.enter("ada", navidrome, {**at, "url": "https://GOOD.test/", "password": ""}, blanks_stay=True)
+    assert connections.values(connections.get("ada", "navidrome"))["password"] == SECRET  # type: ignore[arg-type]
+    with pytest.raises(WrongValue, match="password: it is empty"):
+        connections.enter("ada", navidrome, {**at, "url": "https://evil.test"}, blanks_stay=True)
+
+    connections.put("ada", lastfm, {"user": "ada7", "session_key": "of ada7"})
+    connections.enter("ada", lastfm, {"user": "ada8"})
+    assert connections.values(connections.get("ada", "lastfm")) == {"user": "ada8"}  # type: ignore[arg-type]
