@@ -14,6 +14,9 @@ def _address(value: str) -> str:
     found = urlsplit(value)
     if value and (found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment):
         raise ValueError("it is no address; give one such as http://lidarr:8686, or nothing to send nothing")
+    if "@" in found.netloc:
+        # The pages link to it, for everybody who may see them.
+        raise ValueError("give it without a name or a password, such as http://lidarr:8686")
     return value.rstrip("/")
 
 
