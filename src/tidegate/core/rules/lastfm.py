@@ -33,6 +33,11 @@ def _of_a_user(seen: Evidence) -> bool:
     return b"user not found" in seen.body.lower() or "method=user." in seen.url.lower()
 
 
+def _without_number(seen: Evidence) -> bool:
+    """It has no number of an error."""
+    return _number(seen) is None
+
+
 def _garbled(seen: Evidence) -> bool:
     """The body is neither JSON nor XML."""
     head = seen.body[:64].lstrip()
@@ -61,6 +66,8 @@ lastfm = Pack(
         Rule(name="29-too-fast", code="rate_limited", says=29, reach=Reach.TARGET),
         Rule(name="other-number", code="unexpected", status=(0, 200), says=ANY),
         WEB_PAGE,
+        # What it does not have, it says with a number.
+        Rule(name="call-missing", code="not_supported", status=404, test=_without_number),
         Rule(name="garbled", code="upstream_failure", status=200, test=_garbled),
         Rule(name="not-json", code="upstream_failure", kind=Kind.NOT_JSON),
     ],
@@ -80,5 +87,5 @@ lastfm = Pack(
          "The operator must ask Last.fm why, and slow the calls down."),
     ),
     # It says so in passing too, in the middle of a long history. A web page is never its address: the address is fixed.
-    confirm=[Confirm("unknown_user", times=2, apart="30s")],
+    confirm=[Confirm("unknown_user", times=2, apart="30s"), Confirm("not_supported", times=2, apart="5m")],
 )  # fmt: skip

@@ -37,6 +37,8 @@ spotify = Pack(
              text=("premium required", "premium_required")),
         Rule(name="foreign-playlist", code="not_shared", status=403, json=_FORBIDDEN, test=_one_playlist),
         Rule(name="endpoint-removed", code="endpoint_removed", status=403, json=_FORBIDDEN),
+        # Of one's own account there is always something: then it is the call that is not there, or not this service.
+        Rule(name="call-missing", code="not_supported", status=404, path="/v1/me"),
         Rule(name="quota-exceeded", code="quota_exhausted", status=429, json={"error.reason": "QUOTA_EXCEEDED"}),
         # The window is counted for the whole app, whoever the user is.
         Rule(name="too-fast", code="rate_limited", status=429, reach=Reach.TARGET),
@@ -65,6 +67,7 @@ spotify = Pack(
         NEVER_WORKED,
         # Its edge sometimes refuses a token that was issued a moment before.
         Confirm("unauthorized", times=2, apart="30s"),
+        Confirm("not_supported", times=2, apart="5m"),
         # An outage once revoked the access of everybody at once.
         Confirm("grant_revoked", times=1, fewer_than=3, within="5m"),
     ],

@@ -73,6 +73,8 @@ CASES = [
     Case("code 29, 200, XML", answer(200, xml(29), POSTED), "retriable/throttled/target", "rate_limited",
          "29-too-fast"),
     Case("200, a number nobody knows", error(77, 200), "retriable/transient/target", "unexpected", "other-number"),
+    Case("404 without a number", answer(404, "nothing here", RECENT), "fatal/config/operation", "not_supported",
+         "call-missing"),
     Case("404, a number nobody knows", error(77, 404), MISTAKE, "not_found", "status:404"),
     Case("HTML in place of data", page(200, ARTIST), PASSING, "html_answer", "web-page"),
     Case("malformed, 200", answer(200, "Fatal: out of memory", ARTIST), PASSING, "upstream_failure", "garbled"),

@@ -71,6 +71,8 @@ CASES = [
     Case("403 owner lapsed", refused(403, "Active premium subscription required for the owner of the app."),
          "fatal/quota/target", "owner_not_premium", "owner-not-premium"),
     Case("403 anything else", refused(403, "Bad OAuth request"), "fatal/auth/operation", "forbidden", "status:403"),
+    Case("404 on one's own account", refused(404, "Not found.", "https://api.spotify.com/v1/me/playlists?limit=50"),
+         "fatal/config/operation", "not_supported", "call-missing"),
     Case("404 on a playlist", refused(404, "Resource not found", "https://api.spotify.com/v1/playlists/37i9"),
          "fatal/item/item", "not_found", "status:404"),
     Case("429 + Retry-After s", refused(429, "API rate limit exceeded", retry_after="7"), "retriable/throttled/target",
