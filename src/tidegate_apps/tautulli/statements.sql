@@ -58,6 +58,13 @@ set row_id = case when row_id < :row_id then :row_id else row_id end,
     empty_at = null, empty_believed = 0
 where id = 1;
 
+-- name: missing
+-- How many rows Tautulli had that are not stored when it was last read to its end, and how many are stored now.
+select missing, (select coalesce(sum(plays), 0) from tautulli_time where width = 3600) from tautulli_state where id = 1;
+
+-- name: is_missing
+update tautulli_state set missing = :missing where id = 1;
+
 -- name: looked_empty
 update tautulli_state set empty_at = coalesce(empty_at, :at), empty_believed = :believed where id = 1;
 

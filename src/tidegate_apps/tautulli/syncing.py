@@ -2,14 +2,18 @@
 
 Tautulli can be asked for days only, and they are those of its own time zone. A play gets its row when it ends, so one
 that began earlier may come later. Both are what the overlap is for.
+
+Tautulli also says how many rows it has in all. When that grew by more than was found, a play of many days ended, or old
+rows were imported: the sync looks farther back.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from operator import add
 
 from tidegate import Db, DbTx
 from tidegate_apps.tautulli.answers import History, Play
@@ -21,6 +25,7 @@ _log = logging.getLogger("tidegate.tautulli")
 
 DOUBT = 30.0  # seconds between two looks at a history that is empty all of a sudden
 _OVERLAP = timedelta(days=1)
+_FARTHER = timedelta(days=30)
 
 
 class Stopped(Exception):
@@ -41,6 +46,9 @@ class Synced:
     pages: int = 0
     passed_over: int = 0  # rows that are no finished plays: streams that go on, and what has no id or no time
 
+    def and_then(self, more: Synced) -> Synced:
+        return Synced(*map(add, astuple(self), astuple(more)))
+
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
@@ -57,19 +65,27 @@ class Syncing:
     def run(self) -> Synced:
         """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
         state = state_of(self.db.one("state"))
-        with Gathering(self._store, self.lot, self.now) as gathering:
-            found = self._read(state, gathering)
-        return replace(found, new=gathering.stored.new, changed=gathering.stored.changed)
+        found, missing = Synced(), 0
+        for after in first_days(state, self.now()):
+            with Gathering(self._store, self.lot, self.now) as gathering:
+                read, total = self._read(state, after, gathering)
+            found = found.and_then(replace(read, new=gathering.stored.new, changed=gathering.stored.changed))
+            before, here = self.db.all("missing")[0]
+            missing = total - int(here)
+            if before is None or missing <= before:
+                break
+        self.db.all("is_missing", missing=missing)
+        return found
 
-    def _read(self, state: State, gathering: Gathering) -> Synced:
-        after, found = first_day(state, self.now()), Synced()
-        start = filtered = 0
+    def _read(self, state: State, after: date | None, gathering: Gathering) -> tuple[Synced, int]:
+        """All rows from a day on; and how many there are in all."""
+        found, start, filtered = Synced(), 0, 0
         while True:
             if self.stop():
                 raise Stopped
             asked = Wanted(
                 start=start, length=self.page, oldest_first=True, after=after,
-                expected=found.seen > 0 or (after is not None and not state.empty_believed),
+                expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
             )  # fmt: skip
             try:
                 page = self.client.get_history(asked)
@@ -77,7 +93,7 @@ class Syncing:
                 if found.seen:
                     raise  # there were some a moment ago
                 self._empty(state, error)
-                return found
+                return found, 0
             gone, filtered = filtered - page.filtered, page.filtered
             if gone > 0:
                 # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
@@ -87,7 +103,7 @@ class Syncing:
             found, start = _more(found, page), start + page.rows
             self.told(start, filtered)
             if start >= filtered or not page.rows:
-                return found
+                return found, page.total
 
     def _store(self, plays: Sequence[Play]) -> Stored:
         return self.db.write(lambda tx: store(tx, plays))
@@ -121,6 +137,14 @@ def first_day(state: State, now: float) -> date | None:
     if state.started is None:
         return None
     return datetime.fromtimestamp(min(state.started, now), UTC).date() - _OVERLAP
+
+
+def first_days(state: State, now: float) -> list[date | None]:
+    """The day of each look, until one of them accounts for all that came."""
+    first, farther = first_day(state, now), datetime.fromtimestamp(now, UTC).date() - _FARTHER
+    if first is None:
+        return [None]
+    return [first, farther, None] if farther < first else [first, None]
 
 
 def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:

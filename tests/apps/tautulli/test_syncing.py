@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.apps.tautulli.building import HOUR, Desk
+from tests.apps.tautulli.building import DAY, HOUR, Desk
 from tests.databases import Database
 from tidegate_apps.tautulli.client import EmptyHistory
 from tidegate_apps.tautulli.storing import State
@@ -124,6 +124,50 @@ def test_what_broke_off_goes_on_where_it_was(desk: Desk) -> None:
     assert rest.new == 200
     assert rest.seen < 400
     assert set(desk.counted().values()) == {600}
+
+
+@pytest.mark.parametrize(("days", "looks"), [(10, 2), (100, 3)])
+def test_a_play_that_began_long_before_it_came_is_found_by_a_look_farther_back(
+    desk: Desk, days: int, looks: int
+) -> None:
+    desk.syncing().run()
+    began = int(desk.clock.now() - days * DAY)
+    desk.sim.play(1, started=began, date=began)
+    desk.sim.play(2)
+    before = desk.sim.calls()
+    assert desk.syncing().run().new == 3
+    assert set(desk.counted().values()) == {603}
+    today = datetime.fromtimestamp(desk.clock.now(), UTC).date()
+    newest = datetime.fromtimestamp(desk.sim.history.started(599), UTC).date()
+    days_asked = [asked.get("after") for asked in starts(desk)[before:] if asked["start"] == "0"]
+    assert days_asked == [str(newest - timedelta(days=1)), str(today - timedelta(days=30)), None][:looks]
+
+    # Once is enough: the next sync is a small one.
+    before = desk.sim.calls()
+    assert desk.syncing().run().new == 0
+    assert desk.sim.calls() == before + 1
+
+
+def test_a_row_that_is_nowhere_to_be_found_is_looked_for_once(quick: Desk) -> None:
+    quick.syncing().run()
+    quick.sim.play(1, row_id=None, id=None, state="playing")
+    looked = quick.syncing().run()
+    assert (looked.new, looked.passed_over) == (0, 3)
+    before = quick.sim.calls()
+    assert quick.syncing().run().pages == quick.sim.calls() - before == 1
+
+
+def test_a_sync_that_broke_off_is_no_reason_to_look_farther_back(quick: Desk) -> None:
+    quick.syncing().run()
+    quick.clock.advance(DAY)
+    quick.sim.play(300)
+    asked = quick.sim.calls()
+    with pytest.raises(Stopped):
+        quick.syncing(stop=lambda: quick.sim.calls() > asked).run()
+    asked = quick.sim.calls()
+    assert quick.syncing().run().new > 0
+    assert {each["after"] for each in starts(quick)[asked:]} == {str(first_day(quick.state, quick.clock.now()))}
+    assert set(quick.counted().values()) == {900}
 
 
 def test_rows_that_are_deleted_while_it_reads_hide_no_others(quick: Desk) -> None:

@@ -48,11 +48,13 @@ create table tautulli_tally (
 ){clustered};
 
 -- How far the sync is, and how it went. `row_id` and `started` are those of rows that were seen, and nothing else moves
--- them; `synced_at` is when all that Tautulli had was here.
+-- them; `synced_at` is when all that Tautulli had was here. `missing` is how many rows more it had at the end of a sync
+-- than are stored: those that are no plays, less those that were deleted there.
 create table tautulli_state (
     id integer primary key check (id = 1),
     row_id bigint not null default 0,
     started bigint,
+    missing bigint,
     synced_at double precision,
     empty_at double precision,
     empty_believed integer not null default 0 check (empty_believed in (0, 1)),
