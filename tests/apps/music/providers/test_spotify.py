@@ -15,7 +15,7 @@ CODES = {
     "scope_missing": "scope_missing", "not_registered": "not_registered", "forbidden": "endpoint_removed",
     "premium_required": "premium_required", "owner_not_premium": "owner_not_premium", "too_fast": "rate_limited",
     "too_fast_for_hours": "rate_limited", "quota_exceeded": "quota_exhausted", "server_error": "upstream_failure",
-    "bad_gateway_said": "upstream_failure", "unavailable_said": "overloaded", "not_found": "not_found",
+    "bad_gateway_said": "upstream_failure", "unavailable_said": "overloaded", "not_found": "not_supported",
     "token_expired": "unauthorized", "token_invalid": "unauthorized",
 }  # fmt: skip
 
