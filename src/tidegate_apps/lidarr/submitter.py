@@ -39,6 +39,7 @@ class Cycle:
     failed: int = 0
     gave_up: int = 0
     held: int = 0  # the metadata service was away
+    fault: Fault | None = None  # the last one that all of Lidarr suffers from
     trouble: Fault | None = None  # why the rest of the wake is held
 
 
@@ -170,6 +171,8 @@ class Submitter:
         if fault.code == "profile_missing":
             self._setup = None
         ill = fault.retriable and fault.counts_as_failure and fault.code != METADATA_DOWN
+        if ill and cycle is not None:
+            cycle.fault = fault
         if exhausted:
             raise Fail(fault.code, message, status=fault.status or None, fault=fault if ill else None) from error
         raise Again(

@@ -50,7 +50,9 @@ class Trouble:
         title = "Lidarr refuses our key" if refused else "Nothing can be sent to Lidarr"
         return Notice(
             kind=NoticeKind.FATAL if refused else NoticeKind.CAP, target=TARGET, episode=self.since, title=title,
-            message=self.fault.message, advice=self.fault.advice, code=self.fault.code,
+            message=self.fault.message, advice=self.fault.advice,
+            # What may pass by itself changes its code from wake to wake, and is told once all the same.
+            code="" if self.fault.retriable else self.fault.code,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tidegate import DbTx, Drained, Fault, Installed
 from tidegate_apps.lidarr import telling, upkeep
-from tidegate_apps.lidarr.codes import TARGET
+from tidegate_apps.lidarr.codes import METADATA_DOWN, PACK, TARGET
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.submitter import Cycle, Submitter
 from tidegate_apps.lidarr.telling import Trouble
@@ -101,22 +101,33 @@ class Waker:
             remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
             message="", code=None, failures=0, failing_since=None,
         )  # fmt: skip
-        if cycle.trouble is not None:
-            found = _troubled(found, cycle.trouble, last)
+        trouble = cycle.trouble
+        if trouble is not None:
+            found = replace(found, outcome="held", message=trouble.message)
         elif stopped:
             found = replace(found, outcome="stopped", message="It was ended by a stop of the server.")
         elif shut:
             found = replace(found, outcome="held", message=shut)
+            trouble = cycle.fault or PACK.book["upstream_failure"].fault("breaker")
         elif full and room is not None:
             sent = f", and {own} more that were sent" if own else ""
             found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
         elif cycle.held:
             found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
+            trouble = PACK.book[METADATA_DOWN].fault("breaker")
         elif not asked:
             found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
-        return self._recorded(found, cycle)
+        elif cycle.fault is not None:
+            trouble = cycle.fault
+        if trouble is not None and cycle.submitted and trouble is not cycle.trouble:
+            trouble = None  # it takes some, and each of the others has its own failure
+        if trouble is not None:
+            found = _troubled(found, trouble, last)
+        elif not cycle.submitted and found.outcome not in ("drained", "full"):
+            found = _no_wiser(found, last)
+        return self._recorded(found, cycle, trouble)
 
-    def _recorded(self, woken: Woken, cycle: Cycle | None = None) -> Woken:
+    def _recorded(self, woken: Woken, cycle: Cycle | None = None, trouble: Fault | None = None) -> Woken:
         """Writes it down, with what became of the entries and what people must know."""
 
         def work(tx: DbTx) -> Woken:
@@ -125,7 +136,7 @@ class Waker:
             tx.all("put_wake", **kept)
             tx.all("woken")
             if cycle is not None:
-                _tell(tx, woken, cycle)
+                _tell(tx, woken, cycle, trouble)
             return _woken(tx.all("last_wake")[0])
 
         return self._there.db.write(work)
@@ -140,29 +151,42 @@ def _woken(row: tuple[Any, ...]) -> Woken:
 
 def _idle(now: float, last: Woken | None) -> Woken:
     """Nothing was to be sent; what was known of Lidarr stays known."""
-    return Woken(
+    found = Woken(
         at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
         depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
-        code=None, failures=0 if last is None else last.failures,
-        failing_since=None if last is None else last.failing_since,
+        code=None, failures=0, failing_since=None,
     )  # fmt: skip
+    return _no_wiser(found, last)
+
+
+def _no_wiser(found: Woken, last: Woken | None) -> Woken:
+    """Whatever kept the wakes before this one from their work may still be there."""
+    if last is None:
+        return found
+    return replace(found, code=last.code, failures=last.failures, failing_since=last.failing_since)
 
 
 def _troubled(found: Woken, fault: Fault, last: Woken | None) -> Woken:
-    failures, since = (last.failures, last.failing_since) if last is not None else (0, None)
+    failures = 0 if last is None else last.failures
+    since = None if last is None or _another(last.code, fault) else last.failing_since
     return replace(
-        found, outcome="held", message=fault.message, code=fault.code, failures=failures + 1,
-        failing_since=found.at if since is None else since,
+        found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since
     )  # fmt: skip
 
 
-def _tell(tx: DbTx, woken: Woken, cycle: Cycle) -> None:
-    if cycle.trouble is not None:
+def _another(before: str | None, fault: Fault) -> bool:
+    """Whether it has become another trouble, of which people must hear again; what may pass by itself is one."""
+    known = None if before is None else PACK.book.get(before)
+    return before != fault.code and (not fault.retriable or (known is not None and known.fatal))
+
+
+def _tell(tx: DbTx, woken: Woken, cycle: Cycle, trouble: Fault | None) -> None:
+    if trouble is not None:
         since = woken.at if woken.failing_since is None else woken.failing_since
-        notice = Trouble(cycle.trouble, woken.failures, since).notice()
+        notice = Trouble(trouble, woken.failures, since).notice()
         if notice is not None:
             tx.tell(notice)
-    elif woken.outcome != "stopped":
+    elif not woken.failures:
         tx.tell(telling.recovered(woken.at))
     if cycle.gave_up:
         tx.tell(telling.gave_up(cycle.gave_up, woken.at))
