@@ -12,7 +12,10 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
 from tidegate import Bus, Health, Held, Target
 from tidegate.face.queue import Queue
+from tidegate.ops import reports
+from tidegate.ops.reports import TargetDetail
 from tidegate.runtime import reporting
+from tidegate.runtime.orders import Orders
 from tidegate.runtime.reporting import Reporter, reporter_of
 
 both = pytest.mark.parametrize("db", BOTH, indirect=True)
@@ -86,7 +89,7 @@ def test_a_key_that_is_cleared_in_the_store_is_called_again_and_no_other(q: Queu
 
 
 @both
-def test_clearing_says_that_something_changed_when_people_were_told_of_it(q: Queue) -> None:
+def test_a_key_that_a_program_holds_is_shown_and_clearing_it_says_that_something_changed(q: Queue) -> None:
     target = made(q)
     q.target("api").pause("1h")
     assert q.target("api").resume()
@@ -94,8 +97,19 @@ def test_clearing_says_that_something_changed_when_people_were_told_of_it(q: Que
     with pytest.raises(_Refused):
         target.key("k").call(_refuse)
     eventually(lambda: q.store.read(lambda tx: tx.all("notices_open_of", _OPEN)))
+    detail = eventually(lambda: shown(q) if shown(q).keys else None)
+    (row,) = detail.keys
+    assert (row.lane, row.reason, row.until, row.code, row.failures) == ("k", "fatal", None, "unauthorized", 1)
+    assert detail.of_programs == {"k"}
     assert q.target("api").key("k").clear()
     eventually(lambda: not reasons(target, "k"))
+    eventually(lambda: not shown(q).keys)
+
+
+def test_a_trouble_that_is_written_after_its_key_was_cleared_is_told_to_nobody() -> None:
+    ordered = Orders(now=100.0, asked_at=1000.0, cleared={"one": 90.0})
+    found = [ordered.dealt_with(key, heard_at) for key, heard_at in (("one", 985.0), ("one", 995.0), ("two", 985.0))]
+    assert found == [True, False, False]
 
 
 @both
@@ -120,6 +134,11 @@ def test_a_key_that_is_disabled_in_the_store_rests_until_it_is_enabled(q: Queue)
     assert reasons(target, "another") == []
     assert q.target("api").key("k").enable(by="ada")
     eventually(lambda: not reasons(target, "k"))
+
+
+def shown(q: Queue) -> TargetDetail:
+    """As the page has it."""
+    return q.store.read(lambda tx: reports.target(tx, "api"))
 
 
 class _Refused(Exception):

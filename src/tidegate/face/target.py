@@ -34,7 +34,7 @@ from tidegate.runtime.calling import acall, call
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.keys import Known
+from tidegate.runtime.keys import Known, key_text
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.stale import Answer, Shelf
 
@@ -45,6 +45,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 _SYNC = Backoff.sync()
+_MOST_KEYS = 50  # that a summary names
 Until = float | str | timedelta | datetime | None
 
 
@@ -319,6 +320,7 @@ class Target(Part):
             "codes": sorted({each.fault.code for each in ill if each.fault is not None}),
             "since": min((hold.since for hold in shut), default=None),
             "until": min((hold.until for hold in shut if hold.until is not None), default=None),
+            "keys": list(_held_keys(ill).values())[:_MOST_KEYS],
         }
 
     def unhealthy(self) -> list[Health]:
@@ -345,6 +347,19 @@ class Target(Part):
 
     def __repr__(self) -> str:
         return f"<Target {self.name!r}>"
+
+
+def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
+    """What holds each key, or else one of its operations, as people read it."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in ill:
+        if each.hold is not None:
+            found.setdefault(key_text(each.key), {
+                "key": key_text(each.key), "reason": str(each.hold.reason), "since": each.hold.since,
+                "until": each.hold.until, "failures": each.failures, "code": each.hold.code,
+                "message": each.hold.message,
+            })  # fmt: skip
+    return found
 
 
 def _named(fn: Callable[..., Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.errors import NotThere
 from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE, Why
-from tidegate.ops.standing import HeldKeys, Standing, standing
+from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, standing
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
@@ -276,6 +276,7 @@ class TargetDetail:
     whys: list[Why]
     keys: list[HoldRow]
     events: list[GateEvent]
+    of_programs: frozenset[str] = frozenset()  # the keys that no job uses: programs hold them by themselves
 
     def as_json(self) -> dict[str, Any]:
         keys = [
@@ -294,7 +295,21 @@ def target(tx: Tx, name: str, most: int = 50) -> TargetDetail:
     if found is None:
         raise NotThere(f"there is no target {name!r}")
     keys = [hold for hold in gate_rows.holds_of(tx, name, most) if hold.reason != gate_rows.OPEN]
-    return TargetDetail(found.report(), explain.target(tx, name, ""), keys, gate_rows.events(tx, "target", name, most))
+    report, known = found.report(), {hold.lane for hold in keys}
+    theirs = {row.lane: row for row in _of_programs(report, found.now) if row.lane not in known}
+    events = gate_rows.events(tx, "target", name, most)
+    keys = [*keys, *theirs.values()][:most]
+    return TargetDetail(report, explain.target(tx, name, ""), keys, events, frozenset(theirs))
+
+
+def _of_programs(report: TargetReport, now: float) -> Iterator[HoldRow]:
+    """The keys that programs of their own hold, as those that are there say it."""
+    there = (each for each in report.programs.values() if now - each.get("at", 0.0) < PROGRAM_GONE)
+    for each in (each for said in there for each in said.get("keys", ())):
+        yield HoldRow(
+            target=report.name, lane=each["key"], reason=each["reason"], since=each["since"], until=each["until"],
+            failures=each["failures"], code=each["code"], message=each["message"],
+        )  # fmt: skip
 
 
 def _parsed(text: str | None) -> Any:

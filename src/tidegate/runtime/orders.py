@@ -7,6 +7,7 @@ and nothing that came after it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
@@ -37,9 +38,17 @@ class Orders:
     resting: Mapping[str, Rest] = field(default_factory=dict)
     cleared: Mapping[str, float] = field(default_factory=dict)  # since the last look, and when
     last: int = 0  # the event that was read last
+    asked_at: float = field(default_factory=time.monotonic)  # not after *now*: what is younger is never taken for older
+
+    def dealt_with(self, key: str, heard_at: float) -> bool:
+        """Whether a person has cleared *key* since something of it was heard, so that nobody else need hear of it."""
+        at = self.cleared.get(key)
+        return at is not None and heard_at <= self.asked_at - (self.now - at)
 
 
-def read(tx: Tx, row: TargetRow, now: float, *, after: int | None, programs: Collection[str]) -> Orders:
+def read(
+    tx: Tx, row: TargetRow, now: float, asked_at: float, *, after: int | None, programs: Collection[str]
+) -> Orders:
     """*after*: the last event that was read; None: none was, and nothing is known that could be cleared.
 
     What *programs* cleared they have cleared for themselves.
@@ -51,10 +60,12 @@ def read(tx: Tx, row: TargetRow, now: float, *, after: int | None, programs: Col
         if each.rest.disabled and each.rest.by != AUTO and (each.rest.until is None or each.rest.until > now)
     }
     if after is None:
-        return Orders(now=now, paused=paused, resting=resting, last=gate_rows.last_event(tx, row.name))
+        last = gate_rows.last_event(tx, row.name)
+        return Orders(now=now, asked_at=asked_at, paused=paused, resting=resting, last=last)
     events = gate_rows.cleared(tx, row.name, after)
     return Orders(
-        now=now, paused=paused, resting=resting, last=max((each.id for each in events), default=after),
+        now=now, asked_at=asked_at, paused=paused, resting=resting,
+        last=max((each.id for each in events), default=after),
         cleared={each.lane or "": each.at for each in events if each.actor not in programs},
     )  # fmt: skip
 
@@ -73,7 +84,8 @@ class Follower:
         return self._heard.wait(wait)
 
     def follow(self, orders: Orders) -> None:
-        keys, to_steady = self._caller.keys, self._caller.clock.monotonic() - orders.now
+        keys = self._caller.keys
+        to_steady = self._caller.clock.monotonic() - (time.monotonic() - orders.asked_at) - orders.now
         if orders.paused != self._paused:
             self._paused = orders.paused
             if orders.paused is None:

@@ -15,10 +15,11 @@ import logging
 import os
 import socket
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.events import Event, EventKind, Notice
@@ -26,6 +27,7 @@ from tidegate.errors import StoreError
 from tidegate.runtime import orders, program_notices
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import SYSTEM
+from tidegate.runtime.keys import key_text
 from tidegate.runtime.orders import Orders
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
@@ -60,6 +62,7 @@ class _Told:
 
     event: Event
     bus: Bus | None = None
+    heard_at: float = field(default_factory=time.monotonic)
 
     @property
     def notice(self) -> Notice | None:
@@ -163,7 +166,8 @@ class Reporter:
             if self._store is None:
                 self._store = self._opened()
             self._adopt(self._store)
-            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries))
+            asked_at = time.monotonic()
+            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries, asked_at))
         except Exception as error:
             self._not_written(told, error)
         else:
@@ -216,26 +220,30 @@ class Reporter:
         return found
 
     def _write(
-        self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]]
+        self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]], asked_at: float
     ) -> tuple[list[_Told], dict[str, Orders]]:
         """Writes all of it; returns the notices that people must hear now, and what they order."""
         me = this_program()
         now = float(tx.all("clock")[0][0])
         # Targets are kept still before anything that another may wait for: workers do the same.
         rows, _ = gate_rows.locked(tx, summaries)
+        said = {name: json.loads(row.summary) if row.summary else {} for name, row in rows.items()}
+        ordered = {
+            name: orders.read(tx, rows[name], now, asked_at, after=self._read.get(name), programs={*said[name], me})
+            for name in summaries
+            if name in self._follows
+        }
         new: list[_Told | None] = []
-        ordered: dict[str, Orders] = {}
         for each in told:
             if each.notice is None:
                 _happened(tx, each.event, me)
-            else:
+            elif (known := ordered.get(each.event.target)) is None or not known.dealt_with(
+                key_text(each.event.key), each.heard_at
+            ):
                 new.append(_written(tx, each))
         for name, summary in summaries.items():
-            before = rows[name].summary
-            others = json.loads(before) if before else {}
-            if name in self._follows:
-                ordered[name] = orders.read(tx, rows[name], now, after=self._read.get(name), programs={*others, me})
-            kept = {who: said for who, said in others.items() if who != me and now - said.get("at", 0) < _GONE}
+            others = said[name]
+            kept = {who: word for who, word in others.items() if who != me and now - word.get("at", 0) < _GONE}
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
             tx.all("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
         return [each for each in new if each is not None], ordered
