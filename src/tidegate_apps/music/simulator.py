@@ -172,4 +172,5 @@ def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
         tables[kind.name] = {**sim.operator().get(kind.name, {}), **where}
     values = {user: sim.connect(user, url) for user in LISTENERS}
     connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
-    return {**tables, "allow_networks": ["127.0.0.0/8"], "connect": connect}
+    # The simulated MusicBrainz refuses those who name nobody, as the real one may.
+    return {**tables, "contact": "https://music.example", "allow_networks": ["127.0.0.0/8"], "connect": connect}
