@@ -58,6 +58,10 @@ set row_id = case when row_id < :row_id then :row_id else row_id end,
     empty_at = null, empty_believed = 0
 where id = 1;
 
+-- name: seen_by_now
+-- A row may be dated in the future, where a clock was wrong. It says nothing of the plays that come until then.
+update tautulli_state set started = :now where id = 1 and started > :now;
+
 -- name: missing
 -- How many rows Tautulli had that are not stored when it was last read to its end, and how many are stored now.
 select missing, (select coalesce(sum(plays), 0) from tautulli_time where width = 3600) from tautulli_state where id = 1;

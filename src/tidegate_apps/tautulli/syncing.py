@@ -106,7 +106,12 @@ class Syncing:
                 return found, page.total
 
     def _store(self, plays: Sequence[Play]) -> Stored:
-        return self.db.write(lambda tx: store(tx, plays))
+        def write(tx: DbTx) -> Stored:
+            stored = store(tx, plays)
+            tx.all("seen_by_now", now=int(self.now()))
+            return stored
+
+        return self.db.write(write)
 
     def _empty(self, state: State, error: EmptyHistory) -> None:
         """Believes an empty history at the second look, and only if the database of Tautulli is sound."""

@@ -107,11 +107,25 @@ def test_days_of_tautulli_are_its_own_and_no_zone_hides_a_play(tmp_path: Path, h
     [
         (None, None),
         (1_700_000_000, date(2023, 11, 13)),  # the 14th in UTC
-        (4_000_000_000, date(2023, 11, 13)),  # a date in the future must not hide what is
+        (4_000_000_000, date(2023, 11, 13)),  # the clock was set back
     ],
 )
 def test_the_first_day_is_one_before_that_of_the_newest_row(started: int | None, after: date | None) -> None:
     assert first_day(State(row_id=1, started=started), 1_700_000_000) == after
+
+
+def test_a_row_that_is_dated_in_the_future_makes_no_gap(quick: Desk) -> None:
+    future = int(quick.clock.now() + 40 * DAY)
+    quick.sim.play(1, started=future, date=future)
+    quick.run()
+    last = datetime.fromtimestamp(quick.clock.now(), UTC).date()
+    for _ in range(10):  # nobody syncs for ten days
+        quick.clock.advance(DAY)
+        quick.sim.play(1)
+    before = quick.sim.calls()
+    assert quick.run()[0].state == "done"
+    assert set(quick.counted().values()) == {611}
+    assert [asked["after"] for asked in starts(quick)[before:]] == [str(last - timedelta(days=1))]
 
 
 def test_what_broke_off_goes_on_where_it_was(desk: Desk) -> None:
