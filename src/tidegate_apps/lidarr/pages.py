@@ -15,6 +15,7 @@ from tidegate_apps.lidarr.states import TABS
 
 _PAGE = 50
 _MOST_UNSENDABLE = 20
+MOST_COUNTED = 10_000  # in one state; what is more shows as that with a plus
 WORDS = {
     "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
     "submitted": "Submitted",
@@ -53,11 +54,14 @@ def show_tracks(request: Request, there: Installed[Settings]) -> Response:
     after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
 
     def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
-        rows = tx.all("badges", kind=kind, status=status, after=min(after, 2**53), n=_PAGE + 1)
-        return rows, {row[1]: row[2] for row in tx.all("statuses") if row[0] == kind}
+        place = {"kind": kind, "after": min(after, reading.NEWEST), "n": _PAGE + 1}
+        rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
+        counts = {each: tx.all("count_in", kind=kind, status=each, n=MOST_COUNTED + 1)[0][0] for each in LOOKS}
+        return rows, {each: n for each, n in counts.items() if n}
 
     rows, counts = there.db.read(read)
     return page(
         request, "lidarr/tracks.html", kind=kind, chosen=status, rows=rows[:_PAGE], looks=LOOKS, counts=counts,
+        most=MOST_COUNTED,
         following=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
     )  # fmt: skip

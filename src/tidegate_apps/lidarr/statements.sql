@@ -100,7 +100,11 @@ on conflict (id) do update set at = excluded.at, ended_at = excluded.ended_at, e
     failures = excluded.failures, failing_since = excluded.failing_since;
 
 -- name: waking
-insert into lidarr_waking (id, since) values (1, :since) on conflict (id) do update set since = excluded.since;
+insert into lidarr_waking (id, since, until) values (1, :since, :until)
+on conflict (id) do update set since = excluded.since, until = excluded.until;
+
+-- name: still_awake
+update lidarr_waking set until = :until;
 
 -- name: woken
 delete from lidarr_waking;
@@ -114,7 +118,7 @@ on conflict (id) do update set at = excluded.at, looked = excluded.looked, found
 select at, looked, found, queued, message from lidarr_look where id = 1;
 
 -- name: under_way
-select since from lidarr_waking;
+select since from lidarr_waking where until > {now};
 
 -- name: last_wake
 select at, ended_at, eligible, submitted, failed, remaining, depth, own, outcome, message, code, failures, failing_since
@@ -176,17 +180,24 @@ select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at
 from tg_job as j left join lidarr_entity as e on e.job = j.id where j.id = :job and j.queue = 'lidarr';
 
 -- name: badges
--- Entities of one kind with a state, by that and then by number.
+-- Entities of one kind with any state, by number.
 select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, note from lidarr_entity
-where kind = :kind and (:status = '' or status = :status) and status is not null and entity_id > :after
-order by entity_id limit :n;
+where kind = :kind and status is not null and entity_id > :after order by entity_id limit :n;
+
+-- name: badges_in
+-- Those in one state. The inner one reads nothing but an index; without it, SQLite goes through all of a kind.
+select e.kind, e.entity_id, e.user_id, e.name, e.artist, e.status, e.lidarr_id, e.mbid, e.note from (
+    select entity_id from lidarr_entity
+    where kind = :kind and status = :status and entity_id > :after order by entity_id limit :n
+) as found join lidarr_entity as e on e.kind = :kind and e.entity_id = found.entity_id order by e.entity_id;
 
 -- name: shown
 select kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, note from lidarr_entity
 where kind = :kind and entity_id = :entity_id;
 
--- name: statuses
-select kind, status, count(*) from lidarr_entity where status is not null group by kind, status;
+-- name: count_in
+-- How many are in a state; nobody waits for the rest of a large number.
+select count(*) from (select 1 from lidarr_entity where kind = :kind and status = :status limit :n) as found;
 
 -- name: unsendable
 -- Those that cannot be sent, and why.

@@ -1,13 +1,20 @@
-"""A place in a list that nobody was given is refused in words, and never breaks the page."""
+"""A place in a list that nobody was given is refused in words; a list of many is read by an index."""
 
 from __future__ import annotations
 
+from contextlib import closing
+from importlib import resources
+
+import apsw
 import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import Round
+from tests.databases import Database
+from tidegate.store.dialect import bodies
 from tidegate.web.frame import build
 from tidegate.web.site import Site
+from tidegate_apps.lidarr import pages
 
 HUGE = "9" * 23
 
@@ -29,3 +36,37 @@ def test_a_cursor_that_is_none_of_ours_is_refused_and_the_page_begins_anew(
     assert answer.status_code in (400, 422)
     assert "give next_cursor of the answer before" in answer.text
     assert web.get("/lidarr", params={"state": state, "after": cursor}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("badges", "PRIMARY KEY (kind=? AND entity_id>?)"),
+        ("badges_in", "COVERING INDEX lidarr_entity_status (kind=? AND status=? AND entity_id>?)"),
+        ("count_in", "COVERING INDEX lidarr_entity_status (kind=? AND status=?)"),
+    ],
+)
+def test_the_page_of_tracks_reads_by_an_index(quick: Round, quick_db: Database, name: str, how: str) -> None:
+    text = bodies(resources.files("tidegate_apps.lidarr").joinpath("statements.sql").read_text())[name]
+    given = {"kind": "track", "status": "missing", "after": 0, "n": 50}
+    quick.some(1, 0)
+
+    with closing(apsw.Connection(quick_db.url.removeprefix("sqlite:///"))) as db:
+        plan = " ".join(str(row[3]) for row in db.execute(f"explain query plan {text}", given))
+
+    assert how in plan
+
+
+def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+    both.some(3, 0)
+    both.sim.inside.put_artist("artist-2", "There")
+    both.look()
+
+    page = web.get("/lidarr/tracks?kind=artist&status=monitored").text
+    assert 'All <span class="count">3</span>' in page
+    assert 'Queued <span class="count">2</span>' in page
+    assert 'Monitored <span class="count">1</span>' in page
+    assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
+    monkeypatch.setattr(pages, "MOST_COUNTED", 1)
+    assert 'Queued <span class="count">1+</span>' in web.get("/lidarr/tracks?kind=artist").text
