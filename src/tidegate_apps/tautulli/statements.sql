@@ -60,7 +60,7 @@ where id = 1;
 
 -- name: seen_by_now
 -- A row may be dated in the future, where a clock was wrong. It says nothing of the plays that come until then.
-update tautulli_state set started = :now where id = 1 and started > :now;
+update tautulli_state set started = :at where id = 1 and started > :at;
 
 -- name: missing
 -- How many rows Tautulli had that are not stored when it was last read to its end, and how many are stored now.

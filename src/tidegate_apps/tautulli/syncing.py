@@ -108,7 +108,7 @@ class Syncing:
     def _store(self, plays: Sequence[Play]) -> Stored:
         def write(tx: DbTx) -> Stored:
             stored = store(tx, plays)
-            tx.all("seen_by_now", now=int(self.now()))
+            tx.all("seen_by_now", at=int(self.now()))
             return stored
 
         return self.db.write(write)
