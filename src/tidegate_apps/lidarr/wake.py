@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tidegate import DbTx, Drained, Fault, Installed
+from tidegate.errors import StoreError
 from tidegate_apps.lidarr import telling, upkeep
 from tidegate_apps.lidarr.codes import METADATA_DOWN, PACK, TARGET
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.submitter import Cycle, Submitter
 from tidegate_apps.lidarr.telling import Trouble
 
+_log = logging.getLogger("tidegate.lidarr")
+
 QUEUE = "lidarr"
 _LOOK = 0.5  # seconds between two looks whether to stop
+_BEAT = 20.0  # seconds between two signs of life
+_LASTS = 90.0  # seconds that one is believed
 T = TypeVar("T")
 
 
@@ -72,7 +78,7 @@ class Waker:
         there, now = self._there, self._there.queue.clock.now()
         there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
         eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library, now))
-        await self._at_store(lambda: there.db.all("waking", since=now))
+        await self._at_store(lambda: there.db.all("waking", since=now, until=now + _LASTS))
         if not eligible:
             # Not a single call: Lidarr is none of our business while there is nothing for it.
             return await self._at_store(lambda: self._recorded(_idle(now, self.last())))
@@ -80,11 +86,21 @@ class Waker:
         async with self._submitter.opened() as lidarr:
             cycle = self._submitter.cycle = Cycle(lidarr, stop.set)
             try:
-                async with _watching(stopping, stop, there.queue.clock.asleep):
+                async with _watching(stopping, stop, there.queue.clock.asleep), _repeating(self._beat):
                     drained = await there.queue.adrain(QUEUE, concurrency=1, stop=stop)
             finally:
                 self._submitter.cycle = None
         return await self._at_store(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
+
+    async def _beat(self) -> None:
+        """A wake that is killed says nothing any more, and so nobody takes it for one that is under way."""
+        there = self._there
+        await there.queue.clock.asleep(_BEAT)
+        until = there.queue.clock.now() + _LASTS
+        try:
+            await self._at_store(lambda: there.db.all("still_awake", until=until))
+        except StoreError as error:
+            _log.warning("sign_of_life_not_written error=%s", error)
 
     def _ended(self, began: float, eligible: int, cycle: Cycle, drained: Drained, *, stopped: bool) -> Woken:
         there, last = self._there, self.last()
@@ -192,16 +208,28 @@ def _tell(tx: DbTx, woken: Woken, cycle: Cycle, trouble: Fault | None) -> None:
         tx.tell(telling.gave_up(cycle.gave_up, woken.at))
 
 
-@contextlib.asynccontextmanager
-async def _watching(stopping: Callable[[], bool], stop: asyncio.Event, sleep: Any) -> AsyncIterator[None]:
+def _watching(
+    stopping: Callable[[], bool], stop: asyncio.Event, sleep: Callable[[float], Awaitable[None]]
+) -> contextlib.AbstractAsyncContextManager[None]:
     """Ends the wake between two submissions when the server is to stop."""
 
-    async def watch() -> None:
-        while not stopping():
-            await sleep(_LOOK)
-        stop.set()
+    async def look() -> None:
+        if stopping():
+            stop.set()
+        await sleep(_LOOK)
 
-    task = asyncio.create_task(watch())
+    return _repeating(look)
+
+
+@contextlib.asynccontextmanager
+async def _repeating(what: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Does it again and again meanwhile."""
+
+    async def repeat() -> None:
+        while True:
+            await what()
+
+    task = asyncio.create_task(repeat())
     try:
         yield
     finally:

@@ -596,3 +596,28 @@ def test_a_wake_that_is_under_way_is_said(quick: Round) -> None:
     quick.wake()
 
     assert (seen, standing(quick.there).waking_since) == ([began], None)
+
+
+def test_a_wake_that_was_killed_is_soon_no_longer_under_way_and_a_long_one_stays_so(quick: Round) -> None:
+    from tidegate_apps.lidarr.reading import standing
+
+    quick.some(30, 0)
+    quick.look()
+    quick.sim.weather = "slow"
+    began = quick.clock.now()
+    seen: list[float | None] = []
+
+    async def main() -> None:
+        waking = asyncio.create_task(quick.jobs.waker.wake())
+        for _ in range(2):
+            await asyncio.sleep(100)
+            seen.append(standing(quick.there).waking_since)
+        waking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waking
+        await asyncio.sleep(100)
+        seen.append(standing(quick.there).waking_since)
+
+    quick.clock.run(main())
+
+    assert seen == [began, began, None]

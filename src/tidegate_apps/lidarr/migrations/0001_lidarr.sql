@@ -42,7 +42,8 @@ create table lidarr_wake (
 -- The wake that is under way, if one is.
 create table lidarr_waking (
     id integer primary key check (id = 1),
-    since double precision not null
+    since double precision not null,
+    until double precision not null -- it is dead when it was not put off by then
 );
 
 -- The last look through the library. There is one row.
