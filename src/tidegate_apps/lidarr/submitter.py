@@ -13,8 +13,9 @@ import httpx2
 from tidegate import Again, Breaker, Context, Depth, Done, Fail, Fault, Held, Installed
 from tidegate_apps.lidarr import telling
 from tidegate_apps.lidarr.badges import badge_of
-from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrError, Setup, fault_of
+from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrError, fault_of
 from tidegate_apps.lidarr.codes import FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
+from tidegate_apps.lidarr.places import Places
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted, Means, submit_album, submit_artist
@@ -24,7 +25,6 @@ _log = logging.getLogger("tidegate.lidarr")
 
 T = TypeVar("T")
 _UNSURE = frozenset({0, 502, 504})  # what says nothing of whether Lidarr has taken what was sent
-_SETUP_KEPT = 600.0  # seconds
 _TRIAL_WAKES = 5  # that an entry lets pass after it was the one that tried the metadata service
 _MOST_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
 
@@ -54,11 +54,11 @@ class Submitter:
     metadata: Breaker = field(init=False)
     # Albums by job: searches that may have begun although no answer said so.
     _unsure: dict[int, int] = field(default_factory=dict)
-    _setup: Setup | None = None
-    _setup_at: float = 0.0
+    _places: Places = field(init=False)
 
     def __post_init__(self) -> None:
         clock = self.there.queue.clock
+        self._places = Places(self.there.settings, clock.now)
         self.metadata = Breaker(
             "lidarr-metadata", consecutive=5, timeout=120, counts_as_failure=_counts, clock=clock.monotonic
         )
@@ -85,13 +85,6 @@ class Submitter:
         ours = [*sent, *self._unsure.items()]
         return Depth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
 
-    async def _setup_of(self, lidarr: Lidarr) -> Setup:
-        """Where new music goes. What Lidarr says is believed for some minutes: it hardly ever changes."""
-        now = self.there.queue.clock.now()
-        if self._setup is None or not 0 <= now - self._setup_at < _SETUP_KEPT:
-            self._setup, self._setup_at = await _found_setup(lidarr, self.there.settings), now
-        return self._setup
-
     # -- a submission --------------------------------------------------------------------------------------------------
 
     async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
@@ -99,13 +92,13 @@ class Submitter:
         began = clock.monotonic()
         async with self._calling() as lidarr:
             means = Means(
-                lidarr=lidarr, metadata=self._behind, setup=lambda: self._setup_of(lidarr), now=clock.now,
+                lidarr=lidarr, metadata=self._behind, setup=lambda: self._places.of(lidarr), now=clock.now,
                 sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
             )  # fmt: skip
             try:
                 if sub.entity_type == "artist" and self.metadata.state == "open":
                     await self._behind(_nothing)  # raises: there is no need to ask Lidarr anything first
-                await self._setup_of(lidarr)
+                await self._places.of(lidarr)
                 if sub.entity_type == "artist":
                     wanted = await self._at_store(lambda: self.there.db.all("wanted_of", job=job.id))
                     accepted = await submit_artist(means, sub, [mbid for (mbid,) in wanted])
@@ -169,7 +162,7 @@ class Submitter:
             cycle.trouble = fault
             cycle.end()
         if fault.code == "profile_missing":
-            self._setup = None
+            self._places.forget()
         ill = fault.retriable and fault.counts_as_failure and fault.code != METADATA_DOWN
         if ill and cycle is not None:
             cycle.fault = fault
@@ -244,32 +237,6 @@ async def _search(lidarr: Lidarr, job: Context, album: int) -> None:
         if error.fault.status not in _UNSURE:
             await job.save(searching=None)
         raise
-
-
-async def _found_setup(lidarr: Lidarr, settings: Settings) -> Setup:
-    """LidarrError (profile_missing, root_folder_away) when there is none that could be used."""
-    folders = await lidarr.root_folders()
-    quality, metadata = await lidarr.profiles("quality"), await lidarr.profiles("metadata")
-    folder = next((each for each in folders if settings.root_folder in ("", each["path"])), None)
-    if folder is None:
-        raise LidarrError(
-            PACK.book["profile_missing"].fault("root-folder", detail=f"asked for {settings.root_folder!r}")
-        )
-    if not folder.get("accessible", True) or folder.get("freeSpace", settings.least_free) < settings.least_free:
-        raise LidarrError(PACK.book[FOLDER_AWAY.name].fault("root-folder", detail=str(folder["path"])))
-    return Setup(
-        root_folder=str(folder["path"]),
-        quality_profile=_profile(quality, settings.quality_profile, folder.get("defaultQualityProfileId")),
-        metadata_profile=_profile(metadata, settings.metadata_profile, folder.get("defaultMetadataProfileId")),
-    )
-
-
-def _profile(there: dict[str, int], name: str, usual: Any) -> int:
-    if name in there:
-        return there[name]
-    if name or not there:
-        raise LidarrError(PACK.book["profile_missing"].fault("profile", detail=f"asked for {name!r}"))
-    return int(usual) if usual in there.values() else next(iter(there.values()))
 
 
 def _counts(error: BaseException) -> bool | None:
