@@ -132,7 +132,8 @@ class Provider(ABC):
     def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
         """Plays from the mark on, the oldest batch first, so that no mark passes a play that was not handed over.
 
-        Plays that were handed over before may come again, with the same ref.
+        Plays that were handed over before may come again, with the same ref. Once a day they do: None is given for a
+        mark then, for what was handed in late.
         """
         raise NotImplementedError(f"{type(self).__name__} has no plays")
 
