@@ -113,9 +113,12 @@ def given_back(
 ) -> Outcome:
     """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
     if not unsent and job.attempt >= job.most_attempts:
-        return failed(job, lost_code, NO_ATTEMPT_LEFT)
+        return replace(failed(job, lost_code, NO_ATTEMPT_LEFT), keep_place=True)
     stage = Stage.WAITING if wait else Stage.READY
-    return Outcome(job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, code=code)
+    return Outcome(
+        job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
+        code=code,
+    )  # fmt: skip
 
 
 def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> Outcome:

@@ -42,6 +42,12 @@ def test_a_retriable_fault_waits_by_the_ladder_from_its_first_step_on(attempt: i
     assert (ended.code, ended.status, ended.message) == ("timeout", 504, CORE["timeout"].message)
 
 
+@pytest.mark.parametrize("attempt", [1, 10])
+@pytest.mark.parametrize("unsent", [True, False])
+def test_what_was_cut_short_keeps_its_place_at_the_target_that_may_have_accepted_it(unsent: bool, attempt: int) -> None:
+    assert lifecycle.given_back(replace(JOB, attempt=attempt), unsent=unsent).keep_place is not unsent
+
+
 @pytest.mark.req("LID-12")
 def test_a_crash_is_no_step_of_the_ladder() -> None:
     job, policy = replace(JOB, attempt=3, deaths=2), replace(POLICY, attempts=10)
