@@ -19,7 +19,7 @@ from tidegate import DbTx, Installed, Queue, install
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.enriching import Seen
+from tidegate_apps.lidarr.knowing import Seen
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
 from tidegate_apps.lidarr.states import Submission
@@ -102,7 +102,7 @@ def showing(there: Installed[Settings], size: Size) -> list[Row]:
 
 
 def _put(there: Installed[Settings], page: list[Seen], tx: DbTx) -> object:
-    return there.jobs.enricher.put(tx, page, {})
+    return there.jobs.enricher.recorder.put(tx, page, {})
 
 
 def _seen(n: int) -> Seen:

@@ -1,4 +1,4 @@
-"""What was known of an artist, an album or a track before a look, and what that means for the look."""
+"""What was known of an artist, an album or a track before a look, what the look saw, and what follows from the two."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_apps.lidarr.states import GIVEN_UP, LONGEST_ID, OPEN
+from tidegate_apps.music.library import EntityKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,24 @@ class Known:
     def mark(self) -> tuple[object, ...]:
         """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
         return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What this look found of one entity. *lost*: Lidarr has accepted it before, and does not know it any more."""
+
+    kind: EntityKind
+    entity_id: int
+    user: str
+    name: str
+    artist: str = ""
+    mbid: str
+    lidarr_id: int | None = None
+    status: str | None = None  # None: it is not there
+    idle: bool = False  # an album that is there, and nobody wants
+    lost: bool = False
+    artist_id: int = 0
+    artist_mbid: str = ""
 
 
 def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
-from tidegate_apps.lidarr.enriching import NO_ARTIST_ID
+from tidegate_apps.lidarr.recording import NO_ARTIST_ID
 from tidegate_apps.lidarr.states import Submission
 
 API = "/api/v1"

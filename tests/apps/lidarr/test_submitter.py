@@ -161,9 +161,9 @@ def test_what_comes_while_a_wake_is_under_way_is_for_the_next_one(quick: Round) 
     late = {"kind": "artist", "entity_id": 99, "user": "ada", "name": "Late", "mbid": "late"}
 
     def during(asked: Any) -> Any:
-        from tidegate_apps.lidarr.enriching import Seen
+        from tidegate_apps.lidarr.knowing import Seen
 
-        quick.there.db.write(lambda tx: quick.jobs.enricher.put(tx, [Seen(**late)], {}))  # type: ignore[arg-type]
+        quick.there.db.write(lambda tx: quick.jobs.enricher.recorder.put(tx, [Seen(**late)], {}))  # type: ignore[arg-type]
         return Step(201, quick.sim.inside.search(asked.json["albumIds"]))
 
     quick.sim.then(f"POST {API}/command", during)
