@@ -50,7 +50,12 @@ def jobs(there: Installed[Settings]) -> Jobs:
 
     @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda _: BY_CLOCK, attempts=_ATTEMPTS)
     def sync(which: str, job: Context) -> Synced:
-        return Run(there, api, job).made(which)
+        try:
+            return Run(there, api, job).made(which)
+        except Fail:
+            if job.saved:
+                job.save_now(tried=False)  # a person who retries it asks for a trial once more
+            raise
 
     return Jobs(api, sync)
 
@@ -64,7 +69,7 @@ class Run:
     def made(self, which: str) -> Synced:
         if not self._there.settings.url:
             raise Fail("misconfigured", "No address of Tautulli is set: tautulli.url.")
-        if which == BY_PERSON and "tried" not in self._job.saved:
+        if which == BY_PERSON and not self._job.saved.get("tried"):
             self._job.save_now(tried=True)  # one press is one trial: if it fails, the breaker decides again
             self._api.let_try()
         try:

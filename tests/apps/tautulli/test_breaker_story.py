@@ -234,6 +234,16 @@ def test_a_person_may_try_it_while_it_is_open(quick: Desk) -> None:
     assert quick.queue.get(waiting.id).state == "cancelled"
 
 
+def test_a_person_who_retries_a_failed_sync_makes_a_trial_again(quick: Desk) -> None:
+    quick.sim.now("bad_key")
+    job, _ = quick.run(BY_PERSON)
+    assert job.state == "failed"
+    quick.sim.now("well")
+    assert quick.queue.retry(job.id)
+    quick.queue.drain()
+    assert quick.queue.get(job.id).state == "done"
+
+
 @pytest.mark.req("BRK-02", "BRK-10")
 def test_a_person_who_tries_it_while_tautulli_is_still_down_makes_one_trial_and_no_more(quick: Desk, said: Any) -> None:
     quick.sim.outage("1h down")
