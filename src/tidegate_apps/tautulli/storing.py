@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,7 +92,8 @@ def _row(play: Play) -> tuple[Any, ...]:
         play.person, play.platform, play.product, play.player, play.media_type, play.rating_key, show,
         play.full_title or show, play.year, play.transcode_decision, play.percent_complete, play.watched_status,
     )  # fmt: skip
-    return (*said, int.from_bytes(blake2b(repr(said).encode(), digest_size=7).digest(), "big"))
+    # Version 2 of this format follows from the values alone, and is much quicker than a text.
+    return (*said, int.from_bytes(blake2b(marshal.dumps(said, 2), digest_size=7).digest(), "big"))
 
 
 def _table(rows: Iterable[Sequence[Any]]) -> str:
@@ -106,10 +108,11 @@ def _count(tx: DbTx, come: Sequence[Sequence[Any]], gone: Sequence[Sequence[Any]
         for started, duration, person, show, platform in some:
             day, seconds = started // DAY, sign * duration
             times.add((QUARTER, started // QUARTER), sign, seconds)
-            times.add((HOUR, started // HOUR), sign, seconds)
             tallies.add(("person", "day", day, person), sign, seconds)
             tallies.add(("show", "day", day, show), sign, seconds)
             tallies.add(("platform", "day", day, platform or "unknown"), sign, seconds)
+    for (_, quarter), (plays, seconds) in list(times.items()):
+        times.add((HOUR, quarter * QUARTER // HOUR), plays, seconds)
     month = cache(lambda day: month_of(day * DAY))
     for (kind, _, day, name), (plays, seconds) in list(tallies.items()):
         tallies.add((kind, "week", week_of(day), name), plays, seconds)
