@@ -7,6 +7,7 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 from tests.databases import Database
@@ -102,6 +103,17 @@ class Desk:
         nothing = {"first": 0, "ends": 0, "rim": 0, "rim_ends": 0, "sign": 1}
         rows = self.there.db.all("top", kind=kind, grain=grain, whole=0, n=100_000, **nothing)
         return {row[0]: row[1] for row in rows}
+
+
+def sqlite(folder: Path) -> Database:
+    return Database("sqlite-apsw", f"sqlite:///{folder / 'plays.db'}", "apsw")
+
+
+def starts(desk: Desk) -> list[dict[str, str]]:
+    return [
+        {name: each.query[name] for name in ("start", "length", "after", "order_dir") if name in each.query}
+        for each in desk.sim.asked("GET /api/v2")
+    ]
 
 
 class Metrics:
