@@ -33,10 +33,14 @@ def freshness(tx: DbTx, settings: Settings, now: float) -> Freshness:
 
 
 def history(tx: DbTx, asked: Mapping[str, Any]) -> list[Any]:
-    """Plays, the newest first: by the index of the user or of the title, where one of them is given."""
-    common = {name: asked[name] for name in ("started", "row_id", "since", "platform", "media_type", "n")}
-    if asked["person"]:
-        return tx.all("plays_of_person", **common, person=asked["person"], show=asked["show"])
-    if asked["show"]:
-        return tx.all("plays_of_show", **common, show=asked["show"])
-    return tx.all("plays", **common)
+    """Plays, the newest first: by the index of the first of user, title, platform and kind that is given."""
+    place = {name: asked[name] for name in ("started", "row_id", "since", "n")}
+    given = [name for name in ("person", "show", "platform", "media_type") if asked[name]]
+    if not given:
+        return tx.all("plays", **place)
+    for name in ("platform", "media_type"):
+        # What nobody has would be sought in all plays of a user, or of a platform.
+        if name in given[1:] and tx.one(f"any_of_{name}", sought=asked[name]) is None:
+            return []
+    rest = {name: asked[name] for name in ("show", "platform", "media_type")}
+    return tx.all(f"plays_of_{given[0]}", **place, **rest, sought=asked[given[0]])

@@ -115,27 +115,22 @@ from (
 group by name having sum(plays) > 0 order by 2 desc, 1 limit :n;
 
 -- name: plays
--- The newest first, from one place on. An empty text is no condition.
+-- The newest first, from one place on.
 select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
     full_title, year, transcode_decision, percent_complete, watched_status
 from tautulli_play
 where (started, row_id) < (:started, :row_id) and started >= :since
-    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
 order by started desc, row_id desc limit :n;
 
--- name: plays_of_person
+-- name: plays_of_<column> of person, show, platform, media_type
+-- The same by the index of a column. An empty text is no condition.
 select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
     full_title, year, transcode_decision, percent_complete, watched_status
 from tautulli_play
-where person = :person and (started, row_id) < (:started, :row_id) and started >= :since
+where <column> = :sought and (started, row_id) < (:started, :row_id) and started >= :since
     and (:show = '' or show = :show)
     and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
 order by started desc, row_id desc limit :n;
 
--- name: plays_of_show
-select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
-    full_title, year, transcode_decision, percent_complete, watched_status
-from tautulli_play
-where show = :show and (started, row_id) < (:started, :row_id) and started >= :since
-    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
-order by started desc, row_id desc limit :n;
+-- name: any_of_<column> of platform, media_type
+select row_id from tautulli_play where <column> = :sought limit 1;

@@ -24,6 +24,8 @@ create table tautulli_play (
 create index tautulli_play_started on tautulli_play (started, row_id);
 create index tautulli_play_person on tautulli_play (person, started, row_id);
 create index tautulli_play_show on tautulli_play (show, started, row_id);
+create index tautulli_play_platform on tautulli_play (platform, started, row_id);
+create index tautulli_play_media_type on tautulli_play (media_type, started, row_id);
 
 -- What the charts are drawn from: plays by the hour since 1970, in UTC, and by the quarter of an hour for time zones whose
 -- hours begin within one of UTC. `width` is so many seconds.
