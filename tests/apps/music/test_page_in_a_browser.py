@@ -97,7 +97,7 @@ def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_reconnecting_ends_i
 
         served.sim.lastfm.now("error_9")
         row(page, "lastfm").get_by_role("button", name="Sync Last.fm now").click()
-        toast = page.get_by_role("alert").get_by_text("lastfm needs your attention")
+        toast = page.get_by_role("alert").get_by_text("Last.fm needs your attention")
         expect(toast).to_be_visible(timeout=PATIENCE)
         becomes(page, served.base, "lastfm", "Needs you")
         said = row(page, "lastfm")
@@ -107,7 +107,7 @@ def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_reconnecting_ends_i
 
         with visit(opened, served.base) as later:
             elsewhere = later.go("/")
-            found = elsewhere.get_by_role("alert").filter(has_text="lastfm needs your attention")
+            found = elsewhere.get_by_role("alert").filter(has_text="Last.fm needs your attention")
             expect(found).to_be_visible(timeout=PATIENCE)
             found.get_by_role("link").first.click()
             expect(elsewhere.get_by_role("heading", name="Music")).to_be_visible(timeout=PATIENCE)
