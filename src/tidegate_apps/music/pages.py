@@ -12,7 +12,7 @@ from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
 from tidegate_apps.music.connections import asked_for
 from tidegate_apps.music.looks import line_of
-from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.settings import Settings, of_kind, operator_values
 
 _PAGE = 48
 _SHELVES = ("artists", "albums", "tracks", "plays", "playlists")
@@ -33,7 +33,26 @@ def show_connections(request: Request, there: Installed[Settings]) -> Response:
     return page(
         request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
         totals=_totals(there, user), syncs=there.settings.sync,
+        facts=_facts(there) if who is not None and who.may(Right.SEE_SETTINGS) else [],
     )  # fmt: skip
+
+
+def _facts(there: Installed[Settings]) -> list[tuple[str, str]]:
+    """How it is set up, without a value that is secret."""
+    settings, kinds = there.settings, list(there.jobs.kinds.values())
+    found = []
+    for kind in kinds:
+        table, given = of_kind(settings, kind), operator_values(settings, kind)
+        lacks = [each.label for each in kind.fields if each.operator and each.required and each.name not in given]
+        said = f"every {table.every}" if table.enabled else "switched off"
+        found.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
+    return [
+        *found,
+        ("Waits after failures", f"{settings.backoff_base}, each time twice as long, at most {settings.backoff_cap}"),
+        ("After a restart", "failures and waits are known" if settings.keep_health else "everything is tried at once"),
+        ("Pictures", "fetched through this server" if settings.pictures else "not fetched"),
+        ("Contact for the services", settings.contact or "not set: nobody knows whom to write to"),
+    ]
 
 
 def show_connect(request: Request, there: Installed[Settings]) -> Response:

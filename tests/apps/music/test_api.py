@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tidegate.web.frame import build
 from tidegate_apps.music.contract import Batch, Operation, Play, Song
 from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library
+from tidegate_apps.music.settings import operator_values
 from tidegate_apps.music.simulator import MusicSimulator
 from tidegate_apps.music.states import State, States
 
@@ -248,3 +250,16 @@ def test_a_state_that_was_read_is_the_one_that_was_written(served: Served) -> No
     rows = served.there.db.all("states_of", user_id="local")
     assert rows == [("local", "lastfm", "plays", 1.0, None, None, 7, 2, 0, None, None, None, None, "x", None, None)]
     assert State(user_id="a", provider="b", operation="plays").failures == 0
+
+
+def test_the_page_says_how_it_is_set_up_and_tells_no_secret(served: Served, client: TestClient) -> None:
+    text = client.get("/music").text
+    panel = text[text.index('id="music-settings"') :]
+    assert re.findall(r"<dt>(Last\.fm|MusicBrainz|OpenAI)</dt><dd>every (\w+)", panel) == [
+        ("Last.fm", "5m"), ("MusicBrainz", "15m"), ("OpenAI", "1h"),
+    ]  # fmt: skip
+    assert "everything is tried at once" in panel
+    for kind in served.there.jobs.kinds.values():
+        for name, value in operator_values(served.there.settings, kind).items():
+            secret = next(each for each in kind.fields if each.name == name).secret
+            assert not (secret and value in text)
