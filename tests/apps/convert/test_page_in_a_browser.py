@@ -165,6 +165,7 @@ def test_without_script_a_file_is_uploaded_retried_and_fetched(served: Served, o
         page.set_input_files("#file", made(tmp_path, "no.pdf", XML))
         page.get_by_role("button", name="Convert", exact=True).click()
         expect(page.locator("#said")).to_contain_text("Only PDF files are supported.")
+        page.wait_for_load_state("load")  # with its style
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
