@@ -38,7 +38,7 @@ def show(request: Request, there: Installed[Settings]) -> Response:
     entries, following, unsendable = there.db.read(read)
     standing = reading.standing(there)
     return page(
-        request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, following=following, paged=bool(cursor),
+        request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, further=following, paged=bool(cursor),
         rows=[(each, looks.look_of(each, now), LOOKS.get(each.lidarr_status or "")) for each in entries],
         result=None if standing.last is None else looks.woken_words(standing.last),
         looked=None if standing.look is None else looks.look_words(standing.look),
@@ -63,5 +63,5 @@ def show_tracks(request: Request, there: Installed[Settings]) -> Response:
     return page(
         request, "lidarr/tracks.html", kind=kind, chosen=status, rows=rows[:_PAGE], looks=LOOKS, counts=counts,
         most=MOST_COUNTED,
-        following=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
+        further=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
     )  # fmt: skip

@@ -190,6 +190,10 @@ def test_the_api_tells_what_the_page_shows(both: Round) -> None:
     assert web.get("/api/v1/lidarr/queue", params={"cursor": "odd"}).status_code in (400, 422)
 
 
+def test_a_list_that_ends_here_offers_no_more_of_it(quick: Round, web: TestClient) -> None:
+    assert all('rel="next"' not in web.get(path).text for path in ("/lidarr", "/lidarr/tracks"))
+
+
 def test_a_person_may_wake_it_now_and_have_it_look_again(quick: Round, web: TestClient) -> None:
     assert web.post("/api/v1/lidarr/wake").status_code == 202
     assert web.post("/api/v1/lidarr/wake").json()["created"] is False
