@@ -33,7 +33,7 @@ MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" te
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run tour test test-long check bench requirements lock clean browser screenshots
+.PHONY: help run tour test test-long check bench docs requirements lock clean browser screenshots
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -82,6 +82,9 @@ browser: ## the browser that the page's tests need, if it is missing
 screenshots: $(READY) browser ## pictures of every page, light and dark, narrow and wide, in build/screenshots
 	$(BIN)/python -m tools.screenshots
 
+docs: $(READY) ## the documentation as a site that opens from a folder: build/docs/index.html
+	$(BIN)/zensical build --clean --strict
+
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench
 
@@ -100,5 +103,5 @@ lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
 	$(COMPILE) --group bootstrap -o requirements/uv.txt
 
 clean: ## remove .venv and all that the other targets left
-	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE) .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
