@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
-from tidegate import Again, Backoff, Target
+from tidegate import Again, Backoff, Fail, Target
 from tidegate.core.job import Claimed
 from tidegate.face.queue import Queue
 from tidegate.machine.filling import Depth
@@ -304,8 +304,10 @@ def test_a_capacity_is_checked_when_it_is_made(db: Database, options: dict[str, 
 
 
 @pytest.mark.req("LID-08")
-@pytest.mark.parametrize("attempts", [10, 1])
-def test_what_may_have_been_accepted_keeps_its_place_also_when_it_fails_for_good(db: Database, attempts: int) -> None:
+@pytest.mark.parametrize(("attempts", "final"), [(10, False), (1, False), (10, True)])
+def test_what_may_have_been_accepted_keeps_its_place_also_when_it_fails_for_good(
+    db: Database, attempts: int, final: bool
+) -> None:
     clock = VirtualClock()
     lidarr = Lidarr(clock, lag=300, works=6000)
     with queue_on(db, clock) as q:
@@ -314,6 +316,8 @@ def test_what_may_have_been_accepted_keeps_its_place_also_when_it_fails_for_good
         @q.job(queue="lidarr", target=target, name="submit", attempts=attempts)
         async def submit(n: int) -> None:
             await lidarr.submit(n)
+            if n % 2 and final:
+                raise Fail("timeout", "The answer was lost.", keep_place=True)
             if n % 2:
                 raise Again("1h", keep_place=True, code="timeout", message="The answer was lost.")
 

@@ -56,25 +56,38 @@ class Again(Exception):
 
 
 class Fail(Exception):
-    """Raised by a handler: this job can never succeed. *fault* is what that says about its target, if anything."""
+    """Raised by a handler: this job can never succeed. *fault* is what that says about its target, if anything.
 
-    def __init__(self, code: str, message: str = "", *, status: int | None = None, fault: Fault | None = None) -> None:
+    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        keep_place: bool = False,
+        status: int | None = None,
+        fault: Fault | None = None,
+    ) -> None:
         self.code = code
         self.message = message
+        self.keep_place = keep_place
         self.status = status
         self.fault = fault
         super().__init__(message or code)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _fail, (self.code, self.message, self.status, self.fault)
+        kept = ("keep_place", "status", "fault")
+        return _fail, (self.code, self.message, {name: getattr(self, name) for name in kept})
 
 
 def _again(delay: float, kept: dict[str, Any]) -> Again:
     return Again(delay, **kept)
 
 
-def _fail(code: str, message: str, status: int | None, fault: Fault | None) -> Fail:
-    return Fail(code, message, status=status, fault=fault)
+def _fail(code: str, message: str, kept: dict[str, Any]) -> Fail:
+    return Fail(code, message, **kept)
 
 
 @dataclass(frozen=True, slots=True)

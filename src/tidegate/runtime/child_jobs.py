@@ -44,7 +44,9 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
                     status=said["status"],
                 )  # fmt: skip
             case "fail":
-                raise Fail(str(said["code"]), str(said["message"]), status=said["status"])
+                raise Fail(
+                    str(said["code"]), str(said["message"]), keep_place=bool(said["keep_place"]), status=said["status"]
+                )
             case "held":
                 raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
             case "lost" if job is not None:

@@ -180,7 +180,10 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
                 "keep_place": error.keep_place,
             }  # fmt: skip
         case Fail():
-            said = {"end": "fail", "code": error.code, "message": error.message, "status": error.status}
+            said = {
+                "end": "fail", "code": error.code, "message": error.message, "status": error.status,
+                "keep_place": error.keep_place,
+            }  # fmt: skip
         case Held():
             said = {"end": "held", "target": error.target, "reason": error.reason, "retry_after": error.retry_after}
         case LeaseLost():

@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tidegate.core.classify import classify
@@ -142,6 +143,7 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
             known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)
             failed = lifecycle.failed(job, error.code, _clean(message), error.status)
+            failed = replace(failed, keep_place=error.keep_place)
             return Ended(failed, _note(attempt, ok=_well(error.fault), fault=error.fault))
         case Held():
             wait = _NO_END if error.retry_after is None else max(error.retry_after, _LEAST_HOLD)

@@ -167,7 +167,9 @@ class Submitter:
         if ill and cycle is not None:
             cycle.fault = fault
         if exhausted:
-            raise Fail(fault.code, message, status=fault.status or None, fault=fault if ill else None) from error
+            raise Fail(
+                fault.code, message, keep_place=keep_place, status=fault.status or None, fault=fault if ill else None
+            ) from error
         raise Again(
             ladder=True, keep_place=keep_place, code=fault.code, message=message, status=fault.status or None,
             fault=fault if ill else None,

@@ -17,6 +17,7 @@ from tidegate_apps.lidarr.simulated_lidarr import Pace
 from tidegate_apps.lidarr.simulator import LidarrSimulator
 
 API = "/api/v1"
+LOST = Step(reset=True)
 
 
 @pytest.mark.req("LID-07")
@@ -107,6 +108,24 @@ def test_searches_whose_answers_are_lost_count_as_sent(quick_db: Database) -> No
         assert at.sim.inside.peak() <= 10
         assert {each.status for each in at.entries()} == {"submitted"}
         assert at.sent("POST /command") == 60
+
+
+@pytest.mark.req("LID-08")
+@pytest.mark.req("LID-13")
+def test_what_is_given_up_by_its_last_lost_answer_counts_as_sent(quick_db: Database) -> None:
+    with Round.opened(quick_db, queue_max=3, attempts=1) as at:
+        at.some(1, 8)
+        at.look()
+        at.sim.stay(f"POST {API}/command", lambda said: (at.sim.inside.search(said.json["albumIds"]), LOST)[1])
+
+        woken = at.wake()
+
+        assert (woken.outcome, woken.submitted, woken.failed, woken.own) == ("full", 1, 3, 3)
+        assert sum(each.terminal_reason == "exhausted" for each in at.entries()) == 3
+        at.wakes(20)
+        assert at.sim.inside.peak() <= 3
+        at.look()
+        assert at.status("album", at.albums["album-0-0"]) in ("monitored", "grabbed", "available")
 
 
 @pytest.mark.req("LID-08")

@@ -219,5 +219,6 @@ def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_proce
     assert (again.delay, again.keep_attempt, again.keep_place, again.code) == (300.0, True, True, "overloaded")
     again = pickle.loads(pickle.dumps(Again(ladder=True, message="Full.", status=400)))
     assert (again.ladder, again.message, again.status, str(again)) == (True, "Full.", 400, "again, by its ladder")
-    failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410)))
+    failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410, keep_place=True)))
     assert (failed.code, failed.message, failed.status, str(failed)) == ("gone", "It is gone.", 410, "It is gone.")
+    assert (failed.keep_place, Fail("gone").keep_place) == (True, False)
