@@ -73,6 +73,7 @@ __all__ = [
     "Seconds",
     "SelfGuard",
     "Simulated",
+    "Strip",
     "Subscription",
     "Target",
     "TidegateError",
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
     from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
-    from tidegate.face.app import App, Every, Installed, Page, Simulated, install
+    from tidegate.face.app import App, Every, Installed, Page, Simulated, Strip, install
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
@@ -135,7 +136,7 @@ else:
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
         "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
-        "face.app": ("App", "Every", "Installed", "Page", "Simulated", "install"),
+        "face.app": ("App", "Every", "Installed", "Page", "Simulated", "Strip", "install"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),

@@ -44,6 +44,7 @@ class Assembled:
     queue: Queue
     apps: list[Installed[Any]] = field(default_factory=list)
     simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
+    visitor: str = ""  # as whom uploads of people without a name count; empty: each browser is somebody else
 
     @property
     def works(self) -> bool:
@@ -194,6 +195,7 @@ def _site(there: Assembled) -> Any:
         config=lambda: [each.as_json() for each in there.loaded.effective()],
         hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
         access=Access(_issuers(there.loaded), secrets_of(there.loaded)),
+        visitor=there.visitor,
     )
 
 

@@ -20,7 +20,7 @@ PUBLIC = """
     Add Again Answer App Backoff BoundStatement Breaker BreakerOpen Bus Capacity Code CodeBook Confirm Context
     Cooldown Counts Db DbTx Depth Done Drained Enqueued Event EventKind Every Fail Fault Health Held Hold Installed
     Job JobEvent JobFunction JobState LeaseLost Level NotThere Notice NoticeKind OwnLink Page Part Permit Place
-    Queue Rate Reach Reason Refused Rest RestChange Seconds SelfGuard Simulated Subscription Target TidegateError
+    Queue Rate Reach Reason Refused Rest RestChange Seconds SelfGuard Simulated Strip Subscription Target TidegateError
     TooManyRequests children classify fault_of install rules sinks subscribe
 """
 PUBLIC_RULES = """

@@ -83,6 +83,20 @@ class Simulated:
     settings: Callable[[str], Mapping[str, Any]]  # of the address
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """A line above every page, for what everybody must know who looks at any of them.
+
+    *mark* says in a word or two what this server is; the title of every page begins with it.
+    """
+
+    mark: str
+    title: str
+    text: str = ""
+    links: Sequence[tuple[str, str]] = ()  # paths of pages, each with the words that lead there
+    tone: str = "busy"
+
+
 @dataclass(frozen=True, kw_only=True)  # no slots: `App[Settings](...)` could not be called on Python 3.11
 class App(Generic[S]):
     """One application. Every field but the name may be left out.
@@ -109,6 +123,7 @@ class App(Generic[S]):
     simulator: Callable[[], Simulated] | None = None
     metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
     advice: Callable[[S], Iterable[str]] | None = None  # what could be set better, in sentences, for `doctor`
+    strip: Callable[[Installed[S]], Strip | None] | None = None  # above every page; asked for each, so it must be quick
     targets: Sequence[str] = ()  # those that its pages tell of: a notice of one leads there
     help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 

@@ -49,6 +49,8 @@ def owner_session(request: Request) -> str:
 def _visitor(request: Request) -> str:
     """The id in the cookie; a new one when there is none, or one that is not ours."""
     site = site_of(request)
+    if site.visitor:
+        return site.visitor
     now = site.queue.clock.now()
     id_, made_at = _read(site, request.cookies.get(COOKIE, "")) or (token_hex(_DIGITS // 2), 0.0)
     if not 0 <= now - made_at < AGAIN:

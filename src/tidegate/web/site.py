@@ -13,7 +13,7 @@ from fastapi import Request
 import tidegate
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.errors import StoreError
-from tidegate.face.app import Installed
+from tidegate.face.app import Installed, Strip
 from tidegate.face.queue import Queue
 from tidegate.store.tx import Tx
 from tidegate.web.live.policy import LivePolicy
@@ -94,6 +94,7 @@ class Site:
     actor_of: Callable[[Request], str] = acting
     access: Access = field(default_factory=_access)
     most_body: int = MOST_BODY
+    visitor: str = ""  # who all are that come without a name; empty: each browser is somebody else
     streams: StreamPolicy = StreamPolicy()
     live: LivePolicy = field(default_factory=LivePolicy)
     outage: Outage = field(init=False, repr=False)
@@ -107,6 +108,11 @@ class Site:
     def names(self) -> frozenset[str]:
         """The hosts that a request may be for."""
         return frozenset(name.lower().strip("[]").rstrip(".") for name in (*LOOPBACK, *self.hosts))
+
+    def strips(self) -> list[Strip]:
+        """What stands above every page."""
+        found = (each.app.strip(each) for each in self.apps if each.app.strip is not None)
+        return [each for each in found if each is not None]
 
     @property
     def codes(self) -> CodeBook:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.errors import StoreError
 from tidegate.store import watching
@@ -59,7 +60,7 @@ class Looking:
             _log.error("live_look_failed error=%s", type(error).__name__)
             return None
         self._last = seen.last_event
-        return seen
+        return replace(seen, strips=tuple(self._site.strips()))
 
     def _watch(self) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.face.app import Strip
 from tidegate.ops import accounts, happenings, notices
 from tidegate.ops.notices import NoticeLine
 from tidegate.ops.overview import Overview, overview
@@ -36,6 +37,7 @@ class Seen:
     events: tuple[GateEvent, ...]
     last_event: int
     people: frozenset[str] = frozenset()  # who can sign in here
+    strips: tuple[Strip, ...] = ()  # above every page
 
     def audience(self, line: NoticeLine) -> str | None:
         """The one whom a notice is for; None: everybody, also when nobody here has that name."""
@@ -83,6 +85,7 @@ class Seen:
             [(each.name, each.jobs, each.paused_until, each.workers) for each in seen.queues],
             [(each.id, each.there, each.stopping) for each in seen.workers],
             self.unread,
+            self.strips,
         )
 
 

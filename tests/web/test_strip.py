@@ -1,0 +1,75 @@
+"""The line that an application puts above every page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+import pytest
+from fastapi import APIRouter, Depends
+from starlette.testclient import TestClient
+
+from tidegate import App, Queue, Strip, install
+from tidegate.ops import overview
+from tidegate.web import ANYONE, needs, owner_session
+from tidegate.web.frame import build
+from tidegate.web.live.seen import look, news
+from tidegate.web.site import Site
+
+HERE = "http://127.0.0.1"
+SAID = Strip(mark="Simulated", title="<b>Step 1</b>", text="Look & see.", links=[("/targets", "Targets")])
+
+
+def site(q: Queue, strip: Callable[[Any], Strip | None] | None) -> Site:
+    return Site(queue=q, apps=[install(App[Any](name="demo", strip=strip), q)])
+
+
+def client(found: Site) -> TestClient:
+    return TestClient(build(found), base_url=HERE, headers={"origin": HERE})
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/notices", "/help", "/nowhere", "/targets/nobody"])
+def test_a_strip_stands_above_every_page_and_its_mark_before_every_title(q: Queue, path: str) -> None:
+    text = client(site(q, lambda _: SAID)).get(path).text
+
+    assert '<aside class="strip busy" aria-label="Simulated">' in text
+    assert "&lt;b&gt;Step 1&lt;/b&gt;" in text
+    assert "Look &amp; see." in text
+    assert '<a href="/targets">Targets</a></p>' in text
+    assert "<title>Simulated: " in text
+
+
+def test_without_a_strip_pages_are_as_they_were(q: Queue) -> None:
+    plain, quiet = client(Site(queue=q)).get("/help").text, client(site(q, lambda _: None)).get("/help").text
+
+    assert "<aside" not in plain
+    assert "<aside" not in quiet
+    assert "<title>Help" in quiet
+
+
+def test_another_strip_is_news_for_open_pages(q: Queue) -> None:
+    seen = q.store.read(lambda tx: look(tx, 0))
+    seen = replace(seen, events=(), overview=q.store.read(overview.overview))
+    other = replace(seen, strips=(SAID,))
+
+    assert [kind for kind, _, _ in news(seen, seen)] == []
+    assert [kind for kind, _, _ in news(seen, other)] == ["now"]
+
+
+def test_visitors_are_one_owner_where_the_site_says_so_and_else_each_browser_is_one(q: Queue) -> None:
+    def routes(_: Any) -> APIRouter:
+        router = APIRouter()
+
+        @router.get("/whose")
+        @needs(ANYONE)
+        def whose(owner: Annotated[str, Depends(owner_session)]) -> str:
+            return owner
+
+        return router
+
+    apps = [install(App[Any](name="whose", routes=routes), q)]
+    apart, together = Site(queue=q, apps=apps), Site(queue=q, apps=apps, visitor="everybody")
+
+    assert client(apart).get("/whose").json() != client(apart).get("/whose").json()
+    assert client(together).get("/whose").json() == client(together).get("/whose").json() == "visitor:everybody"
