@@ -2,6 +2,7 @@
 
     with GatewaySimulator() as sim:
         sim.fails("unavailable", "throttled", "hangs")     # the next three; then it answers with XML again
+        sim.now("unavailable")                             # conversions and health, until sim.now("well")
         sim.health(up=False)                               # GET /health says 503, until health(up=True)
         sim.outage("5m down")                              # nobody is there; sim.outage(None) ends it
         convert(f"{sim.url}/process")
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tidegate import Simulated
@@ -77,17 +79,33 @@ FAILURES: Mapping[str, Any] = {
 
 
 class GatewaySimulator(Simulator):
-    """Answers as the gateway does, with a document of one word, whatever the PDF says."""
+    """Answers as the gateway does, with a document of one word, whatever the PDF says; each *takes* so long."""
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__("convert-gateway", most_body=_MOST_BODY, **more)
-        self.on(PROCESS, _processed)
+    def __init__(self, *, takes: str = "0s", **more: Any) -> None:
+        super().__init__("convert-gateway", most_body=_MOST_BODY, on_reset=self._begin, **more)
+        self._takes = takes
+        self._begin()
+        self.on(PROCESS, self._processed)
         self.on(HEALTH, {"status": "ok", "mappings": list(NAMES), "active": 0, "waiting": 0})
         self.on("GET /schemas/{mapping}", _schema)
 
     def fails(self, *names: str) -> None:
         """What the next conversions meet, by name, one after the other; KeyError when there is no such failure."""
         self.then(PROCESS, *(FAILURES[name] for name in names))
+
+    def now(self, name: str) -> None:
+        """What every conversion meets from now on, by name; its health is ill as long. "well" ends it."""
+        if name != "well" and name not in FAILURES:
+            raise ValueError(f"name: {name!r:.40} is not known; give one of well, {', '.join(FAILURES)}")
+        self.state = name
+        self.health(up=name == "well")
+
+    def _begin(self) -> None:
+        self.state = "well"
+
+    def _processed(self, asked: Asked) -> object:
+        found = _processed(asked) if self.state == "well" else FAILURES[self.state]
+        return replace(found, delay=self._takes) if isinstance(found, Step) and self.state == "well" else found
 
     def health(self, *, up: bool) -> None:
         self.stay(HEALTH, {"status": "ok", "mappings": list(NAMES)} if up else FAILURES["unavailable"])

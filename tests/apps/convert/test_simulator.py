@@ -84,3 +84,14 @@ def test_its_health_goes_down_and_comes_back(sim: GatewaySimulator) -> None:
 
 def test_the_application_is_pointed_at_it() -> None:
     assert simulated().settings("http://127.0.0.1:1") == {"gateway_url": "http://127.0.0.1:1"}
+
+
+def test_the_simulator_is_ill_from_now_on_and_then_well_again(sim: GatewaySimulator) -> None:
+    sim.now("unavailable")
+    ill = [process(sim.url, pdfs.text()).status_code for _ in range(2)] + [httpx2.get(f"{sim.url}/health").status_code]
+    sim.now("well")
+    well = [process(sim.url, pdfs.text()).status_code, httpx2.get(f"{sim.url}/health").status_code]
+
+    assert (ill, well) == ([503, 503, 503], [200, 200])
+    with pytest.raises(ValueError, match="'odd' is not known; give one of well, malformed"):
+        sim.now("odd")
