@@ -7,7 +7,7 @@ import contextlib
 import functools
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -86,7 +86,17 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
 
 
 def _changed(settings: Any, values: Any) -> Any:
-    return None if settings is None else type(settings).model_validate({**settings.model_dump(), **values})
+    return None if settings is None else type(settings).model_validate(_merged(settings.model_dump(), values))
+
+
+def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """*values* before *settings*, table by table: what a simulator says nothing of stays as it was set."""
+    tables = {
+        name: _merged(settings[name], value)
+        for name, value in values.items()
+        if isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+    }
+    return {**settings, **values, **tables}
 
 
 def secrets_of(loaded: Loaded) -> Secrets:

@@ -19,3 +19,15 @@ def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypat
     with assembly.assembled(loaded, apps, simulators=True) as there:
         assert [each.app.name for each in there.apps] == [app.name for app in apps]
         assert set(there.simulators) == {app.name for app in apps if app.simulator is not None} != set()
+
+
+def test_what_a_simulator_says_nothing_of_stays_as_it_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    apps = [app for app in assembly.there_are()[0] if app.name == "music"]
+    (tmp_path / "tidegate.toml").write_text('[music]\nreprobe = "5m"\n[music.spotify]\nevery = "17s"\n')
+
+    with assembly.assembled(load(environ={}, apps=apps), apps, simulators=True) as there:
+        settings = there.apps[0].settings
+
+        assert (float(settings.reprobe), float(settings.spotify.every)) == (300.0, 17.0)
+        assert settings.spotify.url.startswith("http://127.0.0.1:")
