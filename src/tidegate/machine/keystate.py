@@ -90,6 +90,11 @@ class KeyState:
         self.fatal = fatal
         self.until = now + wait
 
+    @property
+    def told_of(self) -> bool:
+        """Whether people were told of it, or of one of its operations."""
+        return bool(self.told) or any(part.told for part in (self.parts or {}).values())
+
     def recovered(self) -> Told:
         """A success: the run is over. Returns what people had been told."""
         told, self.told = self.told, Told.NOTHING

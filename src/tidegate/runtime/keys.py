@@ -165,9 +165,12 @@ class Keys:
             self._settle_down(key)
 
     def clear(self, key: Hashable) -> None:
+        """Forgets all of it. If people were told of trouble, the next success still tells them that it is over."""
         with self._lock:
-            self.states.pop(key, None)
-            self.adopted = {each for each in self.adopted if each[0] != key_text(key)}
+            text, state = key_text(key), self.states.pop(key, None)
+            others = {each for each in self.adopted if each[0] != text}
+            owed = len(others) < len(self.adopted) or (state is not None and state.told_of)
+            self.adopted = others | {(text, None)} if owed and len(others) < _MOST_CLEARED else others
             self.clears += 1
             self._cleared[key] = self.clears
             self._cleared.move_to_end(key)

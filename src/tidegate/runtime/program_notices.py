@@ -19,7 +19,8 @@ def written(tx: Tx, event: Event) -> Notice | None:
     """Writes the notice of an event; None when people know it already, from whichever process."""
     if event.notice is None:
         return None
-    found = notice_rows.told(tx, _row(event, event.notice))
+    row = _row(event, event.notice)
+    found = notice_rows.told(tx, row) or notice_rows.told_after_clearing(tx, row)
     return None if found is None else replace(event.notice, episode=found.episode)
 
 

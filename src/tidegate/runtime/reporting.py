@@ -196,8 +196,7 @@ class Reporter:
         for name, ref in list(self._adopts.items()):
             adopt = ref()
             if adopt is not None:
-                found = store.read(lambda tx, name=name: notice_rows.open_of(tx, name))  # type: ignore[misc]
-                adopt((each.lane, each.operation or None) for each in found)
+                adopt(store.read(lambda tx, name=name: _told_before(tx, name)))  # type: ignore[misc]
             del self._adopts[name]
 
     def _opened(self) -> Store:
@@ -262,6 +261,12 @@ def _written(tx: Tx, told: _Told) -> _Told | None:
     """The notice as it was written; None when people know it already."""
     notice = program_notices.written(tx, told.event)
     return None if notice is None else replace(told, event=replace(told.event, notice=notice))
+
+
+def _told_before(tx: Tx, target: str) -> list[tuple[str, str | None]]:
+    """The keys and operations of which people know trouble, and not yet that it is over."""
+    still = [(each.lane, each.operation or None) for each in notice_rows.open_of(tx, target)]
+    return [*still, *((lane, None) for lane in notice_rows.unanswered(tx, target))]
 
 
 def _heard(told: _Told) -> None:

@@ -97,6 +97,20 @@ def told(tx: Tx, new: NewNotice) -> NewNotice | None:
     return new if raised(tx, new) else None
 
 
+def told_after_clearing(tx: Tx, new: NewNotice) -> NewNotice | None:
+    """Writes the recovery of a key whose trouble a person has ended, as by new credentials; None when none is owed."""
+    where = {"subject": TARGET, "name": new.place.name, "lane": new.place.lane}
+    if new.kind != NoticeKind.RECOVERED or not (found := tx.all("notice_unanswered_of", where)):
+        return None
+    new = replace(new, episode=found[0][0])
+    return new if raised(tx, new) else None
+
+
+def unanswered(tx: Tx, target: str, most: int = 1000) -> list[str]:
+    """The keys of which people were told trouble, that a person has cleared since, and no success has followed."""
+    return [row[0] for row in tx.all("notices_unanswered", {"subject": TARGET, "name": target, "n": most})]
+
+
 def dealt_with(tx: Tx, target: str, lane: str) -> int:
     """A person has cleared a key: all that is open of it has ended."""
     return len(tx.all("notice_end_key", {"subject": TARGET, "name": target, "lane": _clean(lane)}))

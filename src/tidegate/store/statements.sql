@@ -961,6 +961,26 @@ update tg_notice set ended_at = case when {now} > created_at then {now} else cre
 where subject = :subject and name = :name and lane = :lane and ended_at is null
 returning id;
 
+-- name: notice_unanswered_of
+-- When the last trouble of a key began that a person has ended, if nobody was told since that it works again.
+select n.episode from tg_notice n
+where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name and n.lane = :lane
+    and n.ended_at is not null and not exists (
+        select 1 from tg_notice r where r.subject = n.subject and r.name = n.name and r.lane = n.lane
+            and ((r.kind = 'recovered' and r.created_at >= n.ended_at)
+                or (r.kind in ('fatal', 'cap') and r.ended_at is null)))
+order by n.episode desc limit 1;
+
+-- name: notices_unanswered
+-- Keys whose last trouble a person has ended, and of which nobody was told since that they work again.
+select distinct n.lane from tg_notice n
+where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name
+    and n.ended_at is not null and not exists (
+        select 1 from tg_notice r where r.subject = n.subject and r.name = n.name and r.lane = n.lane
+            and ((r.kind = 'recovered' and r.created_at >= n.ended_at)
+                or (r.kind in ('fatal', 'cap') and r.ended_at is null)))
+order by n.lane limit :n;
+
 -- name: notices_open_of
 -- What is open of one thing.
 select kind, lane, operation, episode, code from tg_notice

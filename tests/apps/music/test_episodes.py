@@ -13,6 +13,9 @@ from tests.runtime_jobs.building import end
 from tidegate import Queue
 from tidegate.runtime import reporting
 from tidegate.runtime.reporting import Reporter, reporter_of
+from tidegate.store import notice_rows
+from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.tx import Tx
 from tidegate_apps.music.handlers import workshop
 from tidegate_apps.music.health import Outside
 
@@ -74,6 +77,74 @@ def test_who_connects_anew_while_nobody_syncs_is_told_of_the_next_refusal_and_wh
     end(reporter_of(s.queue.url))
     s.shop.connections.remove("ada", "svc")
     assert open_notices(s) == []
+
+
+def told(studio: Studio) -> list[tuple[str, str, str]]:
+    """The notices as people find them, the oldest first: kind, level, and whose they are."""
+    rows = studio.queue.store.read(lambda tx: tx.all("notices", {"before": 2**53, "n": 99}))
+    return [(row[1], row[2], row[12]) for row in reversed(rows)]
+
+
+@pytest.mark.req("SYNC-06", "SYNC-10", "SYNC-11")
+@pytest.mark.parametrize(("syncing", "status"), [(True, 401), (False, 403)])
+def test_revoked_restart_reconnect_is_one_notice_then_silence_then_one_word_of_the_recovery(
+    studio: Studio, syncing: bool, status: int
+) -> None:
+    s = studio
+    s.world.ill["svc"] = refused(status)
+    s.connect()
+    s.run(MINUTE)
+    eventually(lambda: open_notices(s))
+    for _ in range(3):
+        begin(s)
+        s.run(MINUTE)
+    end(reporter_of(s.queue.url))
+    assert told(s) == [("fatal", "error", "ada")]
+
+    s.world.ill.clear()
+    if not syncing:
+        begin(s)  # whoever syncs next has heard of nothing
+    s.connect(password="the right one")
+    assert open_notices(s) == []
+    assert len(told(s)) == 1  # it is not known yet whether that one is right
+    s.run(MINUTE)
+    again = [("fatal", "error", "ada"), ("recovered", "success", "ada")]
+    eventually(lambda: told(s) == again)
+    assert s.notices("ada") == ["fatal", "recovered"]  # as the toasts
+
+    begin(s)
+    s.run(10 * MINUTE)
+    end(reporter_of(s.queue.url))
+    assert told(s) == again
+
+
+def test_only_trouble_that_a_person_has_ended_waits_for_a_word_of_the_recovery(queue: Queue) -> None:
+    def notice(kind: str, operation: str, episode: float) -> NewNotice:
+        place = Place(subject="target", name="svc", lane="ada", operation=operation)
+        return NewNotice(kind=kind, level="error", place=place, episode=episode, title="t", message="m")
+
+    def owed() -> list[str]:
+        return queue.store.read(lambda tx: notice_rows.unanswered(tx, "svc"))
+
+    def write(work: Callable[[Tx], object]) -> Any:
+        queue.clock.advance(1)  # type: ignore[attr-defined]
+        return queue.store.write(work)
+
+    assert write(lambda tx: notice_rows.raised(tx, notice("fatal", "plays", 1.0)))
+    assert owed() == []
+    assert write(lambda tx: notice_rows.told(tx, notice("recovered", "plays", 9.0)))
+    assert owed() == []
+
+    write(lambda tx: notice_rows.raised(tx, notice("cap", "", 2.0)))
+    write(lambda tx: notice_rows.dealt_with(tx, "svc", "ada"))
+    assert owed() == ["ada"]
+    write(lambda tx: notice_rows.raised(tx, notice("fatal", "plays", 3.0)))
+    assert owed() == []  # it is ill
+    assert write(lambda tx: notice_rows.told_after_clearing(tx, notice("recovered", "", 9.0))) is None
+    write(lambda tx: notice_rows.dealt_with(tx, "svc", "ada"))
+    told = write(lambda tx: notice_rows.told_after_clearing(tx, notice("recovered", "", 9.0)))
+    assert told.episode == 3.0
+    assert owed() == []
 
 
 def test_a_pause_in_the_store_is_obeyed_by_a_process_from_its_first_call_on(studio: Studio) -> None:

@@ -137,6 +137,30 @@ def test_clearing_a_key_lets_the_next_call_go_at_once_and_the_next_fatal_is_a_ne
     scene.events.assert_one("target_cleared", key=7)
 
 
+@pytest.mark.req("SYNC-11")
+@pytest.mark.parametrize("told_of", [Answered(401), Answered(403)])  # of the key, and of one operation
+def test_the_first_success_after_clearing_says_once_that_it_works_again(told_of: Exception) -> None:
+    scene = Scene()
+    scene.fail(told_of)
+    scene.target.key(7).clear()
+    scene.target.key(7).clear()
+    scene.fail(Answered(401))
+    scene.target.key(7).clear()
+    scene.call(key=8)
+    assert scene.notices() == ["fatal", "fatal"]
+    for _ in range(2):
+        scene.call(key=7)
+    assert scene.notices() == ["fatal", "fatal", "recovered"]
+
+
+def test_nobody_is_told_that_a_key_works_again_of_which_no_trouble_was_told() -> None:
+    scene = Scene()
+    scene.fail(down())
+    scene.target.key(7).clear()
+    scene.call(key=7)
+    assert scene.notices() == []
+
+
 @pytest.mark.req("SYNC-10")
 @pytest.mark.parametrize("late", [Answered(401), down(), "ok"])
 def test_an_outcome_with_replaced_credentials_changes_nothing(late: object) -> None:
