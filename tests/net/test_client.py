@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tests.net.serving import OK, PUBLIC, client, names, redirect, serving
 from tidegate import classify, net
+from tidegate.net.line import Line
 
 
 def page(body: bytes, *headers: str) -> bytes:
@@ -228,3 +230,55 @@ async def test_idle_connections_are_bounded_and_end_with_the_client() -> None:
             for host in (*hosts, "h5", "h4", "h0"):
                 await fetching.get(f"http://{host}.example:{server.port}/")
         assert server.connections == 7  # h5 and h4 were kept, h0 was not
+
+
+async def test_what_came_beyond_an_answer_is_never_taken_for_the_next_one() -> None:
+    told = [OK + page(b"forged"), OK]
+    async with serving(lambda _: told.pop(0)) as server, client() as fetching:
+        for _ in range(2):
+            assert (await fetching.get(f"http://{PUBLIC}:{server.port}/")).body == b"ok"
+    assert (len(server.requests), server.connections) == (2, 2)
+
+
+def test_a_kept_connection_on_which_something_comes_unasked_is_not_used_again() -> None:
+    line = Line()
+    assert line.quiet
+    line.data_received(b"HTTP/1.1 200 OK")
+    assert not line.quiet
+
+
+@pytest.mark.parametrize("closed", [Line.eof_received, lambda line: line.connection_lost(None), Line.close])
+def test_a_kept_connection_that_has_ended_is_not_used_again(closed: Callable[[Line], None]) -> None:
+    line = Line()
+    closed(line)
+    assert not line.quiet
+
+
+async def test_an_answer_in_another_protocol_is_broken() -> None:
+    switched = b"HTTP/1.1 101 Switching\r\nUpgrade: odd\r\nConnection: Upgrade\r\n\r\n"
+    async with serving(switched) as server, client() as fetching:
+        with pytest.raises(net.Broken):
+            await fetching.get(f"http://{PUBLIC}:{server.port}/")
+
+
+async def test_one_who_sends_faster_than_we_read_has_to_wait() -> None:
+    transport = Held()
+    line = Line()
+    line.connection_made(transport)
+    line.expect(10_000_000)
+    while not transport.waits:
+        line.data_received(bytes(100_000))
+    assert len(await line.read()) <= 500_000
+    assert not transport.waits
+
+
+class Held(asyncio.Transport):
+    """Notes whether the other side may send."""
+
+    waits = False
+
+    def pause_reading(self) -> None:
+        self.waits = True
+
+    def resume_reading(self) -> None:
+        self.waits = False

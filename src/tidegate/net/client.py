@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-import httpcore2
 import httpx2
 
 from tidegate.core.checks import number, whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.net.addresses import Networks
-from tidegate.net.connecting import CheckedBackend
+from tidegate.net.connecting import Connector
 from tidegate.net.decoding import ACCEPTED, KNOWN, Body
-from tidegate.net.exchange import Way, checked_headers, location_in, read, sent
+from tidegate.net.exchange import Way, asked, checked_headers, location_in, read
 from tidegate.net.failures import (
     BadRedirect,
+    Broken,
     FetchError,
     TooBig,
     TooManyRedirects,
@@ -27,6 +27,7 @@ from tidegate.net.failures import (
 from tidegate.net.origins import Origins
 from tidegate.net.places import next_place, place_of
 from tidegate.net.resolving import Resolver, system_resolver
+from tidegate.net.talking import Connection
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_ONE_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -90,9 +91,9 @@ class Client:
         self._body = whole(body, field="body")
         self._redirects = whole(redirects, field="redirects", least=0, most=100)
         self._ratio = number(ratio, field="ratio", least=1, most=1_000_000)
-        backend = CheckedBackend(resolver, Networks(allow), 2 * self._body + _FRAMING)
+        self._on_the_wire = 2 * self._body + _FRAMING
         self._origins = Origins(
-            backend,
+            Connector(resolver, Networks(allow)),
             tls,
             per_host=whole(per_host, field="per_host"),
             keep=whole(keep, field="keep", least=0),
@@ -154,30 +155,39 @@ class Client:
         way.waits = True
         async with self._origins.turn(place) as origin:
             way.waits = False
-            response = await sent(origin, way)
+            connection = await self._origins.connection(origin, place)
             try:
-                headers = httpx2.Headers(response.headers, encoding="latin-1")
-                body = await self._body_of(response, headers)
+                try:
+                    answer = await asked(connection, way, self._on_the_wire)
+                except Broken:
+                    if not connection.served:
+                        raise
+                    # One that was kept may have ended meanwhile: then once more.
+                    self._origins.ended(origin, connection)
+                    connection = await self._origins.connection(origin, place, new=True)
+                    answer = await asked(connection, way, self._on_the_wire)
+                headers = httpx2.Headers(answer.headers.raw_items(), encoding="latin-1")
+                body = await self._body_of(connection, answer.status_code, headers)
             finally:
-                await response.aclose()
-            origin.served += 1
-        return Fetched(status=response.status, headers=headers, body=body, url=place.url, history=tuple(way.history))
+                self._origins.ended(origin, connection)
+        history = tuple(way.history)
+        return Fetched(status=answer.status_code, headers=headers, body=body, url=place.url, history=history)
 
-    async def _body_of(self, response: httpcore2.Response, headers: httpx2.Headers) -> bytes:
-        if response.status >= 300:
-            return await self._beside_the_point(response, headers)
+    async def _body_of(self, connection: Connection, status: int, headers: httpx2.Headers) -> bytes:
+        if status >= 300:
+            return await self._beside_the_point(connection, headers)
         announced = headers.get("Content-Length", "")
         if announced.isdecimal() and int(announced) > self._body:
             raise TooBig(f"the body is announced with {announced} bytes; at most {self._body} are read")
         body = Body(headers.get("Content-Encoding", ""), self._body, self._ratio)
-        await read(response, body)
+        await read(connection, body)
         return body.done()
 
-    async def _beside_the_point(self, response: httpcore2.Response, headers: httpx2.Headers) -> bytes:
+    async def _beside_the_point(self, connection: Connection, headers: httpx2.Headers) -> bytes:
         """What comes quickly of a body whose status says enough: that it is long, or ends early, changes nothing."""
         encoding = headers.get("Content-Encoding", "")
         body = Body(encoding if encoding in KNOWN else "", min(self._body, _BESIDE), self._ratio)
         with suppress(FetchError, TimeoutError):
             async with asyncio.timeout(_BESIDE_TIME):
-                await read(response, body)
+                await read(connection, body)
         return body.so_far()

@@ -5,26 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-import httpcore2
+import h11
 import httpx2
 
 from tidegate.core.duration import brief
-from tidegate.net.connecting import CountedStream
 from tidegate.net.decoding import Body
-from tidegate.net.failures import Broken, Busy, FetchError, TooBig, TooSlow, Unreachable
-from tidegate.net.origins import Origin
+from tidegate.net.failures import Broken, Busy, FetchError, TooBig, TooSlow
 from tidegate.net.places import Place
+from tidegate.net.talking import Connection
 
 _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "te", "upgrade"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_BROKEN = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
+_BROKEN = (OSError, h11.ProtocolError)
 _HEADERS_TOO_LONG = 431
 _MOST_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
 
-E = TypeVar("E", bound=BaseException)
 Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
 
 
@@ -37,14 +34,6 @@ class Way:
     history: list[tuple[int, str]] = field(default_factory=list)
     waits: bool = False  # for one of our own connections
 
-    def request(self) -> httpcore2.Request:
-        place = self.place
-        return httpcore2.Request(
-            b"GET",
-            httpcore2.URL(scheme=place.scheme.encode(), host=place.host.encode(), port=place.port, target=place.target),
-            headers=[(b"Host", place.authority), *self.headers.values()],
-        )
-
     def too_late(self, total: float) -> FetchError:
         if self.waits:
             text = f"all our connections to {self.place.host} were taken for {brief(total)}"
@@ -52,48 +41,22 @@ class Way:
         return TooSlow(f"{self.place.host} had not answered in full after {brief(total)}", url=self.place.url)
 
 
-async def sent(origin: Origin, way: Way) -> httpcore2.Response:
-    """The answer, its body still to come. A connection that was kept may have ended meanwhile: then once more."""
+async def asked(connection: Connection, way: Way, body: int) -> h11.Response:
+    """The head of the answer, its body of at most so many bytes still to come; Broken when there is none."""
+    place = way.place
     try:
-        return await _sent_once(origin, way)
-    except Broken:
-        if not origin.served:
-            raise
-        origin.served = 0
-    return await _sent_once(origin, way)
-
-
-async def _sent_once(origin: Origin, way: Way) -> httpcore2.Response:
-    host = way.place.host
-    try:
-        response = await origin.pool.handle_async_request(way.request())
-    except FetchError as error:
-        _with_its_cause(error)
-        raise
-    except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-        text = f"{host} could not be reached: {str(error) or 'it did not answer in time'}"
-        raise Unreachable(text) from _with_its_cause(error)
+        return await connection.ask(place.target, [(b"Host", place.authority), *way.headers.values()], body)
     except _BROKEN as error:
-        if getattr(_with_its_cause(error).__cause__, "error_status_hint", 0) == _HEADERS_TOO_LONG:
-            raise TooBig(f"the headers of {host} are too long") from error
-        raise Broken(f"the connection to {host} broke: {error}") from error
-    if isinstance(stream := response.extensions["network_stream"], CountedStream):
-        stream.body_follows()
-    return response
+        if getattr(error, "error_status_hint", 0) == _HEADERS_TOO_LONG:
+            raise TooBig(f"the headers of {place.host} are too long") from error
+        raise Broken(f"the connection to {place.host} broke: {error}") from error
 
 
-def _with_its_cause(error: E) -> E:
-    """*error* with what led to it: the pool of httpcore raises everything once more `from None`."""
-    if error.__cause__ is None:
-        error.__cause__ = error.__context__
-    return error
-
-
-async def read(response: httpcore2.Response, body: Body) -> None:
+async def read(connection: Connection, body: Body) -> None:
     """Takes in the whole body; Broken when it ends early."""
     pieces = came = 0
     try:
-        async for piece in response.aiter_stream():
+        while (piece := await connection.piece()) is not None:
             body.feed(piece)
             pieces += 1
             came += len(piece)

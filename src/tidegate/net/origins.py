@@ -1,4 +1,4 @@
-"""Connections by scheme, host and port: few to each at a time, idle ones kept for a while, the oldest dropped first."""
+"""Connections by origin: a few at a time to each, kept for the next fetch, and not too many of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import httpcore2
 import httpx2
 
+from tidegate.net.connecting import Connector
 from tidegate.net.places import Place
+from tidegate.net.talking import Connection
 
 _Key = tuple[str, str, int]
 
@@ -21,26 +22,25 @@ _Key = tuple[str, str, int]
 class Origin:
     """The connections to one scheme, host and port."""
 
-    pool: httpcore2.AsyncConnectionPool
     turns: asyncio.Semaphore
     users: int = 0  # who has, or waits for, a turn
     idle_since: float = 0.0
-    served: int = field(default=0)  # answers; after the first one a connection may be an old one
+    free: list[Connection] = field(default_factory=list)
+    used: set[Connection] = field(default_factory=set)
+
+    def close(self) -> None:
+        for each in (*self.free, *self.used):
+            each.close()
+        self.free.clear()
 
 
 class Origins:
-    """A pool for each origin: one for all would be searched from end to end at every request."""
+    """The connections to all origins."""
 
     def __init__(
-        self,
-        backend: httpcore2.AsyncNetworkBackend,
-        tls: ssl.SSLContext | None,
-        *,
-        per_host: int,
-        keep: int,
-        keep_for: float,
+        self, connector: Connector, tls: ssl.SSLContext | None, *, per_host: int, keep: int, keep_for: float
     ) -> None:
-        self._backend, self._tls = backend, tls
+        self._connector, self._tls = connector, tls
         self._per_host, self._keep, self._keep_for = per_host, keep, keep_for
         self._busy: dict[_Key, Origin] = {}
         self._idle: OrderedDict[_Key, Origin] = OrderedDict()
@@ -48,12 +48,34 @@ class Origins:
     @asynccontextmanager
     async def turn(self, place: Place) -> AsyncIterator[Origin]:
         """The origin of *place*, while one of its connections is ours."""
-        origin = self._take(place)
+        origin = self._take(place.origin)
         try:
             async with origin.turns:
                 yield origin
         finally:
-            await self._give_back(place.origin, origin)
+            self._give_back(place.origin, origin)
+
+    async def connection(self, origin: Origin, place: Place, *, new: bool = False) -> Connection:
+        """One of *origin*'s connections, kept or *new*; it is to be given to `ended`."""
+        now = asyncio.get_running_loop().time()
+        while origin.free and not new:
+            kept = origin.free.pop()
+            if kept.usable and now - kept.idle_since < self._keep_for:
+                origin.used.add(kept)
+                return kept
+            kept.close()
+        made = Connection(await self._connector.connect(place.host, place.port, self._tls_of(place)))
+        origin.used.add(made)
+        return made
+
+    def ended(self, origin: Origin, connection: Connection) -> None:
+        """Keeps a connection whose answer was read to its end, and closes any other."""
+        origin.used.discard(connection)
+        if connection.next_cycle():
+            connection.idle_since = asyncio.get_running_loop().time()
+            origin.free.append(connection)
+        else:
+            connection.close()
 
     async def aclose(self) -> None:
         """Ends all connections, also those in use."""
@@ -61,35 +83,35 @@ class Origins:
         self._busy.clear()
         self._idle.clear()
         for each in origins:
-            await each.pool.aclose()
+            each.close()
+        await asyncio.sleep(0)  # the loop closes their sockets now
 
-    def _take(self, place: Place) -> Origin:
-        origin = self._busy.get(place.origin) or self._idle.pop(place.origin, None) or self._made(place)
-        self._busy[place.origin] = origin
+    def _take(self, key: _Key) -> Origin:
+        origin = self._busy.get(key) or self._idle.pop(key, None) or Origin(asyncio.Semaphore(self._per_host))
+        self._busy[key] = origin
         origin.users += 1
         return origin
 
-    async def _give_back(self, key: _Key, origin: Origin) -> None:
+    def _give_back(self, key: _Key, origin: Origin) -> None:
         origin.users -= 1
         if origin.users:
             return
         now = asyncio.get_running_loop().time()
         origin.idle_since = now
-        if self._busy.pop(key, None) is not None:  # else the client was closed meanwhile
+        if self._busy.pop(key, None) is None:  # the client was closed meanwhile
+            origin.close()
+        elif origin.free:
             self._idle[key] = origin
         while self._idle:
             oldest = next(iter(self._idle))
             if len(self._idle) <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
                 return
-            await self._idle.pop(oldest).pool.aclose()
+            self._idle.pop(oldest).close()
 
-    def _made(self, place: Place) -> Origin:
-        if place.scheme == "https" and self._tls is None:
+    def _tls_of(self, place: Place) -> ssl.SSLContext | None:
+        if place.scheme != "https":
+            return None
+        if self._tls is None:
             self._tls = httpx2.create_ssl_context()
-        pool = httpcore2.AsyncConnectionPool(
-            ssl_context=self._tls if place.scheme == "https" else None,
-            max_connections=self._per_host,
-            keepalive_expiry=self._keep_for,
-            network_backend=self._backend,
-        )
-        return Origin(pool, asyncio.Semaphore(self._per_host))
+        self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
