@@ -5,22 +5,18 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
 from tidegate.core.checks import valid_name
 from tidegate.face.written import Seconds
 from tidegate.ops.jwts import Issuer
 from tidegate.secrets import BadSecret, Secrets
+from tidegate.settings.notices import Channels, Notices
+from tidegate.settings.part import Part
 from tidegate.settings.place import DEFAULT_URL
 from tidegate.store.opening import check_url
 
 ALL = "*"  # every application, every queue
-
-
-class Part(BaseModel):
-    """Frozen, and nothing in it that nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _database(url: str) -> str:
@@ -166,3 +162,5 @@ class Settings(Part):
     worker: Worker = Worker()
     log: Log = Log()
     retention: Retention = Retention()
+    notices: Notices = Notices()
+    channels: Channels = Channels()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.face.written import Seconds
 from tidegate.settings.models import Settings
-from tidegate.settings.tree import UNSET, Key, Section, tree_of
+from tidegate.settings.tree import UNSET, Key, Section, section_of, tree_of
 
 if TYPE_CHECKING:
     from tidegate.face.app import App
@@ -54,9 +54,13 @@ def _example(section: Section) -> list[str]:
     """How a section with a name of the user's choice looks."""
     if section.others is None:
         return []
+    head = ".".join(map(_bare, section.path))
+    if not section.parts:  # nothing is said for all of them, so each says everything
+        keys = section_of(section.others, (*section.path, "NAME")).parts
+        lines = [line for key in keys.values() if isinstance(key, Key) for line in _lines(key)]
+        return [f"# [{head}.NAME]", *(re.sub("^#(?! )", "# ", line) for line in lines), ""]
     name = next(iter(section.parts.values()))
     value = toml(name.default) if isinstance(name, Key) else "..."
-    head = ".".join(map(_bare, section.path))
     return [f"# [{head}.NAME]", f"# {name.path[-1]} = {value}", ""]
 
 

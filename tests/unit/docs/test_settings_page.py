@@ -47,3 +47,11 @@ def test_the_names_on_the_page_are_there() -> None:
     for cell in (row[0] for row in tables(PAGE)["name"]):
         name = re.split(r"[(.]", cell)[0]
         assert name == "settings" or hasattr(tidegate.settings, name)
+
+
+def test_every_key_of_a_channel_is_on_the_page() -> None:
+    from tidegate.settings.notices import ChannelSettings
+
+    found = [row[0].strip("`") for row in tables(PAGE)["key of a channel"]]
+
+    assert found == list(ChannelSettings.model_fields)

@@ -1,0 +1,230 @@
+"""When channels are told of a notice: at once, later, or not at all. One table of rules, on values and a moment.
+
+A notice of trouble is told after the grace of its kind, once, until its end was told. An end is told when it has
+lasted, to whoever was told of the trouble. So what comes and goes is told once, and its end once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidegate.core.channel import LEVELS
+from tidegate.machine.quiet_hours import QuietHours
+
+HOUR = 3600.0
+RECOVERED = "recovered"
+BREAKER, FLAPPING, STUCK, NO_WORKER, PAUSED, GAVE_UP, CHANNEL = LOOKED = (
+    "breaker", "flapping", "stuck", "no_worker", "paused", "gave_up", "channel",
+)  # fmt: skip
+SNOOZES = {"15m": 900.0, "1h": HOUR, "4h": 4 * HOUR, "1d": 24 * HOUR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellingPolicy:
+    """The numbers, in seconds where nothing else is said."""
+
+    grace: float = 300.0  # that a breaker must be open
+    group: float = 300.0  # that jobs which gave up are gathered
+    steady: float = 600.0  # that an end must last
+    flaps: int = 4  # changes in an hour above which something flaps
+    steady_after_flaps: float = 1800.0
+    quiet: QuietHours | None = None
+    stuck: float = 900.0
+    no_worker: float = 120.0
+    paused: float = 86400.0
+    patience: float = 900.0  # that one channel is tried
+    mail_again: float = 7 * 86400.0
+
+
+class Why(StrEnum):
+    """Why channels are not told, or not yet. The value is what people read."""
+
+    GRACE = "it may pass by itself"
+    SNOOZED = "it is snoozed"
+    QUIET = "these are quiet hours"
+    NOT_STEADY = "it must last first"
+    PAGE_ONLY = "it mends itself, so it is said on the page alone"
+    WAS_SHORT = "it was over before it was to be told"
+    READ = "somebody had read it before it was to be told"
+    KNOWN = "it was told already, and no end of it since"
+    NOTHING_TOLD = "no channel was told of the trouble"
+    DID_NOT_LAST = "the trouble came back, or goes on"
+    NO_CHANNEL = "no channel takes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Channels are told now; *of* is the notice whose end it is, and *flaps* how often it came and went of late."""
+
+    of: int | None = None
+    flaps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    until: float
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    why: Why
+
+
+Verdict = Tell | Wait | Drop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A notice, as far as the rules look at it."""
+
+    id: int
+    kind: str
+    level: str
+    created_at: float
+    ended_at: float | None = None
+    acked_at: float | None = None
+    snoozed_until: float | None = None
+    told_at: float | None = None
+
+    @property
+    def trouble(self) -> bool:
+        return self.kind != RECOVERED
+
+    @property
+    def open(self) -> bool:
+        return self.ended_at is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is special about a kind."""
+
+    grace: Callable[[TellingPolicy], float] = lambda policy: 0.0
+    page_only: bool = False
+    proven: bool = False  # its end is written only after it has lasted
+
+
+RULES: dict[str, Rule] = {
+    "fatal": Rule(),
+    "cap": Rule(grace=lambda policy: HOUR),
+    "disabled": Rule(page_only=True),
+    "own_link": Rule(grace=lambda policy: policy.grace),
+    BREAKER: Rule(proven=True),  # it is written only after its grace
+    FLAPPING: Rule(proven=True),
+    STUCK: Rule(proven=True),
+    NO_WORKER: Rule(proven=True),
+    PAUSED: Rule(),
+    GAVE_UP: Rule(grace=lambda policy: policy.group),
+    CHANNEL: Rule(),
+}
+_ANY = Rule()
+
+
+def decide(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+    """What becomes of *notice*; *past* are the other notices of the same place, whatever their order."""
+    found = _trouble(notice, past, policy, now) if notice.trouble else _end(notice, past, policy, now)
+    if isinstance(found, Tell) and notice.level != "error" and policy.quiet is not None:
+        until = policy.quiet.until(now)
+        return found if until is None else Wait(until, Why.QUIET)
+    return found
+
+
+def _trouble(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+    rule = RULES.get(notice.kind, _ANY)
+    snoozed = max((each.snoozed_until or 0.0 for each in (notice, *past) if each.open and each.trouble), default=0.0)
+    due = notice.created_at + rule.grace(policy)
+    if rule.page_only:
+        return Drop(Why.PAGE_ONLY)
+    if not notice.open:
+        return Drop(Why.WAS_SHORT)
+    if notice.acked_at is not None:
+        return Drop(Why.READ)
+    if any(_covers(each, notice, past) for each in past):
+        return Drop(Why.KNOWN)
+    if now < due:
+        return Wait(due, Why.GRACE)
+    if now < snoozed:
+        return Wait(snoozed, Why.SNOOZED)
+    flaps = changes((notice, *past), now)
+    return Tell(flaps=flaps if flaps > policy.flaps else 0)
+
+
+def _end(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+    told = [each for each in past if each.trouble and _owes_end(each, past) and each.created_at <= notice.created_at]
+    if not told:
+        return Drop(Why.NOTHING_TOLD)
+    if any(each.trouble and (each.open or each.created_at > notice.created_at) for each in past):
+        return Drop(Why.DID_NOT_LAST)
+    last = max(told, key=lambda each: each.id)
+    if not RULES.get(last.kind, _ANY).proven:
+        flaps = changes(past, now) > policy.flaps
+        due = notice.created_at + (policy.steady_after_flaps if flaps else policy.steady)
+        if now < due:
+            return Wait(due, Why.NOT_STEADY)
+    return Tell(of=last.id)
+
+
+def _covers(earlier: Heard, notice: Heard, past: Sequence[Heard]) -> bool:
+    """Whether people who were told of *earlier* need not hear of *notice*: it is no heavier, and no end was told."""
+    if not earlier.trouble or earlier.id > notice.id or LEVELS.index(earlier.level) < LEVELS.index(notice.level):
+        return False
+    return _owes_end(earlier, past) and (earlier.open or _ends_are_told(earlier, past))
+
+
+def _ends_are_told(trouble: Heard, past: Sequence[Heard]) -> bool:
+    """Whether an end of it was written, and so is told, or was held back because the trouble came back."""
+    return any(not each.trouble and each.created_at >= trouble.created_at for each in past)
+
+
+def _owes_end(trouble: Heard, past: Sequence[Heard]) -> bool:
+    """Whether channels were told of it, and of no end since."""
+    return trouble.told_at is not None and not any(
+        not each.trouble and each.told_at is not None and each.told_at >= trouble.told_at for each in past
+    )
+
+
+def changes(notices: Sequence[Heard], now: float) -> int:
+    """How often a place changed between well and ill in the last hour."""
+    moments = [at for each in notices if each.trouble for at in (each.created_at, each.ended_at) if at is not None]
+    return sum(now - HOUR < at for at in moments)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A breaker that was closed opened, or one that was not closed."""
+
+    at: float
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    kind: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It has been well long enough; *since* is when that began."""
+
+    since: float
+
+
+def of_breaker(
+    moves: Sequence[Move], known: str | None, policy: TellingPolicy, now: float, closed: bool
+) -> Raise | Over | None:
+    """What there is to say of a breaker; *known* is the kind of the notice that is open, *moves* are in order."""
+    flapping = sum(now - HOUR < move.at for move in moves) > policy.flaps
+    last = moves[-1].at if moves else None
+    if known is None:
+        if flapping:
+            return Raise(FLAPPING, next(move.at for move in moves if now - HOUR < move.at))
+        if not closed and last is not None and now - last >= policy.grace:
+            return Raise(BREAKER, last)
+        return None
+    lasts = policy.steady_after_flaps if flapping or known == FLAPPING else policy.steady
+    since = last if last is not None else now - lasts
+    return Over(since) if closed and now - since >= lasts else None

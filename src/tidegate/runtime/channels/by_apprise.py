@@ -1,0 +1,38 @@
+"""Everything that apprise can reach: ntfy, Telegram, Matrix, and a hundred more. It needs `tidegate[apprise]`."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+
+from tidegate.core.channel import Apprise, Letter
+from tidegate.runtime.channels.refusing import NotSent
+
+# What apprise calls our levels.
+_TYPES = {"error": "failure", "warning": "warning", "success": "success", "info": "info"}
+_alone = threading.Lock()  # there is one log, and what stands in it must be of this letter
+
+
+def notify(way: Apprise, letter: Letter) -> None:
+    """Sends it; NotSent with what apprise wrote to its log, since it says no more than that it failed."""
+    try:
+        import apprise
+    except ImportError as error:
+        raise NotSent("misconfigured", "apprise is not installed: pip install 'tidegate[apprise]'") from error
+    asset = apprise.AppriseAsset(app_id="Tidegate", app_desc="Tidegate", app_url="", async_mode=False)
+    there = apprise.Apprise(asset=asset)
+    captured = apprise.LogCapture(level=logging.WARNING, fmt="%(message)s")  # type: ignore[no-untyped-call]
+    with _alone, captured as said:
+        taken = there.add(way.url)
+        sent = taken and there.notify(body=letter.text, title=letter.title, notify_type=_TYPES[letter.level])
+        words = _last_line(said)
+    if not taken:
+        raise NotSent("bad_address", "apprise does not know this kind of address")
+    if not sent:
+        raise NotSent("upstream_failure", words or "apprise could not deliver it")
+
+
+def _last_line(said: io.StringIO) -> str:
+    lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

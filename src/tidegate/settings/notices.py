@@ -1,0 +1,183 @@
+"""The sections [notices] and [channels.NAME]: when people are told, and where."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
+
+from tidegate.core.channel import PAGE, PORTS, Apprise, Channel, Mail, Webhook, in_order
+from tidegate.face.written import Seconds
+from tidegate.machine.quiet_hours import QuietHours
+from tidegate.machine.telling import TellingPolicy
+from tidegate.runtime.channels.webhook import key_of
+from tidegate.settings.part import Part
+
+_MAIL = re.compile(r"[^@\s<>\",]+@[^@\s<>\",]+")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_LEAST_SECRET = 16
+# What each kind needs, and may be given beside.
+_NEEDS = {"webhook": ("url",), "smtp": ("host", "sender", "to"), "apprise": ("url",)}
+_MAY = {"webhook": ("secret",), "smtp": ("port", "security", "user", "password", "ca_file"), "apprise": ()}
+_OF_ALL = ("kind", "level", "order", "standby")
+
+
+def _address(text: str) -> str:
+    if not _MAIL.fullmatch(text):
+        raise ValueError(f"{text!r} is no address of mail; give one such as ops@example.org")
+    return text
+
+
+def _link(url: str) -> str:
+    if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+        raise ValueError(f"{url!r} is no address of a page; give one such as https://tidegate.example.org")
+    return url.rstrip("/")
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone; give one such as UTC or Europe/Berlin") from None
+    return name
+
+
+def _hours(text: str) -> str:
+    if text:
+        QuietHours.of(text, ZoneInfo("UTC"))
+    return text
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class ChannelSettings(Part):
+    """One way to reach people, beside the page."""
+
+    kind: Literal["webhook", "smtp", "apprise"] = Field(description="webhook, smtp or apprise (ntfy, Telegram, ...).")
+    level: Literal["info", "warning", "error"] = Field(
+        default="warning", description="The least level that it is told; what works again is told to whoever was told."
+    )
+    order: int = Field(
+        default=100, ge=0, le=10_000, description="The next in order gets what a channel cannot deliver."
+    )
+    standby: bool = Field(default=False, description="Only told what a channel before it could not deliver.")
+    url: SecretStr = Field(default=SecretStr(""), description="webhook and apprise: where it leads.")
+    secret: SecretStr = Field(default=SecretStr(""), description="webhook: what signs it, whsec_... or 16 characters.")
+    host: str = Field(default="", description="smtp: the mail server.")
+    port: int | None = Field(default=None, ge=1, le=65535, description="smtp: its port, if not the usual one.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls", description="smtp: starttls (port 587), tls (port 465) or none (port 25)."
+    )
+    user: str = Field(default="", description="smtp: the name to sign in with, if the server asks for one.")
+    password: SecretStr = Field(default=SecretStr(""), description="smtp: the password of that name.")
+    ca_file: str = Field(default="", description="smtp: certificates to trust, if not those of the system.")
+    sender: Annotated[str, AfterValidator(lambda text: text and _address(text))] = Field(
+        default="", description="smtp: the address that the mail comes from."
+    )
+    to: tuple[Address, ...] = Field(default=(), description="smtp: the addresses that it goes to.")
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Self:
+        given = {name for name in self.model_fields_set if _shown(getattr(self, name)) not in ("", (), None)}
+        for name in _NEEDS[self.kind]:
+            if name not in given:
+                raise ValueError(f"a channel of the kind {self.kind} needs {name}; give it")
+        for name in sorted(given - {*_NEEDS[self.kind], *_MAY[self.kind], *_OF_ALL}):
+            raise ValueError(f"a channel of the kind {self.kind} has no {name}; take it out")
+        url, secret = self.url.get_secret_value(), self.secret.get_secret_value()
+        if self.kind == "webhook" and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+            raise ValueError("url must begin with http:// or https:// and name a host")
+        if self.kind == "apprise" and not urlsplit(url).scheme:
+            raise ValueError("url must be one that apprise knows, such as ntfys://ntfy.sh/topic")
+        if secret and len(key_of(secret)) < _LEAST_SECRET:
+            raise ValueError(f"secret must have {_LEAST_SECRET} bytes or more; make one: openssl rand -hex 32")
+        if self.password.get_secret_value() and not self.user:
+            raise ValueError("password needs user, the name that it belongs to")
+        return self
+
+    def channel(self, name: str) -> Channel:
+        return Channel(name=name, way=self._way(), level=self.level, order=self.order, standby=self.standby)
+
+    def _way(self) -> Webhook | Mail | Apprise:
+        url = self.url.get_secret_value()
+        if self.kind == "webhook":
+            return Webhook(url=url, secret=self.secret.get_secret_value())
+        if self.kind == "apprise":
+            return Apprise(url=url)
+        return Mail(
+            host=self.host, port=self.port or PORTS[self.security], security=self.security, user=self.user,
+            password=self.password.get_secret_value(), sender=self.sender, to=self.to, ca_file=self.ca_file,
+        )  # fmt: skip
+
+
+class Channels(Part):
+    """Where people are told beside the page: a section [channels.NAME] for each channel."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, ChannelSettings] = Field(init=False)
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for name in self.__pydantic_extra__:
+            if not _NAME.fullmatch(name) or name == PAGE:
+                raise ValueError(
+                    f"{name!r} is no name for a channel; give up to 40 small letters, digits, - and _, and not {PAGE}"
+                )
+        return self
+
+    def all(self) -> tuple[Channel, ...]:
+        """Every channel, in order."""
+        return in_order(tuple(said.channel(name) for name, said in self.__pydantic_extra__.items()))
+
+
+class Notices(Part):
+    """When people are told, and what is too little to be told."""
+
+    address: Annotated[str, AfterValidator(_link)] = Field(
+        default="", description="Where people reach the page, for links; without it, server.host and server.port."
+    )
+    breaker: Seconds = Field(
+        default=Seconds("5m"), description="How long a breaker must be open before people are told."
+    )
+    group: Seconds = Field(
+        default=Seconds("5m"), description="How long jobs that gave up for the same reason are gathered into one."
+    )
+    steady: Seconds = Field(
+        default=Seconds("10m"), description="How long something must work before channels are told that it works again."
+    )
+    flaps: int = Field(
+        default=4, ge=1, le=1000, description="Changes in an hour above which something flaps, and is told of once."
+    )
+    steady_after_flaps: Seconds = Field(
+        default=Seconds("30m"), description="How long it must stay as it is before more is told of what flapped."
+    )
+    quiet: Annotated[str, AfterValidator(_hours)] = Field(
+        default="", description="Quiet hours, such as 22:00-07:00: errors pass, the rest waits."
+    )
+    zone: Annotated[str, AfterValidator(_zone)] = Field(default="UTC", description="The time zone of quiet hours.")
+    stuck: Seconds = Field(default=Seconds("15m"), description="How long a job that could go may wait.")
+    no_worker: Seconds = Field(default=Seconds("2m"), description="How long work may wait while no worker is there.")
+    paused: Seconds = Field(default=Seconds("1d"), description="How long a queue or a target may be paused.")
+    patience: Seconds = Field(
+        default=Seconds("15m"), description="How long a channel is tried before the next one gets it."
+    )
+    mail_again: Seconds = Field(
+        default=Seconds("7d"), description="How long a person is not mailed again about the same provider."
+    )
+
+    def policy(self) -> TellingPolicy:
+        quiet = QuietHours.of(self.quiet, ZoneInfo(self.zone)) if self.quiet else None
+        return TellingPolicy(
+            grace=float(self.breaker), group=float(self.group), steady=float(self.steady), flaps=self.flaps,
+            steady_after_flaps=float(self.steady_after_flaps), quiet=quiet, stuck=float(self.stuck),
+            no_worker=float(self.no_worker), paused=float(self.paused), patience=float(self.patience),
+            mail_again=float(self.mail_again),
+        )  # fmt: skip
+
+
+def _shown(value: object) -> object:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -1,0 +1,71 @@
+"""The sections [channels.NAME] and [notices]: what they give, and what is said of a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.settings.weather import origins, settings
+from tidegate.core.channel import Apprise, Mail, Webhook
+from tidegate.settings import SettingsError
+
+HOOK = '[channels.hook]\nkind = "webhook"\nurl = "https://hooks.example/T0/hidden"\n'
+MAIL = '[channels.mail]\nkind = "smtp"\nhost = "mail.example"\nsender = "a@example.org"\nto = ["b@example.org"]\n'
+PHONE = '[channels.phone]\nkind = "apprise"\nurl = "env:NTFY"\norder = 1\nlevel = "error"\nstandby = true\n'
+
+
+def test_channels_are_read_in_their_order() -> None:
+    found = settings(HOOK + MAIL + PHONE, {"NTFY": "ntfys://ntfy.sh/hidden"}).values.channels.all()
+
+    assert [each.name for each in found] == ["phone", "hook", "mail"]
+    phone, web, mail = found
+    assert (phone.way, phone.level, phone.standby) == (Apprise(url="ntfys://ntfy.sh/hidden"), "error", True)
+    assert web.way == Webhook(url="https://hooks.example/T0/hidden")
+    assert mail.way == Mail(host="mail.example", port=587, sender="a@example.org", to=("b@example.org",))
+
+
+def test_without_a_section_there_is_only_the_page() -> None:
+    assert settings("").values.channels.all() == ()
+
+
+def test_what_counts_shows_no_secret() -> None:
+    shown = origins(settings(HOOK + PHONE, {"NTFY": "ntfys://ntfy.sh/hidden"}))
+
+    assert shown["channels.hook.url"][0] == "********"
+    assert shown["channels.phone.url"][0] == "******** from env:NTFY"
+    assert "hidden" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[channels.hook]\nkind = "webhook"\n', "a channel of the kind webhook needs url; give it"),
+        (HOOK + 'host = "x"\n', "a channel of the kind webhook has no host; take it out"),
+        (HOOK.replace("https", "ftp"), "url must begin with http:// or https://"),
+        (HOOK + 'secret = "short"\n', "secret must have 16 bytes or more"),
+        (HOOK + 'secret = "whsec_%%%"\n', "what follows whsec_ must be base64"),
+        (MAIL.replace("b@example.org", "bob"), "'bob' is no address of mail"),
+        (MAIL + 'password = "x"\n', "password needs user"),
+        ('[channels.Hook]\nkind = "apprise"\nurl = "ntfy://x"\n', "'Hook' is no name for a channel"),
+        ('[channels.page]\nkind = "apprise"\nurl = "ntfy://x"\n', "'page' is no name for a channel"),
+        ('[channels.hook]\nkind = "pigeon"\n', "give 'webhook', 'smtp' or 'apprise'"),
+        (HOOK + "ordr = 1\n", "did you mean order?"),
+        ('[notices]\nquiet = "22-7"\n', "'22-7' are no hours; give them as 22:00-07:00"),
+        ('[notices]\nzone = "Moon/Base"\n', "'Moon/Base' is no time zone"),
+        ('[notices]\naddress = "tidegate.lan"\n', "'tidegate.lan' is no address of a page"),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        settings(text)
+
+    assert said in str(raised.value)
+    assert "hidden" not in str(raised.value)
+
+
+def test_the_numbers_of_telling_are_those_of_the_settings() -> None:
+    text = '[notices]\nquiet = "22:00-07:00"\nzone = "Europe/Berlin"\nbreaker = "2m"\nflaps = 9\n'
+    found = settings(text).values.notices.policy()
+
+    assert (found.grace, found.flaps, found.steady) == (120.0, 9, 600.0)
+    assert found.quiet is not None
+    assert found.quiet.until(1_800_000_000.0) is None  # 09:00 in Berlin
