@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain
+from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain, visible
 
+REL = "noopener noreferrer nofollow"
 CLEANER = Cleaner("https://feed.example/dir/feed.xml")
 
 
@@ -130,3 +131,18 @@ def test_long_titles_are_cut() -> None:
 )  # fmt: skip
 def test_dates_that_make_no_sense_are_none(given: object, seconds: float | None) -> None:
     assert moment(given) == seconds
+
+
+def test_nothing_that_nobody_sees_is_left() -> None:
+    ranges = [(0, 8), (0xB, 0xC), (0xE, 0x1F), (0x7F, 0x9F), (0x200E, 0x200F), (0x202A, 0x202E), (0x2066, 0x2069),
+              (0xD800, 0xDFFF), (0xFFFE, 0xFFFF)]  # fmt: skip
+    for unseen in (chr(n) for first, last in ranges for n in range(first, last + 1)):
+        assert visible(unseen) == ""
+        assert visible(f"a{unseen}é") == "aé"
+
+
+def test_a_feed_whose_host_has_an_odd_name_is_cleaned_without_links_relative_to_it() -> None:
+    cleaner = Cleaner("http://xn--zzzzzzzz.example/feed")
+    assert cleaner.markup("<a href='/x'>x</a> <a href='https://a.example/'>y</a><script>z</script>") == (
+        f'<a rel="{REL}">x</a> <a href="https://a.example/" rel="{REL}">y</a>'
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from datetime import datetime
+from typing import Literal
 from urllib.parse import urljoin, urlsplit
 
 import nh3
@@ -35,12 +36,14 @@ _PLAIN = nh3.Cleaner(tags=set(), clean_content_tags=_DROPPED)
 
 def visible(text: str) -> str:
     """*text* without what nobody sees."""
-    return _CONTROLS.sub("", text)
+    return text if text.isprintable() else _CONTROLS.sub("", text)
 
 
 def plain(value: object, most: int = _MOST_TITLE) -> str:
     """*value* as one line of text, its markup taken out."""
     if not isinstance(value, str):
+        return ""
+    if not value:
         return ""
     text = visible(value[: 4 * most])
     if "<" in text or "&" in text:
@@ -55,14 +58,10 @@ class Cleaner:
 
     def __init__(self, base: str) -> None:
         self._base = base
-        self._cleaner = nh3.Cleaner(
-            tags=_TAGS,
-            clean_content_tags=_DROPPED,
-            attributes={"a": {"href"}, "abbr": {"title"}, "ol": {"start"}, "td": {"colspan"}, "th": {"colspan"}},
-            url_schemes=_SCHEMES,
-            url_relative=("rewrite_with_base", base) if urlsplit(base).scheme in _SCHEMES else "deny",
-            link_rel=_REL,
-        )
+        try:
+            self._cleaner = _cleaner(("rewrite_with_base", base) if urlsplit(base).scheme in _SCHEMES else "deny")
+        except ValueError:  # a host that is polled may have a name that its library cannot read
+            self._cleaner = _cleaner("deny")
 
     def markup(self, value: object) -> str:
         """HTML that may be shown as it is."""
@@ -85,6 +84,17 @@ class Cleaner:
             return None
         fits = parts.scheme in _SCHEMES and parts.netloc and len(found) <= _MOST_LINK
         return found if fits else None
+
+
+def _cleaner(relative: Literal["deny"] | tuple[Literal["rewrite_with_base"], str]) -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=_TAGS,
+        clean_content_tags=_DROPPED,
+        attributes={"a": {"href"}, "abbr": {"title"}, "ol": {"start"}, "td": {"colspan"}, "th": {"colspan"}},
+        url_schemes=_SCHEMES,
+        url_relative=relative,
+        link_rel=_REL,
+    )
 
 
 def moment(value: object) -> float | None:

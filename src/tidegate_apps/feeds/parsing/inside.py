@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import html.entities
 import re
+from hashlib import blake2b
 from typing import Any
 
 import fastfeedparser  # type: ignore[import-untyped]
@@ -13,7 +13,7 @@ import fastfeedparser  # type: ignore[import-untyped]
 from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain, visible
 from tidegate_apps.feeds.parsing.encodings import text_of
 from tidegate_apps.feeds.parsing.strict import Noted, read_strictly
-from tidegate_apps.feeds.parsing.values import ParseError, rows_of
+from tidegate_apps.feeds.parsing.values import BASE64, ParseError, rows_of
 
 _MOST_ENTRIES = 2000  # that are kept: the first ones, which are the newest
 _MOST_READ = 10_000
@@ -23,7 +23,8 @@ _PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b
 # No character of XML at all; many who paste into feeds do not know.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
-_LONG_TAG = re.compile(r"<(?![!?])[^<>]{50000}")
+_LONG = 50_000
+_LONG_TAG = re.compile(rf"<(?![!?])[^<>]{{{_LONG}}}")
 _AMPERSAND = re.compile(r"&(?:([A-Za-z][A-Za-z0-9]{1,31});|(?!#(?:[0-9]{1,7}|x[0-9A-Fa-f]{1,6});))")
 _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -35,9 +36,9 @@ def read_all(asked: list[list[str]]) -> list[dict[str, Any]]:
 
 def read(asked: list[str]) -> dict[str, Any]:
     """The feed as lists and texts, or what is wrong with it as `error`."""
-    body, content_type, url = asked
+    text, how, content_type, url = asked
     try:
-        return _read(base64.b64decode(body), content_type, url)
+        return _read(base64.b64decode(text) if how == BASE64 else text.encode("ascii"), content_type, url)
     except ParseError as error:
         return {"error": str(error)}
 
@@ -66,12 +67,13 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
 
 def _check_cost(text: str) -> None:
     """ParseError for what readers take minutes or gigabytes for, well-formed or not."""
-    if text.count("<") > _MOST_TAGS:
+    tags = text.count("<")
+    if tags > _MOST_TAGS:
         raise ParseError(f"it has more than {_MOST_TAGS} tags")
-    if max(text.count("<item"), text.count("<entry")) > _MOST_READ:
+    if tags > _MOST_READ and max(text.count("<item"), text.count("<entry")) > _MOST_READ:
         raise ParseError(f"it has more than {_MOST_READ} entries")
     # In CDATA there may be a picture, written out.
-    if _LONG_TAG.search(text) and any(_LONG_TAG.search(part) for part in _CDATA.split(text)[::2]):
+    if len(text) > _LONG and _LONG_TAG.search(text) and any(_LONG_TAG.search(part) for part in _CDATA.split(text)[::2]):
         raise ParseError("a tag of it is too long")
 
 
@@ -153,5 +155,5 @@ def _str(value: object) -> str:
 
 def _hash(*parts: str) -> str:
     # Lengths first, so that no two lists of parts look the same.
-    whole = "\0".join((*map(str, map(len, parts)), *parts))
-    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    whole = "\0".join([*[str(len(part)) for part in parts], *parts])
+    return blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+AS_IT_IS, BASE64 = "", "base64"  # ways of a body into a child process
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # rows of plain values hold no circle
 
 
