@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import httpx2
 import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World
 from tidegate import Queue
+from tidegate_apps.music.contract import Batch, Operation, Play, Song
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.keeping import Lane
 
 LOGIN = {"user": "ada", "password": "low tide"}
+MBID = "11111111-0000-4000-8000-000000000001"
 EMPTY = {"subsonic-response": {"status": "ok", "playlists": {}}}
 
 
@@ -58,3 +65,61 @@ def test_a_wrong_address_is_told_once_to_who_entered_it_and_a_server_that_is_dow
         s.run(4 * HOUR, servers)
         assert "bad_address" in codes("ada")
         assert s.notices("ada") == ["cap", "fatal"]
+
+
+ENTERED = {
+    "navidrome": {"url": "https://wrong.test", **LOGIN},
+    "spotify": {"client_id": "c", "access_token": "a", "refresh_token": "r", "expires_at": "1"},
+    "lastfm": {"user": "ada", "api_key": "k"},
+    "musicbrainz": {},
+    "fanart": {"api_key": "k"},
+    "openai": {"api_key": "k"},
+}
+
+
+class Always(httpx2.AsyncBaseTransport):
+    """The same answer to everything."""
+
+    def __init__(self, status: int, **said: Any) -> None:
+        self.status, self.said, self.calls = status, said, 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.calls += 1
+        return httpx2.Response(self.status, request=request, **self.said)
+
+
+@contextmanager
+def listening(queue: Queue, *names: str) -> Iterator[Studio]:
+    """Somebody whose library wants ids, pictures and tags."""
+    known = [kinds()[name] for name in names]
+    songs = [Song(title="One", artist="Known", artist_mbid=MBID), Song(title="Two", artist="Unknown")]
+    with Studio.opened(queue, *known, world=World(queue.clock), look_every=60) as s:  # type: ignore[arg-type]
+        for each in known:
+            s.shop.connections.put("ada", each, ENTERED[each.name])
+        batch = Batch(items=tuple(Play(ref=song.title, at=9.0, song=song) for song in songs))
+        s.shop.keeping.plays(Lane("ada", "elsewhere", Operation.PLAYS), batch)
+        yield s
+
+
+@pytest.mark.req("SYNC-09", "SYNC-14")
+@pytest.mark.parametrize(
+    "said", [{"text": "404 page not found"}, {"json": {"detail": "Not Found"}}, {"content": b""}, {"html": "<html>"}],
+    ids=lambda said: next(iter(said)),
+)  # fmt: skip
+def test_an_address_at_which_nothing_is_found_is_told_whatever_it_answers(quick: Queue, said: dict[str, Any]) -> None:
+    with listening(quick, *ENTERED) as s:
+        s.run(2 * HOUR, Always(404, **said))
+        for name, kind in s.kinds.items():
+            held = [s.state(str(each), provider=name) for each in kind.operations]
+            assert any(each.code and each.message and each.held for each in held), name
+        assert {event.target for event, _ in s.heard} == set(ENTERED)
+
+
+@pytest.mark.req("SYNC-04")
+def test_an_artist_without_pictures_is_no_wrong_address(quick: Queue) -> None:
+    there = Always(404, json={"status": "error", "error message": "Not found"})
+    with listening(quick, "fanart") as s:
+        s.run(2 * HOUR, there)
+        state = s.state("art", provider="fanart")
+        assert (state.code, state.held, s.notices(), there.calls) == (None, None, [], 1)
+        assert state.success_at is not None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
 from tidegate.core.retry_after import http_date
 from tidegate.core.rule import Pack, Rule
-from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
+from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
+
+
+_ID = re.compile(r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def _until_reset(seen: Evidence) -> float | None:
@@ -15,10 +21,16 @@ def _until_reset(seen: Evidence) -> float | None:
     return None if reset is None or date is None else float(reset) - date
 
 
+def _not_of_an_id(seen: Evidence) -> bool:
+    """The path names no id: every search has an answer, if only an empty one."""
+    return bool(seen.path) and _ID.search(seen.path) is None
+
+
 musicbrainz = Pack(
     "musicbrainz",
     [
         WEB_PAGE,
+        Rule(name="not-the-service", code="no_service", status=404, test=_not_of_an_id),
         Rule(name="unknown-id", code=None, status=404),
         Rule(name="user-data", code="misconfigured", status=401, reach=Reach.OPERATION),
         # Counted for our address, so for all users together.
@@ -31,5 +43,6 @@ musicbrainz = Pack(
         # To slow down for nothing is the cheaper mistake.
         Rule(name="unexplained", code="rate_limited", status=503, reach=Reach.TARGET, after=_until_reset),
     ],
-    confirm=[NEVER_WORKED],
+    codes=own_codes(NO_SERVICE),
+    confirm=[NEVER_WORKED, NEVER_THERE],
 )  # fmt: skip

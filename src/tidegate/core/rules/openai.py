@@ -11,7 +11,7 @@ from tidegate.core.fault import Reach
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Pack, Rule
 from tidegate.core.rules.own_codes import own_codes
-from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
+from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _QUOTA = frozenset({
     "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
@@ -27,6 +27,7 @@ _KNOWN = _QUOTA | _TOO_FAST | _KEY | _MODEL | _REGION | _OVERLOADED | _REQUEST
 _UNKNOWN = "an unknown code"
 
 _IN_200 = (0, 200)
+_COMPLETIONS = "/chat/completions"
 _HEAD = 512  # bytes: both an error and the choices begin here, and a good answer may be long
 
 
@@ -109,6 +110,8 @@ openai = Pack(
         Rule(name="region", code="region_refused", status=(0, 200, 403), says=_REGION),
         Rule(name="model-refused", code="model_refused", status=403),
         Rule(name="model-missing", code="model_refused", status=(0, 200, 404), says=_MODEL),
+        Rule(name="model-missing-in-words", code="model_refused", status=404, text="model", path=_COMPLETIONS),
+        Rule(name="not-the-service", code="no_service", status=404, path=_COMPLETIONS),
         Rule(name="key-refused-in-200", code="unauthorized", status=_IN_200, says=_KEY, reach=Reach.TARGET),
         Rule(name="too-fast-in-200", code="rate_limited", status=_IN_200, says=_TOO_FAST, reach=Reach.TARGET,
              after=_until_reset),
@@ -133,9 +136,11 @@ openai = Pack(
          "Make the entry shorter, or allow a longer answer."),
         ("no_completion", "transient", "operation", "WARN", "The model sent no answer.",
          "Nothing to do: it is tried once more."),
+        NO_SERVICE,
     ),
     confirm=[
         NEVER_WORKED,
+        NEVER_THERE,
         Confirm("no_completion", times=2, apart=0, becomes="bad_request", until_then="no_completion"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from tidegate.core.fault import Reach
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import Pack, Rule
 from tidegate.core.rules.own_codes import own_codes
-from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
+from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _FORBIDDEN = {"error.message": "Forbidden"}
 _ONE_PLAYLIST = re.compile(r"/v1/playlists/[^/]+(?:/items)?/?\Z")  # a gateway may put a path of its own before it
@@ -39,6 +39,7 @@ spotify = Pack(
         Rule(name="endpoint-removed", code="endpoint_removed", status=403, json=_FORBIDDEN),
         # Of one's own account there is always something: then it is the call that is not there, or not this service.
         Rule(name="call-missing", code="not_supported", status=404, path="/v1/me"),
+        Rule(name="no-accounts", code="no_service", status=404, path="/api/token"),
         Rule(name="quota-exceeded", code="quota_exhausted", status=429, json={"error.reason": "QUOTA_EXCEEDED"}),
         # The window is counted for the whole app, whoever the user is.
         Rule(name="too-fast", code="rate_limited", status=429, reach=Reach.TARGET),
@@ -62,9 +63,11 @@ spotify = Pack(
          "The operator must renew the Premium subscription of the owner of the app."),
         ("not_shared", "item", "item", "WARN", "Spotify does not share this playlist with other programs.",
          "Choose another playlist; the others go on."),
+        NO_SERVICE,
     ),
     confirm=[
         NEVER_WORKED,
+        NEVER_THERE,
         # Its edge sometimes refuses a token that was issued a moment before.
         Confirm("unauthorized", times=2, apart="30s"),
         Confirm("not_supported", times=2, apart="5m"),

@@ -1,4 +1,4 @@
-"""A web page where data was expected: a wrong path, a login page, a proxy in between. The same for every service."""
+"""Something else answers than the service: a wrong address, a login page, a proxy in between. The same for all."""
 
 from __future__ import annotations
 
@@ -10,3 +10,13 @@ WEB_PAGE = Rule(name="web-page", code="html_answer", status=(200, 201, 203, 400,
 
 # An address that never led to data is wrong; one that did has a hiccup in front of it.
 NEVER_WORKED = Confirm("html_answer", times=1, becomes="bad_address", until_then="html_answer", unless_worked=True)
+
+# What a pack says of a 404 that is none of its service's, beside the words for it and the doubt in it.
+NO_SERVICE = (
+    "no_service", "transient", "target", "WARN", "Something else answers at the address of this service.",
+    "If this stays, the operator must check the address.",
+)  # fmt: skip
+# A proxy says the same while the service behind it is down.
+NEVER_THERE = Confirm(
+    "no_service", times=6, apart="5m", becomes="bad_address", until_then="no_service", only_worked=True
+)

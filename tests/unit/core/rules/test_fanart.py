@@ -16,6 +16,8 @@ def error(status: int, text: str, url: str = ARTIST) -> Answer:
     return answer(status, {"status": "error", "error message": text}, url)
 
 
+ELSEWHERE = "retriable/transient/target"
+
 CASES = [
     Case("200, pictures", answer(200, {"name": "x", "artistthumb": []}, ARTIST), GOOD),
     Case("200, the album that was asked for is absent", answer(200, {"name": "x", "albums": {}}, ARTIST), GOOD),
@@ -23,6 +25,12 @@ CASES = [
     Case("404 inside an exception", Refused(error(404, "Not found")), GOOD, rule="no-art"),
     Case("404 HTML: not the service at all", page(404, ARTIST), "retriable/transient/target", "html_answer",
          "web-page"),
+    Case("404 in a message", RuntimeError("fanart.tv returned status 404"), GOOD, rule="no-art-in-words"),
+    Case("404 of another server", answer(404, "404 page not found", ARTIST), ELSEWHERE, "no_service",
+         "not-the-service"),
+    Case("404 of another service", Refused(answer(404, {"detail": "Not Found"}, ARTIST)), ELSEWHERE, "no_service",
+         "not-the-service"),
+    Case("404 without a word", answer(404, b"", ARTIST), ELSEWHERE, "no_service", "not-the-service"),
     Case("200 + status error, not found", error(200, "Not found"), GOOD, rule="no-art-in-200"),
     Case("200 + status error, something else", error(200, "Database error"), "retriable/transient/target",
          "upstream_failure", "error-in-200"),

@@ -9,6 +9,7 @@ from tidegate.core.rules import musicbrainz
 
 PACK = musicbrainz
 LOOKUP = "https://musicbrainz.org/ws/2/artist/5b11f4ce-a62d-471e-81fc-a69a8278c7da?fmt=json"
+SEARCH = "https://musicbrainz.org/ws/2/release-group?fmt=json&query=x"
 NOON = "Tue, 01 Sep 2026 12:00:00 GMT"
 NOON_EPOCH = 1788264000
 OURS = "Your requests are exceeding the allowable rate limit. Please see the documentation."
@@ -27,6 +28,9 @@ CASES = [
     Case("400 Invalid mbid.", error(400, "Invalid mbid."), "fatal/item/item", "bad_request", "status:400"),
     Case("404 Not Found (a normal answer)", error(404, "Not Found"), GOOD, rule="unknown-id"),
     Case("404 inside an exception", Refused(error(404, "Not Found")), GOOD, rule="unknown-id"),
+    Case("404 in a message", RuntimeError("musicbrainz returned status 404"), GOOD, rule="unknown-id"),
+    Case("404 to a search", answer(404, {"error": "Not Found"}, SEARCH), "retriable/transient/target", "no_service",
+         "not-the-service"),
     Case("404 HTML: not the web service at all", page(404), "retriable/transient/target", "html_answer", "web-page"),
     Case("401, user data only", error(401, "Authorization required"), "fatal/config/operation", "misconfigured",
          "user-data"),

@@ -39,6 +39,8 @@ CASES = [
          "fatal/auth/credential", "grant_revoked", "grant-revoked"),
     Case("invalid_grant in a message", RuntimeError("error: invalid_grant, error_description: Refresh token revoked"),
          "fatal/auth/credential", "grant_revoked", "grant-revoked"),
+    Case("token 404: another server", answer(404, b"", TOKEN), "retriable/transient/target", "no_service",
+         "no-accounts"),
     Case("token 400 invalid_client", token(400, "invalid_client"), "fatal/config/target", "client_refused",
          "client-refused"),
     Case("token 401 invalid_client", token(401, "invalid_client", "Invalid client secret"), "fatal/config/target",
