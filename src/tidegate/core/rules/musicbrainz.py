@@ -11,7 +11,6 @@ from tidegate.core.rule import Pack, Rule
 from tidegate.core.rules.own_codes import own_codes
 from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
-
 _ID = re.compile(r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
