@@ -220,7 +220,7 @@ def of_breaker(
     flapping = sum(now - HOUR < move.at for move in moves) > policy.flaps
     last = moves[-1].at if moves else None
     if known is None:
-        if flapping:
+        if flapping and last is not None and now - last < policy.steady_after_flaps:
             return Raise(FLAPPING, next(move.at for move in moves if now - HOUR < move.at))
         if not closed and last is not None and now - last >= policy.grace:
             return Raise(BREAKER, last)
