@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.runtime_jobs.gating import Refusal, play
-from tidegate import Backoff, Target
+from tidegate import Backoff, Notice, NoticeKind, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import listing, overview, reports
 from tidegate.ops.overview import Overview, sentence
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import gate_rows
+from tidegate.store import gate_rows, notice_rows
 from tidegate.store.gate_rows import HoldRow
 from tidegate.store.tx import Tx
 
@@ -97,6 +97,33 @@ def test_a_healthy_day_is_one_calm_sentence(q: Queue, clock: VirtualClock) -> No
 )  # fmt: skip
 def test_nobody_says_that_something_works_which_was_never_tried(tokens: dict[str, int], says: str) -> None:
     assert sentence(Counter(tokens), []) == f"{says} No job waits."
+
+
+def test_what_an_application_asks_of_people_is_there_until_it_is_dealt_with(q: Queue) -> None:
+    def tell(tx: Tx, target: str, kind: NoticeKind, user: str | None = None) -> None:
+        notice = Notice(
+            kind=kind, target=target, key="some", episode=1.0, title="Some feeds are odd", message="Look at them."
+        )
+        notice_rows.told(tx, notice_rows.of_target(notice, "some", user))
+
+    def work(tx: Tx) -> None:
+        tell(tx, "feeds", NoticeKind.FATAL)
+        tell(tx, "rests", NoticeKind.DISABLED)
+        tell(tx, "private", NoticeKind.FATAL, "ada")
+        tell(tx, "spotify", NoticeKind.FATAL)
+
+    refused(q, "spotify", "7")
+    q.store.write(work)
+
+    found = seen(q)
+    assert [(need.title, need.message, need.href) for need in found.needs] == [
+        ("spotify needs you", found.needs[0].message, "/targets/spotify"),
+        ("Some feeds are odd", "Look at them.", "/notices"),
+    ]
+    assert not found.healthy
+
+    q.store.write(lambda tx: notice_rows.dealt_with(tx, "feeds", "some"))
+    assert [need.title for need in seen(q).needs] == ["spotify needs you"]
 
 
 def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: VirtualClock) -> None:

@@ -71,7 +71,10 @@ def overview(tx: Tx) -> Overview:
     queues = reports.queues(tx)
     workers = reports.workers(tx)
     tokens = Counter(each.token for each in stands)
-    needs = [*_fatal(stands), *_unclassified(tx), *_failed(queues), *_queues(tx, queues, now), *_paused(stands, queues)]
+    needs = [
+        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(queues), *_queues(tx, queues, now),
+        *_paused(stands, queues),
+    ]  # fmt: skip
     return Overview(
         now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
         attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
@@ -159,6 +162,17 @@ def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
             kind="fatal", title=f"{many(more, 'more target')} need you", message="They refused their keys, too.",
             href="/targets?state=action", action="See all", count=more,
         )  # fmt: skip
+
+
+def _told(tx: Tx, stands: Iterable[Stands]) -> Iterator[Need]:
+    """What applications tell of targets that have no row of their own, such as feeds."""
+    known = {each.name for each in stands}
+    for name, title, message, advice in tx.all("notices_needing", {"n": _MOST_COUNTED}):
+        if name not in known:
+            yield Need(
+                kind="fatal", title=title, message=f"{message} {advice}".strip(), subject=f"target {name}",
+                href="/notices", action="Read the notice",
+            )  # fmt: skip
 
 
 def _unclassified(tx: Tx) -> Iterator[Need]:
