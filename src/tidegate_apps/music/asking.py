@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import Request
 
 from tidegate import Installed
 from tidegate.secrets import BadSecret
 from tidegate.web import Problem, Right, current_user, who_asks
 from tidegate_apps.music.connections import Connections, Row
-from tidegate_apps.music.contract import Kind, Operation
+from tidegate_apps.music.contract import Gap, Kind, Operation
 from tidegate_apps.music.looks import Line, Offer, line_of
 from tidegate_apps.music.settings import Settings, of_kind, operator_values
 from tidegate_apps.music.states import read
 
 _MOST_NAME = 200
+_GAPS_SHOWN, _MOST_GAPS = 7 * 86400.0, 3
 
 
 def user_of(request: Request, wanted: str = "") -> str:
@@ -44,6 +47,7 @@ def lines_of(there: Installed[Settings], user: str) -> list[Line]:
     connections: Connections = there.jobs.connections
     rows = {row.provider: row for row in connections.of(user)}
     states = read(there.db.all("states_of", user_id=user))
+    gaps = _gaps(there, user)
     anything = any(row.there for row in rows.values())
     found = []
     # First what brings plays, then what adds to them.
@@ -52,8 +56,16 @@ def lines_of(there: Installed[Settings], user: str) -> list[Line]:
         line = line_of(offer_of(there, kind), row, states, _ends(connections, kind, row))
         if row is None and line.connected and not anything:
             line = line_of(offer_of(there, kind), None, [])  # it begins with the first connection of the user
-        found.append(line)
+        found.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
     return found
+
+
+def _gaps(there: Installed[Settings], user: str) -> dict[str, list[Gap]]:
+    """The latest of each provider, for as long as people may want to know."""
+    found: dict[str, list[Gap]] = {}
+    for provider, since, until in there.db.all("gaps_of", user_id=user, after=there.queue.clock.now() - _GAPS_SHOWN):
+        found.setdefault(provider, []).append(Gap(since=since, until=until))
+    return {provider: gaps[:_MOST_GAPS] for provider, gaps in found.items()}
 
 
 def _ends(connections: Connections, kind: Kind, row: Row | None) -> float | None:

@@ -168,6 +168,7 @@ def _line(line: Line) -> str:
         parts.append(f"last success {_time(line.success_at)}")
     if line.connected and line.next_at:
         parts.append(f"next try {_time(line.next_at)}")
+    parts += [f"plays between {_time(each.since)} and {_time(each.until)} may be missing" for each in line.gaps]
     return "; ".join(parts)
 
 

@@ -107,12 +107,24 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Plays between these two moments may be missing, because the service hands over no more than the newest ones."""
+
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
-    """Rows to commit together. *mark* goes into the same transaction; None leaves the mark where it is."""
+    """Rows to commit together. *mark* goes into the same transaction; None leaves the mark where it is.
+
+    *gap*: what the service could not hand over any more, between the mark and these rows.
+    """
 
     items: tuple[T, ...] = ()
     bad: tuple[Bad, ...] = ()
     mark: str | None = None
+    gap: Gap | None = None
 
 
 # -- a provider ----------------------------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from tidegate import Db, DbTx
 from tidegate_apps.music import merging
-from tidegate_apps.music.contract import Bad, Batch, Found, Operation, Play, Playlist, Wanted
+from tidegate_apps.music.contract import Bad, Batch, Found, Gap, Operation, Play, Playlist, Wanted
 from tidegate_apps.music.merging import Merging
 from tidegate_apps.music.names import clean
 
 _MOST_BAD = 20  # rows of a batch that are shown
 _EXCERPT = 200
 _BACK_EVERY = 86400.0  # seconds
+_GAPS_KEPT = 30 * 86400.0
 _PREFERRED = ("thumb", "cover", "background", "banner", "logo", "disc")  # the first that there is stands for an entry
 
 
@@ -65,6 +66,8 @@ class Keeping:
         def write(tx: DbTx) -> int:
             added = _add_plays(tx, lane, fresh, self._now()) if fresh else 0
             self._noted(tx, lane, batch.bad, batch.mark)
+            if batch.gap is not None:
+                self._missed(tx, lane, batch.gap)
             return added
 
         return self._db.write(write)
@@ -150,6 +153,11 @@ class Keeping:
             tx.all("prune_bad", **lane.params())
         if mark is not None:
             tx.all("set_mark", mark=mark, at=now, **lane.params())
+
+    def _missed(self, tx: DbTx, lane: Lane, gap: Gap) -> None:
+        now, whose = self._now(), {"user_id": lane.user, "provider": lane.provider}
+        tx.all("prune_gaps", before=now - _GAPS_KEPT, **whose)
+        tx.all("add_gap", since=gap.since, until=gap.until, at=now, **whose)
 
 
 def _add_plays(tx: DbTx, lane: Lane, plays: dict[str, Play], now: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate_apps.music.connections import Row, asked_for, by_itself
-from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.contract import Gap, Kind
 from tidegate_apps.music.states import State
 
 _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets of the server have them
@@ -67,6 +67,7 @@ class Line:
     look: Look
     works: tuple[Work, ...] = ()
     shown: Mapping[str, str]  # what was entered and is no secret, by label
+    gaps: tuple[Gap, ...] = ()
     ends_at: float | None = None
 
     @property

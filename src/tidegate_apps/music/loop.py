@@ -173,6 +173,8 @@ class Loop:
                 kept = batch if moves else replace(batch, mark=None)
                 items += await _elsewhere(lambda kept=kept: keeping.plays(lane, kept))  # type: ignore[misc]
                 bad += len(batch.bad)
+                if batch.gap is not None:
+                    _log.warning(_MISSING, *_words(lane), batch.gap.since, batch.gap.until)
         return items, bad
 
     async def _playlists(self, lane: Lane) -> tuple[int, int]:
@@ -232,6 +234,7 @@ class Loop:
                 await batches.aclose()
 
 
+_MISSING = "music_plays_missing user=%s provider=%s operation=%s since=%s until=%s"
 _SYNCED = "music_synced user=%s provider=%s operation=%s items=%s bad=%s"
 
 

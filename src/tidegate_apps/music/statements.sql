@@ -157,6 +157,16 @@ where user_id = :user_id and provider = :provider and operation = :operation and
     select id from music_bad
     where user_id = :user_id and provider = :provider and operation = :operation order by id desc limit 1 offset 19), 0);
 
+-- name: add_gap
+insert into music_gap (user_id, provider, since, until, seen_at) values (:user_id, :provider, :since, :until, :at)
+on conflict do nothing;
+
+-- name: prune_gaps
+delete from music_gap where user_id = :user_id and provider = :provider and seen_at < :before;
+
+-- name: gaps_of
+select provider, since, until from music_gap where user_id = :user_id and seen_at >= :after order by since desc limit 100;
+
 -- The library: finding what a song is of.
 
 -- name: artist_by_mbid

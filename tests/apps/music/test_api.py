@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from tidegate.store.tx import Tx
 from tidegate.testing import Step
 from tidegate.web.access import COOKIE
 from tidegate.web.frame import build
-from tidegate_apps.music.contract import Batch, Operation, Play, Song
+from tidegate.web.pages import times
+from tidegate_apps.music.contract import Batch, Gap, Operation, Play, Song
 from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library
 from tidegate_apps.music.settings import operator_values
@@ -110,6 +113,29 @@ def test_the_health_of_a_connection_is_told_in_words_with_last_success_and_next_
     assert reason in page
     if values.get("code"):
         assert f"/help/errors/{values['code']}" in page
+
+
+@pytest.mark.req("SYNC-14")
+def test_plays_that_may_be_missing_are_said_with_their_connection_for_a_week(
+    served: Served, client: TestClient
+) -> None:
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    now = time.time()
+    for days, since in ((8, 100.0), (2, 1_700_000_000.0), (1, 1_700_100_000.0)):
+        at = now - days * 86400
+        keeping = Keeping(served.there.db, partial(float, at))
+        gap = Gap(since=since, until=since + 3600)
+        batch = Batch(items=(Play(ref=f"{since}", at=since, song=Song(title="A", artist="B")),), mark="1", gap=gap)
+        keeping.plays(Lane("local", "lastfm", Operation.PLAYS), batch)
+
+    gaps = line(client, "lastfm")["gaps"]
+    assert [each["since"] for each in gaps] == [1_700_100_000.0, 1_700_000_000.0]
+    assert line(client, "fanart")["gaps"] == []
+    page = client.get("/music").text
+    assert page.count("may be missing") == 2
+    assert times.machine(1_700_000_000.0) in page
+    client.delete(f"{API}/connections/lastfm").raise_for_status()
+    assert line(client, "lastfm")["gaps"] == []
 
 
 def test_of_several_operations_the_worst_is_told(served: Served, client: TestClient) -> None:

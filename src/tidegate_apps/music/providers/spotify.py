@@ -12,6 +12,7 @@ from tidegate_apps.music.contract import (
     Batch,
     Connection,
     Field,
+    Gap,
     Kind,
     Operation,
     Play,
@@ -59,10 +60,11 @@ class Spotify(Provider):
         now = int(self._clock.now() * 1000)
         reached = int(number(mark) or 0)
         after = reached - _OVERLAP if reached else now - int(LOOK_BACK * 1000)
-        for _ in range(_MOST_PAGES):
+        for number_of_page in range(_MOST_PAGES):
             plays, bad, full = await self._since(after)
+            gap = _gap(reached, plays) if full and reached and not number_of_page else None
             reached = max([reached, after, *(min(_ms(play), now) for play in plays)])
-            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(reached))
+            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(reached), gap=gap)
             if not full or reached <= after:
                 return
             after = reached
@@ -160,6 +162,12 @@ class Spotify(Provider):
 
 def _ms(play: Play) -> int:
     return round(play.at * 1000)
+
+
+def _gap(reached: int, plays: list[Play]) -> Gap | None:
+    """What lies between the mark and a full page that does not go back to it: there may have been more plays."""
+    oldest = min(map(_ms, plays), default=0)
+    return Gap(since=reached / 1000, until=oldest / 1000) if oldest > reached else None
 
 
 def _play(row: Mapping[str, object]) -> Play:

@@ -32,6 +32,13 @@ class OperationShown(BaseModel):
     bad: int = Field(description="Rows of it that could not be read.")
 
 
+class GapShown(BaseModel):
+    """Plays between these moments may be missing: there were more than the provider hands over. UNIX time."""
+
+    since: float
+    until: float
+
+
 class ConnectionShown(BaseModel):
     """One provider for one user."""
 
@@ -44,6 +51,7 @@ class ConnectionShown(BaseModel):
     last_success_at: float | None
     next_try_at: float | None
     operations: list[OperationShown]
+    gaps: list[GapShown] = Field(description="Of the last week, the newest first.")
 
 
 class ConnectionsShown(BaseModel):
@@ -109,6 +117,7 @@ def shown(line: Line) -> ConnectionShown:
         provider=line.kind.name, title=line.kind.title, connected=line.connected, state=line.look.name,
         word=line.look.word, reason=line.look.reason, last_success_at=line.success_at, next_try_at=line.next_at,
         operations=[_operation(each) for each in line.works],
+        gaps=[GapShown(since=each.since, until=each.until) for each in line.gaps],
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate import classify, rules
 from tidegate_apps.music.calls import ServiceError
+from tidegate_apps.music.contract import Gap
 from tidegate_apps.music.simulators.catalogue import TRACKS
 from tidegate_apps.music.simulators.spotify import OwnedList
 
@@ -69,6 +70,33 @@ async def test_from_a_mark_on_nothing_is_missed_and_what_comes_twice_has_the_sam
     found = await plays(provider, batch.mark)
     assert [play.song.title for play in found if play.ref not in known] == [TRACKS[n].title for n in (40, 0, 1)]
     assert all(known[play.ref] == play for play in found if play.ref in known)
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize(
+    ("count", "kept", "lost"),
+    [(40, 50, False), (49, 50, False), (50, 50, True), (60, 50, True), (90, 170, False), (200, 170, True)],
+)
+async def test_plays_that_spotify_no_longer_hands_over_are_said_to_be_missing(
+    desk: Desk, newest_first: bool, count: int, kept: int, lost: bool
+) -> None:
+    desk.sim.spotify.newest_first, desk.sim.spotify.kept = newest_first, kept
+    provider = desk.provider("spotify")
+    reached = hear(desk, 10)[-1]
+    [first] = [batch async for batch in provider.plays(None)]
+    assert first.gap is None
+    times = hear(desk, count)
+    batches = [batch async for batch in provider.plays(first.mark)]
+    expected = [Gap(since=reached, until=times[-kept])] if lost else []
+    assert [batch.gap for batch in batches if batch.gap] == expected
+    found = {play.at for batch in batches for play in batch.items}
+    assert found >= set(times[-kept:])
+    assert [batch.gap for batch in [batch async for batch in provider.plays(batches[-1].mark)]] == [None]
+
+
+async def test_a_first_sync_misses_nothing_that_was_promised(desk: Desk) -> None:
+    hear(desk, 80)
+    assert {batch.gap async for batch in desk.provider("spotify").plays(None)} == {None}
 
 
 async def test_plays_of_a_private_session_and_of_nobody_are_none(desk: Desk) -> None:
