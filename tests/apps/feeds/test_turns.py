@@ -9,8 +9,7 @@ import pytest
 
 from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
-from tidegate.errors import StoreBusy
-from tidegate_apps.feeds.poller import PollPolicy
+from tidegate_apps.feeds.poller import PollPolicy, Tally
 from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
@@ -154,27 +153,21 @@ def test_a_look_that_began_before_a_poll_was_recorded_does_not_poll_it_again(qui
     assert (tally.polled, tally.dropped, len(quick.asked)) == (1, 0, 1)
 
 
-def test_while_the_database_is_away_what_was_found_is_kept_and_written_when_it_is_back(
+def test_while_the_database_takes_nothing_what_was_found_is_kept_and_written_when_it_is_back(
     quick: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     quick.add(URL)
-    real, away = quick.there.db, [3]
+    refusing = "create trigger away before update on feeds_state begin select raise(abort, 'away'); end"
+    quick.queue.store.write(lambda tx: tx.plain(refusing))
 
-    class Flaky:
-        """The database, away for a while for those who write."""
+    async def main() -> Tally:
+        polling = asyncio.create_task(quick.poller().run(lambda: False, drain=True))
+        while len(caplog.records) < 3:  # noqa: ASYNC110 - the log has no event
+            await asyncio.sleep(0.1)
+        quick.queue.store.write(lambda tx: tx.plain("drop trigger away"))
+        return await polling
 
-        async def awrite(self, work: Any) -> Any:
-            if away[0]:
-                away[0] -= 1
-                raise StoreBusy("away")
-            return await real.awrite(work)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(real, name)
-
-    quick.there.db = Flaky()  # type: ignore[assignment]
-    tally = quick.poll()
-    quick.there.db = real
+    tally = quick.clock.run(main())
 
     assert (tally.polled, len(quick.asked), quick.items()) == (1, 1, ["one", "two"])
     assert [level for level, _ in lines(caplog)] == ["ERROR"] * 3
