@@ -81,5 +81,6 @@ def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs) -> None:
         "id": 1, "kind": "fatal", "level": "error", "subject": "target", "name": "t0", "key": "7", "operation": "",
         "episode": 0.0, "code": "unauthorized", "title": "t0 needs you", "message": "It refused.",
         "advice": "Connect it again.", "user": "7", "created_at": jobs.clock.now, "ended_at": None, "acked_at": None,
-        "acked_by": None, "open": True, "unread": True,
+        "acked_by": None, "open": True, "unread": True, "told_at": None, "decided_at": None, "waits_until": None,
+        "why": None, "snoozed_until": None, "snoozed_by": None,
     }  # fmt: skip

@@ -36,6 +36,12 @@ class NoticeLine:
     ended_at: float | None
     acked_at: float | None
     acked_by: str | None
+    told_at: float | None = None  # when channels were told
+    decided_at: float | None = None
+    waits_until: float | None = None  # when it is decided whether they are
+    why: str | None = None  # they are not told, or not yet
+    snoozed_until: float | None = None
+    snoozed_by: str | None = None
 
     @property
     def open(self) -> bool:

@@ -1,0 +1,212 @@
+"""What channels are told, as rows: notices that nobody has decided about, deliveries, and the channels themselves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.channel import Channel
+from tidegate.machine.telling import Heard
+from tidegate.store.notice_rows import Place
+from tidegate.store.tx import BoundStatement, Tx
+
+_MOST_AT = 200  # notices of one place that are looked at
+_MOST_TEXT = 500
+QUEUED, DELIVERED, FAILED = "queued", "delivered", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A notice with all that telling needs. The fields are the columns."""
+
+    id: int
+    kind: str
+    level: str
+    subject: str
+    name: str
+    lane: str
+    operation: str
+    episode: float
+    code: str | None
+    title: str
+    message: str
+    advice: str
+    user: str | None
+    created_at: float
+    ended_at: float | None
+    acked_at: float | None
+    snoozed_until: float | None
+    told_at: float | None
+    waits_until: float | None
+    why: str | None
+    round_no: int
+
+    @property
+    def place(self) -> Place:
+        return Place(subject=self.subject, name=self.name, lane=self.lane, operation=self.operation)
+
+    @property
+    def heard(self) -> Heard:
+        return Heard(
+            id=self.id, kind=self.kind, level=self.level, created_at=self.created_at, ended_at=self.ended_at,
+            acked_at=self.acked_at, snoozed_until=self.snoozed_until, told_at=self.told_at,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GoingOn:
+    """A notice of one kind that is open. The fields are the columns."""
+
+    id: int
+    subject: str
+    name: str
+    lane: str
+    operation: str
+    episode: float
+    created_at: float
+
+    @property
+    def place(self) -> Place:
+        return Place(subject=self.subject, name=self.name, lane=self.lane, operation=self.operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One notice through one channel. The fields are the columns."""
+
+    notice: int
+    channel: str
+    round_no: int
+    state: str
+    job: int | None
+    instead_of: str | None  # the channel that could not
+    created_at: float
+    ended_at: float | None
+    code: str | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRow:
+    """One channel, as it was last declared, and how its last delivery went. The fields are the columns."""
+
+    name: str
+    kind: str
+    shown: str
+    level: str
+    place: int
+    standby: bool
+    digest: str
+    there: bool
+    last_at: float | None
+    last_ok: bool | None
+    last_why: str | None
+    tested_at: float | None
+    tested_ok: bool | None
+    tested_why: str | None
+    disabled_at: float | None
+    disabled_why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What names a delivery."""
+
+    notice: int
+    channel: str
+    round_no: int
+
+    def params(self) -> dict[str, object]:
+        return {"notice": self.notice, "channel": self.channel, "round_no": self.round_no}
+
+
+def undecided(tx: Tx, most: int) -> list[Row]:
+    return [Row(*row) for row in tx.all("notices_undecided", {"n": most})]
+
+
+def one(tx: Tx, id_: int) -> Row | None:
+    return next((Row(*row) for row in tx.all("notice_told_of", {"id": id_})), None)
+
+
+def beside(tx: Tx, row: Row) -> list[Heard]:
+    """The other notices of its place."""
+    found = tx.all("notices_at", {**row.place.params(), "id": row.id, "n": _MOST_AT})
+    names = ("id", "kind", "level", "created_at", "ended_at", "acked_at", "snoozed_until", "told_at")
+    return [Heard(**dict(zip(names, each, strict=True))) for each in found]
+
+
+def going_on(tx: Tx, kind: str, most: int) -> list[GoingOn]:
+    return [GoingOn(*row) for row in tx.all("notices_going_on", {"kind": kind, "n": most})]
+
+
+def given_up(tx: Tx, most: int) -> list[tuple[Sent, str, str]]:
+    """Deliveries that no job will make any more, with the code and the reason."""
+    return [
+        (Sent(notice, channel, round_no), code or "gone", message or "Its job is gone.")
+        for notice, channel, round_no, code, message in tx.all("deliveries_given_up", {"n": most})
+    ]
+
+
+def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
+    """Of each of these notices, in the order in which they were put in."""
+    found: dict[int, list[Delivery]] = {id_: [] for id_ in notices}
+    for row in tx.many("deliveries_of", [{"notice": id_} for id_ in found]):
+        found[row[0]].append(Delivery(*row))
+    return found
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------
+
+
+def digest_of(channel: Channel) -> str:
+    """Tells whether a channel leads elsewhere than before, without saying where."""
+    way = channel.way
+    values = [repr(getattr(way, name)) for name in way.__slots__]
+    return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
+
+
+def declare(tx: Tx, channels: Sequence[Channel]) -> None:
+    """Writes what the settings have, where it differs from what is there; what they lack is out of use."""
+    known = {row.name: row for row in channel_rows(tx)}
+    for channel in channels:
+        way = channel.way
+        said = {
+            "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
+            "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
+        }  # fmt: skip
+        row = known.pop(channel.name, None)
+        if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
+            tx.all("channel_put", said)
+    for row in known.values():
+        if row.there:
+            tx.all("channel_left_out", {"name": row.name})
+
+
+def channel_rows(tx: Tx) -> list[ChannelRow]:
+    return [
+        ChannelRow(
+            *row[:5], bool(row[5]), row[6], bool(row[7]), row[8], _flag(row[9]), *row[10:12], _flag(row[12]), *row[13:]
+        )
+        for row in tx.all("channels")
+    ]  # fmt: skip
+
+
+def delivered(sent: Sent) -> list[BoundStatement]:
+    """What is written with the end of the job that delivered it."""
+    return [
+        BoundStatement("delivery_done", sent.params()),
+        BoundStatement("channel_ended", {"name": sent.channel, "ok": 1, "why": None}),
+    ]
+
+
+def failed(tx: Tx, sent: Sent, code: str, why: str) -> bool:
+    """A channel could not deliver it; False when that was known."""
+    if not tx.all("delivery_failed", {**sent.params(), "code": code, "why": why[:_MOST_TEXT]}):
+        return False
+    tx.all("channel_ended", {"name": sent.channel, "ok": 0, "why": why[:_MOST_TEXT]})
+    return True
+
+
+def _flag(value: object) -> bool | None:
+    return None if value is None else bool(value)
