@@ -1,4 +1,4 @@
-"""What people do to the submission queue: retry what was given up, wake it now, look again."""
+"""What people do to the submission queue: retry or cancel an entry, undo a cancel, wake it now, look again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,30 @@ def entry_at(there: Installed[Settings], job: int) -> Entry:
 
 
 def retry(there: Installed[Settings], job: int, by: str) -> Entry:
-    """Puts an entry that was given up back into the queue; an album whose artist was not accepted, with its artist.
+    """Puts an entry that was given up or cancelled back into the queue; an album whose artist is not in it, with him.
 
-    Refused when it was not given up.
+    Refused when it was neither.
     """
     entry = entry_at(there, job)
-    if not entry.gave_up:
+    if not entry.gave_up and not entry.cancelled:
         raise Refused(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
-    for parent in _refused_parents(there, job) if entry.terminal_reason == "artist" else [job]:
-        there.queue.retry(parent, by=by)
+    artists = [parent for (parent,) in there.db.all("refused_parents", job=job, code=PARENT_FAILED)]
+    for each in [*artists, job]:
+        there.queue.retry(each, by=by)  # nothing for an album that comes back with its artist
+    there.db.write(lambda tx: _told(there, tx))
+    return entry_at(there, job)
+
+
+def cancel(there: Installed[Settings], job: int, by: str) -> Entry:
+    """Takes an entry out of the queue until somebody puts it back; the albums that wait for an artist fail with him.
+
+    Refused when it has ended, or is being sent at the moment.
+    """
+    entry = entry_at(there, job)
+    if not entry.open:
+        raise Refused(f"entry {job} is {entry.status}, and is not waiting to be sent; there is nothing to cancel")
+    if entry.stage == "running" or there.queue.cancel(job, by=by) != "cancelled":
+        raise Refused(f"entry {job} is being sent at the moment; wait for what comes of it")
     there.db.write(lambda tx: _told(there, tx))
     return entry_at(there, job)
 
@@ -58,11 +73,6 @@ def look_now(there: Installed[Settings]) -> Enqueued[object]:
 def _set_up(there: Installed[Settings]) -> None:
     if not there.settings.configured:
         raise Refused(NOT_SET_UP)
-
-
-def _refused_parents(there: Installed[Settings], job: int) -> list[int]:
-    found = [parent for (parent,) in there.db.all("refused_parents", job=job, code=PARENT_FAILED)]
-    return found or [job]
 
 
 def _told(there: Installed[Settings], tx: DbTx) -> None:

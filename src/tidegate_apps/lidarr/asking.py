@@ -21,17 +21,17 @@ _BAD = (httpx2.HTTPError, LidarrError, AlreadyThere, LookupError, ValueError, Ty
 
 
 @dataclass(slots=True)
-class Answers(Generic[A]):
+class Answers(Generic[I, A]):
     """What came of it. The rest was not asked for when *ended* says why."""
 
     good: list[A] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)  # of those without an answer
+    bad: list[tuple[I, Fault]] = field(default_factory=list)  # without an answer, and that may be their own fault
     ended: Exception | None = None
 
 
-async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[A]:
+async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
     """The answers, in order. It ends early for what all of Lidarr suffers from."""
-    room, found, in_a_row = asyncio.Semaphore(_AT_ONCE), Answers[A](), 0
+    room, found, in_a_row = asyncio.Semaphore(_AT_ONCE), Answers[I, A](), 0
 
     async def one(item: I) -> list[A]:
         nonlocal in_a_row
@@ -42,11 +42,12 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 answer = await ask(item)
             except _BAD as error:
                 fault = fault_of(error)
-                found.faults.append(fault)
-                if fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified:
-                    in_a_row += 1
-                    if fault.code not in _MAY_BE_ONE or in_a_row >= _IN_A_ROW:
-                        found.ended = error
+                whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
+                in_a_row += whole
+                if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _IN_A_ROW):
+                    found.ended = error
+                if not whole or fault.code in _MAY_BE_ONE:
+                    found.bad.append((item, fault))
                 return []
             in_a_row = 0
             return [answer]

@@ -10,44 +10,48 @@ from tidegate_apps.music.library import Badge, Tone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """*badge* and *picture* are the names that stylesheets know; *icon* is one of the server's."""
+    """*picture* is the name that stylesheets know; *icon* is one of the server's."""
 
     word: str
     tone: Tone
-    badge: str
     icon: str
     picture: str
     tooltip: str
     link: bool = True  # there is something in Lidarr to look at
 
+    @property
+    def badge(self) -> str:
+        """The name that stylesheets know."""
+        return _CLASSES[self.tone]
 
+
+_CLASSES = {"good": "badge-success", "busy": "badge-info", "warn": "badge-warning", "bad": "badge-error"}
 LOOKS: dict[str, Look] = {
     "queued": Look(
-        word="Queued", tone="warn", badge="badge-warning", icon="queue", picture="icon-[heroicons--queue-list]",
+        word="Queued", tone="warn", icon="queue", picture="icon-[heroicons--queue-list]",
         tooltip="Queued for Lidarr", link=False,
     ),
     "pending": Look(
-        word="Pending", tone="warn", badge="badge-warning", icon="clock", picture="icon-[heroicons--clock]",
+        word="Pending", tone="warn", icon="clock", picture="icon-[heroicons--clock]",
         tooltip="In Lidarr, and not downloaded yet",
     ),
     "monitored": Look(
-        word="Monitored", tone="busy", badge="badge-info", icon="search", picture="icon-[heroicons--eye]",
+        word="Monitored", tone="busy", icon="search", picture="icon-[heroicons--eye]",
         tooltip="Lidarr looks for it",
     ),
     "grabbed": Look(
-        word="Grabbed", tone="busy", badge="badge-info", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
+        word="Grabbed", tone="busy", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
         tooltip="Lidarr downloads it",
     ),
     "available": Look(
-        word="Available", tone="good", badge="badge-success", icon="check", picture="icon-[heroicons--check]",
-        tooltip="Lidarr has it",
+        word="Available", tone="good", icon="check", picture="icon-[heroicons--check]", tooltip="Lidarr has it",
     ),
     "missing": Look(
-        word="Missing", tone="bad", badge="badge-error", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
+        word="Missing", tone="bad", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
         tooltip="Lidarr lacks some of its tracks",
     ),
     "gave_up": Look(
-        word="Gave up", tone="bad", badge="badge-error", icon="cross", picture="icon-[heroicons--x-mark]",
+        word="Gave up", tone="bad", icon="cross", picture="icon-[heroicons--x-mark]",
         tooltip="Lidarr did not take it; retry it on the page Lidarr", link=False,
     ),
 }  # fmt: skip
@@ -75,4 +79,4 @@ def status_of(album: Album, downloading: frozenset[int]) -> str:
 
 def is_idle(album: Album, downloading: frozenset[int]) -> bool:
     """Whether Lidarr merely lists it: no file, no download, and nothing is looked for."""
-    return not album.monitored and not album.files and album.id not in downloading
+    return status_of(album, downloading) == "pending" and not album.files

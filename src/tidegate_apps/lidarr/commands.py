@@ -15,11 +15,11 @@ import click
 
 from tidegate import NotThere, Refused
 from tidegate_apps.lidarr import acting, reading
-from tidegate_apps.lidarr.looks import look_of, woken_words
+from tidegate_apps.lidarr.looks import look_of, look_words, looking_words, woken_words
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted"])
+_STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted", "cancelled"])
 
 
 def at_server(command: F) -> F:
@@ -59,6 +59,10 @@ def status(obj: Any, config: Path, url: str, as_json: bool) -> None:
         if found.last is not None:
             click.echo(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
         awake = None if found.waking_since is None else f"it is awake since {_clock(found.waking_since)}"
+        if found.look is not None:
+            click.echo(f"last look: {_clock(found.look[0])}  {look_words(found.look)}")
+        if found.looking is not None:
+            click.echo(f"{'':>11}{looking_words(found.looking[0])} {_clock(found.looking[1])}")
         following = "when the server runs" if found.next_wake is None else _clock(found.next_wake)
         click.echo(f"next wake: {awake or following}")
 
@@ -105,27 +109,40 @@ def wake(obj: Any, config: Path, url: str, as_json: bool) -> None:
 @click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
 @at_server
 def retry(obj: Any, ids: tuple[int, ...], all_of_them: bool, config: Path, url: str, as_json: bool) -> None:
-    """Puts entries that were given up back into the queue."""
+    """Puts entries that were given up back into the queue; by their numbers also those that were cancelled."""
     with obj(config=config, url=url) as there:
         if not ids and not all_of_them:
             raise click.UsageError("which entries? Give their numbers, or --all")
-        wrong = []
         if all_of_them:
-            n = acting.retry_all(there, _me())
+            _tell("retried", acting.retry_all(there, _me()), [], as_json)
         else:
-            n = 0
-            for each in ids:
-                try:
-                    acting.retry(there, each, _me())
-                    n += 1
-                except (NotThere, Refused) as error:
-                    wrong.append(str(error))
-        if as_json:
-            click.echo(json.dumps({"retried": n, "refused": wrong}, indent=2))
-        else:
-            click.echo(f"retried: {n}")
-            for line in wrong:
-                click.echo(line, err=True)
+            _each(there, ids, acting.retry, "retried", as_json)
+
+
+@lidarr.command()
+@click.argument("ids", nargs=-1, type=int, required=True)
+@at_server
+def cancel(obj: Any, ids: tuple[int, ...], config: Path, url: str, as_json: bool) -> None:
+    """Takes entries out of the queue, until they are put back by `retry`."""
+    with obj(config=config, url=url) as there:
+        _each(there, ids, acting.cancel, "cancelled", as_json)
+
+
+def _each(there: Any, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str, as_json: bool) -> None:
+    wrong = []
+    for each in ids:
+        try:
+            act(there, each, _me())
+        except (NotThere, Refused) as error:
+            wrong.append(str(error))
+    _tell(word, len(ids) - len(wrong), wrong, as_json)
+
+
+def _tell(word: str, n: int, wrong: list[str], as_json: bool) -> None:
+    """Exits with 1 when something was refused."""
+    click.echo(json.dumps({word: n, "refused": wrong}, indent=2) if as_json else f"{word}: {n}")
+    if wrong and not as_json:
+        click.echo("\n".join(wrong), err=True)
     if wrong:
         sys.exit(1)
 

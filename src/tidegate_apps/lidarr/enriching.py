@@ -4,39 +4,44 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from tidegate import DbTx, Installed, JobFunction
 from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.badges import is_idle, status_of
+from tidegate_apps.lidarr.clearing import Shelf, clear
 from tidegate_apps.lidarr.client import Lidarr
 from tidegate_apps.lidarr.knowing import Known, Seen, by_number, due, usable
 from tidegate_apps.lidarr.recording import Recorder
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted
-from tidegate_apps.music.library import Album, Artist, Library, Track
+from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
 _log = logging.getLogger("tidegate.lidarr")
 
 T = TypeVar("T")
+I = TypeVar("I", Artist, Album)  # noqa: E741 - an item
 _PAGE = 500
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one pass did."""
+    """What one look did, over all its passes."""
 
     looked: int = 0
     found: int = 0
     queued: int = 0
-    skipped: int = 0  # without an answer; the next look asks again
+    unanswered: list[tuple[str, int]] = field(default_factory=list)  # by kind and id; the next look asks again
     why: str = ""  # the last of them
 
     def as_json(self) -> dict[str, int]:
         return {"looked": self.looked, "found": self.found, "queued": self.queued}
+
+    def without_answer(self, kind: str) -> set[int]:
+        return {entity_id for each, entity_id in self.unanswered if each == kind}
 
 
 class Enricher:
@@ -47,26 +52,28 @@ class Enricher:
         self.recorder = Recorder(there, library, submit)
 
     async def run(
-        self, lidarr: Lidarr, stopping: Callable[[], bool], *, force: bool = False, tally: Tally | None = None
+        self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: Tally | None = None
     ) -> Tally:
-        """What was looked for lately is left alone, unless by *force*. A stop ends it between two pages."""
+        """What was looked for after *before* is left alone, and so is what *tally* has no answer for.
+
+        A stop ends it between two pages.
+        """
         tally = Tally() if tally is None else tally
-        before = float("inf") if force else self._there.queue.clock.now() - float(self._there.settings.enrich_every)
+        shelves: list[tuple[EntityKind, Any, Any]] = [
+            ("artist", self._library.artists, lambda page: self.artists(lidarr, page, before, tally)),
+            ("album", self._library.albums, lambda page: self.albums(lidarr, page, before, tally)),
+            ("track", self._library.tracks, self._tracks),
+        ]
         for user in await self._at_store(self._library.users):
-            await self._pages(
-                self._library.artists, user, stopping, lambda page: self.artists(lidarr, page, before, tally)
-            )
-            await self._pages(
-                self._library.albums, user, stopping,
-                lambda page: self.albums(lidarr, page, before, tally),
-            )  # fmt: skip
-            await self._pages(self._library.tracks, user, stopping, self._tracks)
+            for kind, read, work in shelves:
+                await self._pages(Shelf(kind, user, read), stopping, work)
         return tally
 
-    async def _pages(self, read: Any, user: str, stopping: Callable[[], bool], work: Any) -> None:
+    async def _pages(self, shelf: Shelf, stopping: Callable[[], bool], work: Any) -> None:
         after = 0
         while not stopping():
-            page = await self._at_store(partial(read, user, after=after, most=_PAGE))
+            page = await self._at_store(partial(shelf.read, shelf.user, after=after, most=_PAGE))
+            await self._at_store(partial(clear, self._there, self._library, shelf, page, after))
             if not page:
                 return
             await work(page)
@@ -76,7 +83,11 @@ class Enricher:
 
     async def artists(self, lidarr: Lidarr, page: Sequence[Artist], before: float, tally: Tally) -> None:
         known = await self._at_store(lambda: self._known("artist", page))
-        wanted = [each for each in page if usable(each.mbid) and due(known.get(each.id), str(each.mbid), before)]
+        skipped = tally.without_answer("artist")
+        wanted = [
+            each for each in page
+            if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
+        ]  # fmt: skip
 
         async def look(artist: Artist) -> Seen:
             mbid, was = str(artist.mbid), known.get(artist.id)
@@ -87,11 +98,12 @@ class Enricher:
                 lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
             )  # fmt: skip
 
-        await self._put(await ask_each(wanted, look), known, tally)
+        await self._put("artist", await ask_each(wanted, look), known, tally)
 
     async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: Tally) -> None:
         known = await self._at_store(lambda: self._known("album", page))
-        with_id = [each for each in page if usable(each.mbid)]
+        skipped = tally.without_answer("album")
+        with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
         unsendable = [each for each in with_id if not usable(each.artist_mbid) and each.id not in known]
         if unsendable:
             await self._written(lambda tx: self.recorder.put_unsendable(tx, unsendable))
@@ -116,7 +128,7 @@ class Enricher:
                 artist_id=album.artist_id, artist_mbid=str(album.artist_mbid),
             )  # fmt: skip
 
-        await self._put(await ask_each(wanted, look), known, tally)
+        await self._put("album", await ask_each(wanted, look), known, tally)
 
     async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: Tally) -> set[int]:
         """Asks for artists that came to the library after this pass had seen its artists.
@@ -139,7 +151,7 @@ class Enricher:
             return {}
         return by_number(self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
 
-    async def _put(self, answers: Answers[Seen], known: dict[int, Known], tally: Tally) -> None:
+    async def _put(self, kind: EntityKind, answers: Answers[I, Seen], known: dict[int, Known], tally: Tally) -> None:
         """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
 
         Raises what has ended the page early, when the answers before it are written.
@@ -149,14 +161,14 @@ class Enricher:
         if seen:
             tally.queued += await self._written(lambda tx: self.recorder.put(tx, seen, known))
             tally.found += sum(each.status is not None for each in seen)
+        if answers.bad:
+            _, last = answers.bad[-1]
+            tally.unanswered += [(kind, item.id) for item, _ in answers.bad]
+            tally.why = last.message
+            about = (len(answers.bad), last.code, last.detail)
+            _log.log(last.level.number, "look_skipped n=%s code=%s error=%s", *about)
         if answers.ended is not None:
             raise answers.ended
-        if answers.faults:
-            last = answers.faults[-1]
-            tally.skipped, tally.why = tally.skipped + len(answers.faults), last.message
-            _log.log(
-                last.level.number, "look_skipped n=%s code=%s error=%s", len(answers.faults), last.code, last.detail
-            )
 
     # -- tracks --------------------------------------------------------------------------------------------------------
 

@@ -36,8 +36,11 @@ def forms(there: Installed[Settings]) -> APIRouter:
             made = acting.look_now(there)
         except Refused as error:
             return said(request, "/lidarr", str(error), tone="bad")
-        words = "Everything in the library is looked for in Lidarr now." if made.created else "It is looking already."
-        return said(request, "/lidarr", words)
+        now, already = (
+            "Everything in the library is looked for in Lidarr now.",
+            "It is looking already, or goes on soon.",
+        )
+        return said(request, "/lidarr", now if made.created else already)
 
     @router.post("/lidarr/retry")
     @needs(Right.RETRY)
@@ -56,6 +59,15 @@ def forms(there: Installed[Settings]) -> APIRouter:
             f"{entry.name} is in the queue again, behind its artist."
         )  # fmt: skip
         return said(request, "/lidarr", words)
+
+    @router.post("/lidarr/{id}/cancel")
+    @needs(Right.CANCEL)
+    def cancel(request: Request, id: Number) -> Response:  # noqa: A002
+        try:
+            entry = acting.cancel(there, id, current_user(request))
+        except (NotThere, Refused) as error:
+            return said(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        return said(request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that.")
 
     @router.get("/lidarr/to/{kind}/{id}")
     @needs(Right.SEE)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2
-
 from tidegate import Add, Again, Backoff, Capacity, Context, Done, Installed, JobFunction, Target
-from tidegate_apps.lidarr.client import LidarrError, fault_of
 from tidegate_apps.lidarr.codes import PACK, TARGET
-from tidegate_apps.lidarr.enriching import Enricher, Tally
+from tidegate_apps.lidarr.enriching import Enricher
+from tidegate_apps.lidarr.looking import Looker
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import CUT_SHORT, Submission
 from tidegate_apps.lidarr.submitter import Submitter
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.lidarr.wake import QUEUE, Waker
 from tidegate_apps.music.library import Library
-
-_log = logging.getLogger("tidegate.lidarr")
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
 _KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
@@ -63,13 +58,15 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
 
     @queue.job(
         queue=QUEUE, name="lidarr.submit", target=target, unique=lambda sub: sub.unique,
-        while_={"queued", "running", "done", "failed"}, attempts=settings.attempts + CUT_SHORT,
+        # A person's cancel stands until it is undone, also when the next look finds the same missing.
+        while_={"queued", "running", "done", "failed", "cancelled"}, attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
     )  # fmt: skip
     async def submit(sub: Submission, job: Context) -> Done[Accepted]:
         return await submitter.submit(sub, job)
 
     waker, enricher = Waker(there, submitter), Enricher(there, library, submit)
+    looker = Looker(there, submitter, enricher)
 
     @queue.job(queue=WAKES, name="lidarr.wakes", unique=lambda which: which, attempts=1000)
     async def wakes(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
@@ -96,22 +93,7 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
         queue=LOOKS, name="lidarr.look", unique=lambda force: force, attempts=5, backoff=Backoff("1m", cap="30m")
     )
     async def look(force: bool, job: Context) -> dict[str, int]:
-        began, tally, message = clock.now(), Tally(), ""
-        async with submitter.opened() as lidarr:
-            try:
-                await enricher.run(lidarr, lambda: job.stopping, force=force, tally=tally)
-                message = f"{tally.skipped} could not be looked for: {tally.why}" if tally.skipped else ""
-            except (httpx2.HTTPError, LidarrError) as error:
-                # Nobody's job fails because Lidarr is away: the next look goes on where this one was.
-                fault = fault_of(error)
-                message = fault.message
-                _log.log(fault.level.number, "look_ended code=%s error=%s", fault.code, fault.detail)
-        if job.stopping:
-            raise Again(keep_attempt=True)
-        if tally.looked or message:
-            seen = {**tally.as_json(), "at": began, "message": message}
-            await queue.at_store(lambda: there.db.all("put_look", **seen))
-        return tally.as_json()
+        return await looker.look(force, job)
 
     return Jobs(
         library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,

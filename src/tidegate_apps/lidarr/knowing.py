@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_apps.lidarr.states import GIVEN_UP, LONGEST_ID, OPEN
+from tidegate_apps.lidarr.states import LONGEST_ID, OPEN
 from tidegate_apps.music.library import EntityKind
 
 
@@ -31,7 +31,11 @@ class Known:
 
     @property
     def given_up(self) -> bool:
-        return self.state in GIVEN_UP
+        return self.state == "failed"
+
+    @property
+    def cancelled(self) -> bool:
+        return self.state == "cancelled"
 
     @property
     def mark(self) -> tuple[object, ...]:

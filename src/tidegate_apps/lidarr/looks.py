@@ -12,14 +12,13 @@ from tidegate_apps.lidarr.wake import Woken
 _REASONS = {
     "permanent": "It was given up at once: it would fail again.",
     "artist": "A retry tries the artist again, too.",
-    "cancelled": "Somebody has cancelled it.",
 }
 _WORDS = {
     "ready": ("queued", "Queued", "In line for the next wake."),
     "running": ("running", "Being sent", ""),
     "blocked": ("blocked", "Waits for its artist", "It is sent once Lidarr has accepted the artist."),
     "done": ("done", "Submitted", ""),
-    "cancelled": ("cancelled", "Cancelled", "Somebody has cancelled it."),
+    "cancelled": ("cancelled", "Cancelled", "A person has cancelled it; it is not sent unless that is undone."),
 }
 
 
@@ -59,6 +58,11 @@ def look_words(look: tuple[Any, ...]) -> str:
     _, looked, found, queued, message = look
     said = f"{looked} looked for, {found} found there, {queued} put into the queue."
     return f"{said} {message}".strip() if looked or not message else message
+
+
+def looking_words(state: str) -> str:
+    """What stands before the time since when the library is looked through, or when that goes on."""
+    return {"running": "under way since", "waiting": "goes on by itself"}[state]
 
 
 def woken_words(woken: Woken) -> str:

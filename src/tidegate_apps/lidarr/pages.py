@@ -18,7 +18,7 @@ _MOST_UNSENDABLE = 20
 MOST_COUNTED = 10_000  # in one state; what is more shows as that with a plus
 WORDS = {
     "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
-    "submitted": "Submitted",
+    "submitted": "Submitted", "cancelled": "Cancelled",
 }  # fmt: skip
 
 
@@ -42,12 +42,13 @@ def show(request: Request, there: Installed[Settings]) -> Response:
         rows=[(each, looks.look_of(each, now), LOOKS.get(each.lidarr_status or "")) for each in entries],
         result=None if standing.last is None else looks.woken_words(standing.last),
         looked=None if standing.look is None else looks.look_words(standing.look),
+        looking=None if standing.looking is None else looks.looking_words(standing.looking[0]),
         looks=LOOKS, unsendable=unsendable[:_MOST_UNSENDABLE], more_unsendable=len(unsendable) > _MOST_UNSENDABLE,
     )  # fmt: skip
 
 
-def show_tracks(request: Request, there: Installed[Settings]) -> Response:
-    """Artists, albums and tracks with what Lidarr says of them."""
+def show_tracks(request: Request, there: Installed[Settings], most: int = MOST_COUNTED) -> Response:
+    """Artists, albums and tracks with what Lidarr says of them; more than *most* in one state are not counted."""
     asked = request.query_params
     kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
     status = asked.get("status", "") if asked.get("status", "") in LOOKS else ""
@@ -56,12 +57,12 @@ def show_tracks(request: Request, there: Installed[Settings]) -> Response:
     def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
         place = {"kind": kind, "after": min(after, reading.NEWEST), "n": _PAGE + 1}
         rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
-        counts = {each: tx.all("count_in", kind=kind, status=each, n=MOST_COUNTED + 1)[0][0] for each in LOOKS}
+        counts = {each: tx.all("count_in", kind=kind, status=each, n=most + 1)[0][0] for each in LOOKS}
         return rows, {each: n for each, n in counts.items() if n}
 
     rows, counts = there.db.read(read)
     return page(
         request, "lidarr/tracks.html", kind=kind, chosen=status, rows=rows[:_PAGE], looks=LOOKS, counts=counts,
-        most=MOST_COUNTED,
+        most=most,
         further=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
     )  # fmt: skip

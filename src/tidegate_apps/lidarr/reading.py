@@ -31,6 +31,7 @@ class Standing:
     waking_since: float | None  # a wake is under way
     last: Woken | None
     look: tuple[Any, ...] | None  # when, how many were looked for, found and queued, and what kept it
+    looking: tuple[str, float] | None  # "running" and since when, or "waiting" and until when it rests
     submit_interval: float
 
     @property
@@ -41,6 +42,9 @@ class Standing:
     def full(self) -> bool:
         return self.depth is not None and self.taken >= self.cap
 
+    def _looking(self, state: str) -> float | None:
+        return self.looking[1] if self.looking is not None and self.looking[0] == state else None
+
     def as_json(self) -> dict[str, Any]:
         counts = {name or "all": n for name, n in self.counts.items()}
         return {
@@ -49,6 +53,7 @@ class Standing:
             "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
             "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
+            "looking_since": self._looking("running"), "look_goes_on_at": self._looking("waiting"),
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
         }  # fmt: skip
 
@@ -65,8 +70,14 @@ def standing(there: Installed[Settings]) -> Standing:
         cap=settings.queue_max, asked_at=None if full is None else full.at,
         next_wake=next_wake if settings.configured else None, last=last,
         waking_since=None if under_way is None else under_way[0],
-        look=look, submit_interval=float(settings.submit_interval),
+        look=look, looking=_looking(there) if settings.configured else None,
+        submit_interval=float(settings.submit_interval),
     )  # fmt: skip
+
+
+def _looking(there: Installed[Settings]) -> tuple[str, float] | None:
+    row = there.db.one("look_under_way")
+    return None if row is None else (row[0], row[1])
 
 
 def listed(tx: DbTx, tab: str, cursor: str, most: int) -> tuple[list[Entry], str | None]:

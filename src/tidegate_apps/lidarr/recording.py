@@ -125,9 +125,9 @@ class Recorder:
 
 
 def _still(was: Known | None, job: int | None) -> str | None:
-    """The state of what is not in Lidarr: queued, unless it was given up."""
-    if was is not None and was.given_up and was.job == job:
-        return "gave_up"
+    """The state of what is not in Lidarr: queued, unless it was given up, or a person has cancelled it."""
+    if was is not None and was.job == job and (was.given_up or was.cancelled):
+        return "gave_up" if was.given_up else None
     return "queued" if job is not None else None
 
 

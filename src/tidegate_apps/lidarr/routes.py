@@ -14,7 +14,7 @@ from tidegate_apps.lidarr.states import TABS
 
 JobId = Annotated[int, Path(ge=1, le=reading.NEWEST)]
 _API = "/api/v1/lidarr"
-_STATES = ("queued", "artist", "retrying", "gave_up", "submitted")
+_STATES = ("queued", "artist", "retrying", "gave_up", "submitted", "cancelled")
 
 
 def api(there: Installed[Settings]) -> APIRouter:
@@ -52,14 +52,21 @@ def api(there: Installed[Settings]) -> APIRouter:
     @router.post(f"{_API}/queue/{{id}}/retry")
     @needs(Right.RETRY)
     def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
-        """Puts an entry that was given up back into the queue."""
+        """Puts an entry that was given up or cancelled back into the queue."""
         with _asked():
             return acting.retry(there, id, current_user(request)).as_json()
+
+    @router.post(f"{_API}/queue/{{id}}/cancel")
+    @needs(Right.CANCEL)
+    def cancel(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
+        """Takes an entry out of the queue, until somebody puts it back."""
+        with _asked():
+            return acting.cancel(there, id, current_user(request)).as_json()
 
     @router.post(f"{_API}/retry")
     @needs(Right.RETRY)
     def retry_all(request: Request) -> dict[str, int]:
-        """Puts all of them back."""
+        """Puts all that were given up back."""
         return {"retried": acting.retry_all(there, current_user(request))}
 
     @router.post(f"{_API}/wake", status_code=202)

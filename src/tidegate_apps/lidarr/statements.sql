@@ -4,6 +4,22 @@ select e.entity_id, e.status, e.lidarr_id, e.mbid, e.job, e.note, e.checked_at, 
 from lidarr_entity as e left join tg_job as j on j.id = e.job
 where e.kind = :kind and e.entity_id >= :first and e.entity_id <= :last order by e.entity_id;
 
+-- name: known_of_user
+-- What is known of one kind of a user's, between two numbers, and how the jobs that send them are.
+select e.entity_id, e.job, j.state from lidarr_entity as e left join tg_job as j on j.id = e.job
+where e.kind = :kind and e.user_id = :user_id and e.entity_id > :after and e.entity_id <= :last order by e.entity_id;
+
+-- name: children_of
+select c.id, c.state, coalesce(c.error_code, '') from tg_link as l join tg_job as c on c.id = l.child
+where l.parent = :job order by c.id;
+
+-- name: look_again
+-- The entry of a job that is forgotten, and whose entity the next look is to look for.
+update lidarr_entity set job = null, checked_at = 0 where job = :job;
+
+-- name: remove_entity
+delete from lidarr_entity where kind = :kind and entity_id = :entity_id returning entity_id;
+
 -- name: hold_entities
 -- Nobody else changes these before this transaction has ended.
 select e.entity_id from lidarr_entity as e
@@ -45,9 +61,9 @@ select id, at, kind, entity_id, user_id, lidarr_id, job from lidarr_event where 
 delete from lidarr_event where at < :before;
 
 -- name: wanted_of
--- The MusicBrainz ids of the albums that wait for an artist.
-select distinct e.mbid from tg_link as l join lidarr_entity as e on e.job = l.child
-where l.parent = :job and e.mbid is not null order by e.mbid limit 1000;
+-- The MusicBrainz ids of the albums that wait for an artist; not of those that a person has cancelled.
+select distinct e.mbid from tg_link as l join lidarr_entity as e on e.job = l.child join tg_job as c on c.id = l.child
+where l.parent = :job and c.state <> 'cancelled' and e.mbid is not null order by e.mbid limit 1000;
 
 -- name: lately_sent
 -- Albums that Lidarr took lately, by its own ids: the depth of its queue shows which of them have arrived.
@@ -69,9 +85,11 @@ where j.queue = 'lidarr' and (
 );
 
 -- name: changed
--- Entries whose jobs have given up since, or were queued again by a person. What Lidarr has all the same is not touched.
+-- Entries whose jobs have given up since, or were cancelled or queued again by a person. What Lidarr has all the same is
+-- not touched.
 select e.kind, e.entity_id, j.state, j.error_code, j.error_message from lidarr_entity as e join tg_job as j on j.id = e.job
-where (j.state in ('failed', 'cancelled') and coalesce(e.status, 'queued') = 'queued')
+where (j.state = 'failed' and coalesce(e.status, 'queued') = 'queued')
+    or (j.state = 'cancelled' and e.status in ('queued', 'gave_up'))
     or (j.state in ('blocked', 'waiting', 'ready', 'running') and coalesce(e.status, '') <> 'queued');
 
 -- name: old_jobs
@@ -116,6 +134,11 @@ on conflict (id) do update set at = excluded.at, looked = excluded.looked, found
 
 -- name: last_look
 select at, looked, found, queued, message from lidarr_look where id = 1;
+
+-- name: look_under_way
+-- Since when the library is looked through, or when that goes on.
+select j.state, case when j.state = 'running' then j.claimed_at else j.due_at end from tg_job as j
+where j.queue = 'lidarr-look' and j.state in ('running', 'waiting') order by j.state, j.due_at limit 1;
 
 -- name: under_way
 select since from lidarr_waking where until > {now};
@@ -165,6 +188,13 @@ select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at
     j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'failed' and j.id < :below
+order by j.id desc limit :n;
+
+-- name: rows_cancelled
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+from tg_job as j left join lidarr_entity as e on e.job = j.id
+where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'cancelled' and j.id < :below
 order by j.id desc limit :n;
 
 -- name: rows_done

@@ -19,11 +19,14 @@ Status = Literal["queued", "submitted", "failed"]
 # What the tabs, the API and the command ask for, and the statement that lists it.
 TABS = {
     "": "rows", "queued": "rows_ready", "artist": "rows_blocked", "retrying": "rows_waiting", "gave_up": "rows_failed",
-    "submitted": "rows_done",
+    "submitted": "rows_done", "cancelled": "rows_cancelled",
 }  # fmt: skip
-_STAGES = {"queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done"}
+_STAGES = {
+    "queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done",
+    "cancelled": "cancelled",
+}  # fmt: skip
 OPEN = ("ready", "blocked", "waiting", "running")
-GIVEN_UP = ("failed", "cancelled")
+FINAL = ("failed", "cancelled")
 # What its job may be dispatched beyond its attempts: a crash is no failed submission, and the third one ends it.
 CUT_SHORT = 2
 LONGEST_ID = 255  # characters of a MusicBrainz id
@@ -78,7 +81,16 @@ class Entry:
 
     @property
     def gave_up(self) -> bool:
-        return self.stage in ("failed", "cancelled")
+        return self.stage == "failed"
+
+    @property
+    def cancelled(self) -> bool:
+        return self.stage == "cancelled"
+
+    @property
+    def open(self) -> bool:
+        """It is still to be sent."""
+        return self.stage in OPEN
 
     def as_json(self) -> dict[str, Any]:
         hidden = ("stage", "due_at")
@@ -93,7 +105,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     ) = row  # fmt: skip
     sub = Submission(**json.loads(args))
     retrying = state == "waiting" and last_code is not None and attempt > 0
-    status: Status = "submitted" if state == "done" else "failed" if retrying or state in GIVEN_UP else "queued"
+    status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
     return Entry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
         name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),

@@ -22,9 +22,8 @@ def begin(there: Installed[Settings], library: Library, now: float) -> int:
 def prune(there: Installed[Settings], library: Library, now: float) -> int:
     """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
     settings, gone = there.settings, 0
-    for state, kept in (
-        ("done", settings.keep_submitted), ("failed", settings.keep_given_up), ("cancelled", settings.keep_given_up),
-    ):  # fmt: skip
+    # What was cancelled stays: it would be sent after all, once nobody knew that a person does not want it.
+    for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
         one = partial(_slice, there, library, state, now - float(kept))
         while n := there.db.write(one):
             gone += n
@@ -54,10 +53,10 @@ def _release(library: Library, tx: DbTx, job: int) -> None:
 
 
 def reconcile(library: Library, tx: DbTx) -> int:
-    """Entries whose jobs have given up say so, and those that a person has queued again are queued."""
+    """Entries whose jobs have given up say so, those that a person has cancelled say nothing, the others are queued."""
     changed = tx.all("changed")
     for kind, entity_id, state, code, message in changed:
-        status = "gave_up" if state in ("failed", "cancelled") else "queued"
+        status = {"failed": "gave_up", "cancelled": None}.get(state, "queued")
         note = error_of(code, message) or "" if status == "gave_up" else ""
         tx.all("set_status", kind=kind, entity_id=entity_id, status=status, note=note)
         bound = library.badge(kind, entity_id, badge_of(kind, entity_id, status))

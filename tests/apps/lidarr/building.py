@@ -107,9 +107,15 @@ class Round:
     def look(self) -> Tally:
         async def main() -> Tally:
             async with self.jobs.submitter.opened() as lidarr:
-                return await self.jobs.enricher.run(lidarr, lambda: False, force=True)
+                return await self.jobs.enricher.run(lidarr, lambda: False, before=self.clock.now())
 
         return self.clock.run(main())
+
+    def look_job(self, *, force: bool = False) -> str:
+        """The job that looks, put in if there is none, and worked on as far as it is due; returns its state."""
+        job = self.jobs.look.enqueue(force)
+        self.clock.run(self.queue.adrain("lidarr-look"))
+        return str(job.state())
 
     def wake(self) -> Woken:
         """One wake, now."""
@@ -167,6 +173,11 @@ def metrics(caplog: Any) -> list[tuple[str, tuple[Any, ...]]]:
             assert record.levelno == logging.INFO
             found.append((record.msg.split()[0], record.args))
     return found
+
+
+def last_metric(caplog: Any, event: str) -> tuple[Any, ...]:
+    """The values of the last one of these."""
+    return [values for name, values in metrics(caplog) if name == f"metric.lidarr.{event}"][-1]
 
 
 def notices(at: Round) -> list[tuple[str, str]]:

@@ -67,7 +67,7 @@ def run(at: Round) -> int:
 def look(at: Round) -> None:
     async def main() -> None:
         async with at.jobs.submitter.opened() as lidarr:
-            await at.jobs.enricher.run(lidarr, lambda: False, force=True)
+            await at.jobs.enricher.run(lidarr, lambda: False, before=at.clock.now())
 
     asyncio.run(main())
 

@@ -145,14 +145,11 @@ def test_what_was_looked_for_lately_is_left_alone(quick: Round) -> None:
     quick.look()
     asked = quick.calls()
 
-    async def again() -> int:
-        async with quick.jobs.submitter.opened() as lidarr:
-            return (await quick.jobs.enricher.run(lidarr, lambda: False)).looked
-
-    assert quick.clock.run(again()) == 0
+    assert quick.look_job() == "done"
     assert quick.calls() == asked
     quick.clock.advance("61m")
-    assert quick.clock.run(again()) == 4
+    assert quick.look_job() == "done"
+    assert quick.sent("GET /artist") + quick.sent("GET /album") == 8
 
 
 def test_an_album_that_comes_with_an_artist_nobody_has_seen_yet_brings_him_along(quick: Round) -> None:
@@ -173,24 +170,3 @@ def test_an_album_that_comes_with_an_artist_nobody_has_seen_yet_brings_him_along
     album = quick.entry("album", "album-late")
     assert album.stage == "blocked"
     assert quick.wake().submitted == 3
-
-
-def test_a_look_while_lidarr_is_away_fails_nobody_s_job_and_the_page_says_why(quick: Round) -> None:
-    from tidegate_apps.lidarr.reading import standing
-
-    quick.some(1, 0)
-
-    def looked() -> str:
-        job = quick.jobs.look.enqueue(True)
-        quick.clock.run(quick.queue.adrain("lidarr-look"))
-        return str(job.state())
-
-    quick.sim.weather = "starting"
-    assert looked() == "done"
-    assert standing(quick.there).as_json()["last_look"] == {
-        "at": standing(quick.there).look[0], "looked": 0, "found": 0, "queued": 0,  # type: ignore[index]
-        "message": "Lidarr is starting up.",
-    }  # fmt: skip
-    quick.sim.weather = "well"
-    assert looked() == "done"
-    assert standing(quick.there).look[1:] == (1, 0, 1, "")  # type: ignore[index]

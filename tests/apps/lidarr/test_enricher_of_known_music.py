@@ -139,7 +139,7 @@ def test_a_submission_that_went_well_while_lidarr_was_asked_is_not_overwritten(b
 
     async def main() -> Tally:
         async with Slow("http://lidarr", KEY, 60.0, both.sim.transport()) as lidarr:
-            return await both.jobs.enricher.run(lidarr, lambda: False, force=True)
+            return await both.jobs.enricher.run(lidarr, lambda: False, before=both.clock.now())
 
     assert both.clock.run(main()).queued == 0
 

@@ -19,9 +19,10 @@ from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.commands import lidarr
 from tidegate_apps.lidarr.looks import lasting, look_of
-from tidegate_apps.lidarr.states import Entry
+from tidegate_apps.lidarr.states import TABS, Entry
 
 API = "/api/v1"
+CANCELLED = "A person has cancelled it; it is not sent unless that is undone."
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def entry(**changes: Any) -> Entry:
          "Down. It was tried 10 times."),
         ({"stage": "failed", "terminal_reason": "permanent", "last_error": "Taken."}, "Gave up",
          "Taken. It was given up at once: it would fail again."),
-        ({"stage": "cancelled", "terminal_reason": "cancelled"}, "Cancelled", "Somebody has cancelled it."),
+        ({"stage": "cancelled", "terminal_reason": "cancelled"}, "Cancelled", CANCELLED),
     ],
 )  # fmt: skip
 def test_an_entry_says_its_state_in_words(changes: dict[str, Any], word: str, reason: str) -> None:
@@ -158,14 +159,14 @@ def test_an_entry_that_was_given_up_is_retried_from_page_api_and_command(quick: 
 def test_the_api_tells_what_the_page_shows(both: Round) -> None:
     web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
     mixed(both)
-    for path in ("", "?state=queued", "?state=artist", "?state=retrying", "?state=gave_up", "?state=submitted"):
-        assert web.get(f"/lidarr{path}").status_code == 200, path
+    for state in TABS:
+        assert web.get("/lidarr", params={"state": state}).status_code == 200, state
     assert web.get("/lidarr/tracks?kind=album&status=queued").status_code == 200
 
     found = web.get("/api/v1/lidarr").json()
 
     assert found["counts"] == {
-        "all": 7, "queued": 0, "artist": 1, "retrying": 3, "gave_up": 2, "submitted": 1,
+        "all": 7, "queued": 0, "artist": 1, "retrying": 3, "gave_up": 2, "submitted": 1, "cancelled": 0,
     }  # fmt: skip
     assert (found["queue_depth"], found["queue_max"], found["last_wake"]["submitted"]) == (0, 50, 1)
     assert found["next_wake_at"] == found["last_wake"]["at"] + 180
@@ -247,6 +248,11 @@ def test_the_command_shows_lists_wakes_and_retries(both: Round) -> None:
     assert "nothing to retry" in said
     assert run("retry")[0] == 2
     assert run("retry", "--all") == (0, "retried: 0\n")
+    assert run("cancel", str(gone.id)) == (0, "cancelled: 1\n")
+    code, said = run("cancel", str(gone.id), "999")
+    assert (code, said.startswith("cancelled: 0\n"), "there is no entry 999" in said) == (1, True, True)
+    assert "Cancelled" in run("list", "--state", "cancelled")[1]
+    assert json.loads(run("retry", str(gone.id), "--json")[1]) == {"retried": 1, "refused": []}
 
 
 @pytest.mark.req("LID-15")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import closing
+from functools import partial
 from importlib import resources
 
 import apsw
@@ -11,6 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
+from tidegate import Page
 from tidegate.store.dialect import bodies
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -57,7 +60,7 @@ def test_the_page_of_tracks_reads_by_an_index(quick: Round, quick_db: Database, 
     assert how in plan
 
 
-def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None:
     web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
     both.some(3, 0)
     both.sim.inside.put_artist("artist-2", "There")
@@ -68,5 +71,7 @@ def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round, monkeyp
     assert 'Queued <span class="count">2</span>' in page
     assert 'Monitored <span class="count">1</span>' in page
     assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
-    monkeypatch.setattr(pages, "MOST_COUNTED", 1)
-    assert 'Queued <span class="count">1+</span>' in web.get("/lidarr/tracks?kind=artist").text
+    few = Page(path="/lidarr/few", show=partial(pages.show_tracks, most=1))
+    there = dataclasses.replace(both.there, app=dataclasses.replace(both.there.app, pages=[few]))
+    web = TestClient(build(Site(queue=both.queue, apps=(there,))), base_url="http://localhost")
+    assert 'Queued <span class="count">1+</span>' in web.get("/lidarr/few?kind=artist").text

@@ -1,0 +1,73 @@
+"""A look through the library, as a job: where Lidarr keeps it from its end, it goes on later by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from tidegate import Again, Context, Installed
+from tidegate_apps.lidarr.client import LidarrError, fault_of
+from tidegate_apps.lidarr.enriching import Enricher, Tally
+from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.submitter import Submitter
+
+_log = logging.getLogger("tidegate.lidarr")
+
+_REST = 300.0  # seconds until a look goes on
+_MOST_KEPT = 100  # entries without an answer that a look leaves aside when it goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Looker:
+    there: Installed[Settings]
+    submitter: Submitter
+    enricher: Enricher
+
+    async def look(self, force: bool, job: Context) -> dict[str, int]:
+        """What was looked for lately is left alone, unless by *force*.
+
+        Those that Lidarr gave no answer for are left aside when it goes on, so that they never keep it from the rest.
+        """
+        if not self.there.settings.configured:
+            return Tally().as_json()
+        clock, settings = self.there.queue.clock, self.there.settings
+        began, tally = _kept(job.saved, clock.now())
+        before = began if force else clock.now() - float(settings.enrich_every)
+        ended = None
+        async with self.submitter.opened() as lidarr:
+            try:
+                await self.enricher.run(lidarr, lambda: job.stopping, before=before, tally=tally)
+            except (httpx2.HTTPError, LidarrError) as error:
+                ended = fault_of(error)
+                _log.log(ended.level.number, "look_ended code=%s error=%s", ended.code, ended.detail)
+        message = ended.message if ended is not None else _skipped(tally)
+        if tally.looked or message:
+            seen = {**tally.as_json(), "at": began, "message": message}
+            await self.there.queue.at_store(lambda: self.there.db.all("put_look", **seen))
+        if ended is not None or job.stopping:
+            await job.save(began=began, **tally.as_json(), unanswered=tally.unanswered[-_MOST_KEPT:], why=tally.why)
+        if job.stopping:
+            raise Again(keep_attempt=True)
+        if ended is not None:
+            raise Again(_REST, keep_attempt=True, code=ended.code, message=ended.message, status=ended.status or None)
+        return tally.as_json()
+
+
+def _kept(saved: Mapping[str, Any], now: float) -> tuple[float, Tally]:
+    """When this look began, and what it has done so far."""
+    if "began" not in saved:
+        return now, Tally()
+    tally = Tally(
+        looked=saved["looked"], found=saved["found"], queued=saved["queued"], why=saved["why"],
+        unanswered=[(kind, entity_id) for kind, entity_id in saved["unanswered"]],
+    )  # fmt: skip
+    return saved["began"], tally
+
+
+def _skipped(tally: Tally) -> str:
+    n = len(tally.unanswered)
+    return f"{n} could not be looked for, and will be in the next look: {tally.why}" if n else ""
