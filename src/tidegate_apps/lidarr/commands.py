@@ -58,7 +58,7 @@ def status(obj: Any, config: Path, url: str, as_json: bool) -> None:
         click.echo(f"Lidarr:    {shown}" + (f" ({found.own} sent and not there yet)" if found.own else ""))
         if found.last is not None:
             click.echo(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
-        awake = None if found.waking_since is None else f"it is awake since {_clock(found.waking_since)}"
+        awake = None if found.waking_since is None else f"one is under way since {_clock(found.waking_since)}"
         if found.look is not None:
             click.echo(f"last look: {_clock(found.look[0])}  {look_words(found.look)}")
         if found.looking is not None:

@@ -71,6 +71,8 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
     @queue.job(queue=WAKES, name="lidarr.wakes", unique=lambda which: which, attempts=1000)
     async def wakes(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
         end, done = _end_of_turn(clock.now()), 0
+        if await queue.at_store(lambda: there.db.one("last_look")) is None:
+            await look.aenqueue(False)  # nobody has to wait for the schedule to see something
         while not job.stopping and clock.now() < end:
             at = await queue.at_store(waker.next_at)
             if clock.now() < at:

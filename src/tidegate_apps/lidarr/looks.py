@@ -31,7 +31,10 @@ class Look:
     reason: str
 
 
-def look_of(entry: Entry, now: float) -> Look:
+def look_of(entry: Entry, now: float, held: str = "") -> Look:
+    """*held* says what keeps all of them at the moment."""
+    if entry.stage == "ready" and held:
+        return Look(*_WORDS["ready"][:2], held)
     if entry.stage == "waiting" and entry.retry_at is not None:
         count = f"({entry.attempts}/{entry.most_attempts})"
         left = entry.retry_at - now
@@ -62,7 +65,14 @@ def look_words(look: tuple[Any, ...]) -> str:
 
 def looking_words(state: str) -> str:
     """What stands before the time since when the library is looked through, or when that goes on."""
-    return {"running": "under way since", "waiting": "goes on by itself"}[state]
+    return {"running": "Under way, begun", "waiting": "It goes on by itself"}[state]
+
+
+def held_words(last: Woken | None, *, full: bool) -> str:
+    """What keeps entries that are ready; nothing when they merely wait for the next wake."""
+    if full:
+        return "Lidarr is full; it goes once there is room."
+    return f"Held: {last.message}" if last is not None and last.outcome == "held" else ""
 
 
 def woken_words(woken: Woken) -> str:

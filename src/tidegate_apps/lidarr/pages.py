@@ -37,9 +37,10 @@ def show(request: Request, there: Installed[Settings]) -> Response:
 
     entries, following, unsendable = there.db.read(read)
     standing = reading.standing(there)
+    held = looks.held_words(standing.last, full=standing.full)
     return page(
         request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, further=following, paged=bool(cursor),
-        rows=[(each, looks.look_of(each, now), LOOKS.get(each.lidarr_status or "")) for each in entries],
+        rows=[(each, looks.look_of(each, now, held), LOOKS.get(each.lidarr_status or "")) for each in entries],
         result=None if standing.last is None else looks.woken_words(standing.last),
         looked=None if standing.look is None else looks.look_words(standing.look),
         looking=None if standing.looking is None else looks.looking_words(standing.looking[0]),

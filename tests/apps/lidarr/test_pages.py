@@ -18,7 +18,7 @@ from tidegate.testing import Step
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.commands import lidarr
-from tidegate_apps.lidarr.looks import lasting, look_of
+from tidegate_apps.lidarr.looks import held_words, lasting, look_of
 from tidegate_apps.lidarr.states import TABS, Entry
 
 API = "/api/v1"
@@ -84,6 +84,13 @@ def test_an_entry_says_its_state_in_words(changes: dict[str, Any], word: str, re
     look = look_of(entry(**changes), 0.0)
 
     assert (look.word, look.reason) == (word, reason)
+
+
+def test_an_entry_that_is_ready_says_what_keeps_all_of_them() -> None:
+    ready = entry(stage="ready")
+    assert look_of(ready, 0.0, held_words(None, full=True)).reason == "Lidarr is full; it goes once there is room."
+    assert look_of(ready, 0.0, held_words(None, full=False)).reason == "In line for the next wake."
+    assert look_of(entry(stage="blocked"), 0.0, "Held.").reason == "It is sent once Lidarr has accepted the artist."
 
 
 def test_how_long_is_said_as_people_do() -> None:
@@ -193,6 +200,19 @@ def test_the_api_tells_what_the_page_shows(both: Round) -> None:
 
 def test_a_list_that_ends_here_offers_no_more_of_it(quick: Round, web: TestClient) -> None:
     assert all('rel="next"' not in web.get(path).text for path in ("/lidarr", "/lidarr/tracks"))
+
+
+def test_a_lidarr_that_takes_nothing_is_said_beside_what_waits_for_it(quick: Round, web: TestClient) -> None:
+    quick.some(1, 0)
+    quick.look()
+    quick.sim.weather = "starting"
+    quick.wake()
+
+    assert "Queued Held: Lidarr is starting up." in text(web.get("/lidarr"))
+    quick.sim.weather = "well"
+    quick.sim.inside.fill(50, lasts=60)
+    quick.wake()
+    assert "Queued Lidarr is full; it goes once there is room." in text(web.get("/lidarr"))
 
 
 def test_a_person_may_wake_it_now_and_have_it_look_again(quick: Round, web: TestClient) -> None:

@@ -48,6 +48,15 @@ def test_the_server_wakes_the_submitter_on_its_interval_and_at_no_other_time(qui
     assert quick.queue.explain(quick.entries()[0].id)[0].message.startswith("The queue lidarr is worked on in cycles")
 
 
+def test_the_first_look_does_not_wait_for_the_schedule(quick: Round) -> None:
+    quick.some(2, 1)
+    quick.jobs.wakes.enqueue("all")
+
+    quick.clock.run(served(quick, 30))
+
+    assert len(quick.entries()) == 4
+
+
 @pytest.mark.req("LID-05")
 @pytest.mark.parametrize("missing", [{"base_url": ""}, {"api_key": ""}])
 def test_without_an_address_and_a_key_nothing_wakes(quick_db: Database, missing: dict[str, str]) -> None:
