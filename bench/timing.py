@@ -40,6 +40,16 @@ async def areturns(fn: Callable[[], Awaitable[object]], times: int) -> int:
     return _now() - start
 
 
+async def araises(fn: Callable[[], Awaitable[object]], times: int) -> int:
+    start = _now()
+    for _ in repeat(None, times):
+        try:  # noqa: SIM105 -- `suppress` would be measured too
+            await fn()
+        except Exception:
+            pass
+    return _now() - start
+
+
 def nanoseconds(cases: dict[str, Case], *, rounds: int = 41, sample_ms: float = 3.0) -> dict[str, float]:
     """Nanoseconds per call of each case."""
     loop = asyncio.new_event_loop()

@@ -104,8 +104,9 @@ if TYPE_CHECKING:
     from tidegate.face.faults import fault_of
     from tidegate.face.health import Health
     from tidegate.face.job_function import JobFunction
+    from tidegate.face.part import Part
     from tidegate.face.queue import Queue
-    from tidegate.face.target import Part, Target
+    from tidegate.face.target import Target
     from tidegate.face.working import Drained
     from tidegate.face.written import Seconds
     from tidegate.machine.breaker import Breaker
@@ -144,7 +145,8 @@ else:
         "face.job_function": ("JobFunction",),
         "face.queue": ("Queue",),
         "face.working": ("Drained",),
-        "face.target": ("Part", "Target"),
+        "face.part": ("Part",),
+        "face.target": ("Target",),
         "machine.breaker": ("Breaker",),
         "machine.cooldown": ("Rest", "RestChange"),
         "machine.epoch": ("Counts",),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar, cast
 
+from tidegate.face.signatures import KeyOf, is_async
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller
@@ -14,7 +14,6 @@ from tidegate.runtime.calling import acall, afailed, call, failed
 
 P = ParamSpec("P")
 R = TypeVar("R")
-KeyOf = Callable[[tuple[Any, ...], dict[str, Any]], Hashable]
 
 
 def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
@@ -82,31 +81,3 @@ def _guard_async(
             first = None
 
     return guarded
-
-
-def is_async(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
-    """Whether calling *fn* gives something to await: `async def`, also as the `__call__` of an object."""
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
-
-
-def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None, otherwise: Hashable) -> KeyOf:
-    """Finds the key among the arguments of a call: by a parameter's name, or by a function of all of them."""
-    if key is None:
-        return lambda args, kwargs: otherwise
-    if callable(key):
-        return lambda args, kwargs: key(*args, **kwargs)
-    parameters = list(inspect.signature(fn).parameters.values())
-    at = next((i for i, each in enumerate(parameters) if each.name == key), None)
-    if at is None:
-        raise TypeError(f"key: {getattr(fn, '__qualname__', fn)!r} has no parameter {key!r}")
-    if parameters[at].kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        raise TypeError(f"key: {key!r} takes any number of arguments; name a single parameter")
-    default = None if parameters[at].default is inspect.Parameter.empty else parameters[at].default
-    by_position = parameters[at].kind is not inspect.Parameter.KEYWORD_ONLY
-
-    def found(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        if key in kwargs:
-            return cast("Hashable", kwargs[key])
-        return cast("Hashable", args[at] if by_position and at < len(args) else default)
-
-    return found

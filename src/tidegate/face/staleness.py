@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.fault import Fault
 from tidegate.errors import Held
-from tidegate.face.guarding import KeyOf, is_async
+from tidegate.face.signatures import KeyOf, is_async
 from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller
 from tidegate.runtime.calling import acall, call

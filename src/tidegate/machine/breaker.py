@@ -354,6 +354,10 @@ class Breaker:
         self._flush()
         return moved
 
+    def hot(self) -> tuple[States, Callable[[], float], Callable[[], object]]:
+        """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise."""
+        return self._states, self._clock, self._reject
+
     def _at_now(self) -> States:
         now = self._clock()
         if now >= self._states.epoch.ends:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from tidegate.core.duration import Duration, seconds
@@ -30,20 +31,14 @@ class Clock(Protocol):
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
-def _monotonic() -> float:
-    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
-
-
 class SystemClock:
     """The machine's own time."""
 
     __slots__ = ()
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return _monotonic()
+    # No functions of ours around them: every guarded call reads the time.
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME))
 
     def sleep(self, wait: float) -> None:
         time.sleep(wait)

@@ -61,7 +61,7 @@ class Keys:
         self._lock = threading.Lock()
         self._to_sweep = _SWEEP_EVERY
         self._cleared: OrderedDict[Hashable, int] = OrderedDict()
-        self._paused: tuple[float, float, str] | None = None
+        self.paused: tuple[float, float, str] | None = None  # since, until, in whose words
         self._plain = plain  # nothing but what is here can stand before a call
         self._watched = False
         self.states: dict[Hashable, KeyState] = {}
@@ -69,13 +69,14 @@ class Keys:
             set()
         )  # keys, as texts, that people were told of before, and operations
         self.clears = 0  # how often a key was cleared
+        self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
         self.calm = plain  # nothing at all is wrong: the hot path asks this, and little else
 
     # -- before a call -------------------------------------------------------------------------------------------
 
     def enter(self, call: Admission) -> Hold | None:
         """Lets the call in, with the one probe if there is one to reserve; or says why it may not go."""
-        if not self.states and self._paused is None:
+        if not self.states and self.paused is None:
             return None
         now = self._clock.monotonic()
         with self._lock:
@@ -162,6 +163,7 @@ class Keys:
             if not part.failures:
                 part.failures, part.fault, part.fatal = known.failures, known.fault, known.fatal
                 part.since, part.until = known.since, known.until
+                self._held_until(math.inf if part.fatal else part.until)
             self._settle_down(key)
 
     def clear(self, key: Hashable) -> None:
@@ -192,6 +194,7 @@ class Keys:
         with self._lock:
             state = self._state(key, now)
             state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
+            self._held_until(math.inf)
 
     def enable(self, key: Hashable) -> bool:
         """Ends a rest, whoever ordered it; False when there was none."""
@@ -205,14 +208,15 @@ class Keys:
 
     def pause(self, until: float, message: str) -> None:
         with self._lock:
-            self._paused = (self._clock.monotonic(), until, message)
+            self.paused = (self._clock.monotonic(), until, message)
+            self._held_until(until)
             self._look()
 
     def resume(self) -> bool:
         """Ends a pause; False when there was none."""
         now = self._clock.monotonic()
         with self._lock:
-            was, self._paused = self._paused, None
+            was, self.paused = self.paused, None
             self._look()
             return was is not None and now < was[1]
 
@@ -238,10 +242,10 @@ class Keys:
 
     def _holds(self, key: Hashable, operation: str | None, now: float) -> list[Hold]:
         found: list[Hold] = []
-        if self._paused is not None:
-            since, until, message = self._paused
+        if self.paused is not None:
+            since, until, message = self.paused
             if now >= until:
-                self._paused = None
+                self.paused = None
                 self._look()
             else:
                 found.append(Hold(
@@ -273,6 +277,7 @@ class Keys:
             most_asked=policy.most_asked, reprobe=policy.reprobe, fatal=fatal,
         )  # fmt: skip
         part.failed(fault, now, wait, fatal=fatal)
+        self._held_until(math.inf if fatal else part.until)
         news = self._news(part) & ~part.told
         if news:
             part.told |= news
@@ -292,6 +297,7 @@ class Keys:
         state.rest, change = resting.failed(state.rest, self._policy.cooldown, fault, now)
         if change is not RestChange.DISABLED:
             return []
+        self._held_until(math.inf)
         return [Failed(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
 
     def _state(self, key: Hashable, now: float) -> KeyState:
@@ -323,8 +329,14 @@ class Keys:
                 del self.states[key]
                 self._look()
 
+    def _held_until(self, until: float) -> None:
+        """Some call may be held until then; infinite: for as long as anything is known of any key."""
+        self.quiet_from = max(self.quiet_from, until)
+
     def _look(self) -> None:
-        self.calm = self._plain and not self.states and self._paused is None and not self._watched and not self.adopted
+        if not self.states and self.paused is None:
+            self.quiet_from = -math.inf
+        self.calm = self._plain and not self.states and self.paused is None and not self._watched and not self.adopted
 
     def _sweep_now_and_then(self, now: float) -> None:
         self._to_sweep -= 1

@@ -11,10 +11,11 @@ from bench.tautulli import Size, run
 def test_every_number_of_the_application_has_its_row() -> None:
     rows = run(Size(rows=400, per_day=50, calls=3, rounds=2, charts=2))
     whats = [row.what for row in rows]
-    assert whats[:6] == [
+    assert whats[:8] == [
         "tautulli: guarded call on the simulator", "tautulli: rejection by its open breaker",
-        "tautulli: rejection of a call of the client", "tautulli: pages read and not stored",
+        "tautulli: rejection of a call of the client", "tautulli: the same, its method looked up too",
+        "tautulli: the same of an async client", "tautulli: pages read and not stored",
         "tautulli: first sync of 400 rows", "tautulli: sync again, nothing changed",
     ]  # fmt: skip
-    assert len(whats) == 11
+    assert len(whats) == 13
     assert {row.target for row in rows if row.target} == {"<= 1.05x bare", "<= 3x prebuilt", "<= 2 s", "<= 150 ms"}

@@ -1,0 +1,182 @@
+"""One part of a target, or the whole of it: what can be called, asked and ended there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Hashable
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec, TypeVar
+
+from tidegate.core.checks import whole
+from tidegate.core.duration import MOST, seconds
+from tidegate.core.events import EventKind
+from tidegate.core.fault import Fault
+from tidegate.face import adapter, guarding, staleness, transport
+from tidegate.face.explaining import explained
+from tidegate.face.health import Health, health_of
+from tidegate.face.rejecting import breaker_before, rejecting
+from tidegate.face.signatures import Fixed, KeyOf, key_getter
+from tidegate.face.wrapping import wrapped
+from tidegate.machine.gate import Hold
+from tidegate.runtime.attempts import Attempts, How
+from tidegate.runtime.caller import Caller
+from tidegate.runtime.calling import acall, call
+from tidegate.runtime.clock import Clock
+from tidegate.runtime.keys import Known
+from tidegate.runtime.stale import Answer, Shelf
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+Until = float | str | timedelta | datetime | None
+
+
+class Part:
+    """A target, or the part of it that one key names: what can be called, asked and ended there."""
+
+    _caller: Caller
+    _shelf: Shelf
+    _stale: bool
+
+    def __init__(self, target: Part, key: Hashable) -> None:
+        self._caller, self._shelf, self._stale = target._caller, target._shelf, target._stale
+        self._key = key
+
+    @property
+    def name(self) -> str:
+        return self._caller.policy.name
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def guard(
+        self, key: str | Callable[..., Hashable] | None = None, *, retry: int = 0, operation: str | None = None
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """A decorator for `def` and `async def`. *key*: a parameter's name, or a function of the arguments.
+
+        *retry* allows so many short retries at once, never of a fatal fault nor of a call that was held.
+        """
+        whole(retry, field="retry", least=0, most=100)
+
+        def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+            return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), retry)
+
+        return decorate
+
+    def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
+        if self._stale:
+            return staleness.guard_stale(self._caller, self._shelf, fn, key_of, operation, retry)
+        guarded = guarding.guard(self._caller, fn, key_of, operation, retry)
+        return self._first(guarded, key_of, operation) or guarded
+
+    def _first(self, fn: Callable[P, R], key_of: KeyOf, operation: str) -> Callable[P, R] | None:
+        """*fn* behind the breaker alone, which tells no soonest; None where other gates must be asked first."""
+        breaker = None if self._stale else breaker_before(self._caller, operation)
+        return None if breaker is None else rejecting(self._caller, breaker, key_of, fn)
+
+    def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`fn(*args, **kwargs)`, once, behind the gates."""
+        return call(Attempts(self._caller, How(self._key, named(fn))), fn, args, kwargs)
+
+    async def acall(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`await fn(*args, **kwargs)`, once, behind the gates."""
+        return await acall(Attempts(self._caller, How(self._key, named(fn))), fn, args, kwargs)
+
+    def call_stale(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """A fresh answer, or the last good one for the same arguments, marked with its age."""
+        return staleness.call_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
+
+    async def acall_stale(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """As `call_stale`, awaited."""
+        return await staleness.acall_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
+
+    def wrap(self, client: C) -> C:
+        """*client* with every public method guarded; it looks like the same type."""
+        return wrapped(self.name, client, _Methods(self, self._key))
+
+    def transport(self, inner: Any) -> Any:
+        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is."""
+        return transport.guarded(self._caller, self._key, inner)
+
+    def adapter(self, inner: Any = None) -> Any:
+        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`."""
+        return adapter.guarded(self._caller, self._key, inner)
+
+    # -- what people ask and do ----------------------------------------------------------------------------------
+
+    def explain(self, operation: str | None = None) -> list[Hold]:
+        """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
+        return explained(self._caller, self._key, operation)
+
+    def health(self) -> list[Health]:
+        """The key and each operation of it that is not well; empty when all of it is."""
+        return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy_at(self._key)]
+
+    def restore(
+        self, fault: Fault, *, failures: int, since: float, until: float | None, operation: str | None = None
+    ) -> None:
+        """Goes on where an earlier process was, with what its `health()` said; what is known by now stays.
+
+        *until* None: time alone does not end it, if the fault is fatal.
+        """
+        offset = self._caller.clock.now() - self._caller.clock.monotonic()
+        end = (math.inf if fault.fatal else -math.inf) if until is None else until - offset
+        known = Known(
+            failures=whole(failures, field="failures"), since=since - offset, until=end, fault=fault, fatal=fault.fatal
+        )
+        self._caller.keys.restore(self._key, operation, known)
+
+    def clear(self) -> None:
+        """Forgets all state of the key, as after a reconnect: the next call goes at once."""
+        self._caller.clear(self._key)
+        self._shelf.forget(self._key)
+
+    def hurry(self) -> None:
+        """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
+
+        The run of failures goes on, with what people were told of it. A fatal fault needs `clear()`.
+        """
+        self._caller.keys.hurry(self._key)
+
+    def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
+        """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
+        end = None if until is None else steady(until, self._caller.clock)
+        self._caller.keys.disable(self._key, end, by, reason)
+        self._caller.news.publish(EventKind.TARGET_DISABLED, self._key, fields={"reason": reason, "by": by})
+
+    def enable(self, by: str = "person") -> bool:
+        """Ends a cooldown, whoever ordered it; False when there was none."""
+        ended = self._caller.keys.enable(self._key)
+        if ended:
+            self._caller.news.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
+        return ended
+
+
+class _Methods:
+    """The gates before the methods of a client, all of one part."""
+
+    __slots__ = ("_key_of", "_part")
+
+    def __init__(self, part: Part, key: Hashable) -> None:
+        self._part = part
+        self._key_of = Fixed(key)
+
+    def guard(self, fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+        return self._part._guarded(fn, self._key_of, name, 0)
+
+    def first(self, fn: Callable[..., Any], name: str) -> Callable[..., Any] | None:
+        return self._part._first(fn, self._key_of, name)
+
+
+def named(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", None) or type(fn).__name__)
+
+
+def steady(until: float | str | timedelta | datetime, clock: Clock) -> float:
+    """*until* on the clock that never steps; ValueError when it is not ahead."""
+    if isinstance(until, (str, timedelta)):
+        left = seconds(until, field="until")
+    else:
+        left = (until.timestamp() if isinstance(until, datetime) else float(until)) - clock.now()
+    if not 0 < left <= MOST:
+        raise ValueError(f"until: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
+    return clock.monotonic() + left

@@ -1,0 +1,46 @@
+"""How a target is, in a few plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidegate.face.explaining import explained
+from tidegate.face.health import Health
+from tidegate.machine.gate import HoldReason
+from tidegate.runtime.caller import Caller
+from tidegate.runtime.keys import key_text
+
+_MOST_KEYS = 50  # that a summary names
+
+
+def summary_of(caller: Caller, ill: Sequence[Health]) -> dict[str, Any]:
+    """What a store is told of it; *ill* is every key and operation that is not well."""
+    holds = [each.hold for each in ill if each.hold is not None]
+    shut = holds + [hold for hold in explained(caller, None, None) if hold.reason is HoldReason.BREAKER]
+    return {
+        "breakers": {
+            each.name: {"state": each.state, "calls": sum(each.totals.values()), **each.counts._asdict()}
+            for each in caller.breakers.values()
+        },
+        "unhealthy": len(ill),
+        "held": len(holds),
+        "reasons": sorted({str(hold.reason) for hold in holds}),
+        "codes": sorted({each.fault.code for each in ill if each.fault is not None}),
+        "since": min((hold.since for hold in shut), default=None),
+        "until": min((hold.until for hold in shut if hold.until is not None), default=None),
+        "keys": list(_held_keys(ill).values())[:_MOST_KEYS],
+    }
+
+
+def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
+    """What holds each key, or else one of its operations, as people read it."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in ill:
+        if each.hold is not None:
+            found.setdefault(key_text(each.key), {
+                "key": key_text(each.key), "reason": str(each.hold.reason), "since": each.hold.since,
+                "until": each.hold.until, "failures": each.failures, "code": each.hold.code,
+                "message": each.hold.message,
+            })  # fmt: skip
+    return found
