@@ -10,6 +10,8 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from tests.apps.music.shown import PAGES as MUSIC_PAGES
+from tests.apps.music.shown import music_site
 from tests.web.seeding import END
 from tests.web.serving import running
 from tidegate import App, Installed, Queue
@@ -130,6 +132,8 @@ def every_page(q: Queue, folder: Path) -> Iterator[list[Group]]:
         running(Site(queue=q, config=config, apps=[install(BREAKING, q)])) as full,
         running(Site(queue=fresh)) as empty,
         running(Site(queue=away)) as broken,
+        music_site(folder, END) as site,
+        running(site) as music,
     ):
         yield [
             Group(full, PAGES | jobs, sessions["ada"]),
@@ -137,4 +141,5 @@ def every_page(q: Queue, folder: Path) -> Iterator[list[Group]]:
             Group(full, FOR_STRANGERS),
             Group(empty, EMPTY),
             Group(broken, AWAY),
+            Group(music, MUSIC_PAGES),
         ]

@@ -25,11 +25,11 @@ def show_connections(request: Request, there: Installed[Settings]) -> Response:
     who = who_asks(request)
     users = [row[0] for row in there.db.all("users")] if who is not None and who.may(Right.MANAGE) else []
     lines = lines_of(there, user)
-    bad = {
-        line.kind.name: there.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MOST_BAD)
+    bad = [
+        (line.kind, there.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MOST_BAD))
         for line in lines
         if any(work.state.bad for work in line.works)
-    }
+    ]
     return page(
         request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
         totals=_totals(there, user), syncs=there.settings.sync,

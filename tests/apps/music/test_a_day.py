@@ -110,6 +110,7 @@ class Day:
                 assert kept == heard[: len(kept)], (user, provider)
                 assert all(at > late for at, _ in heard[len(kept) :]), (user, provider)
                 assert len(kept) >= (self.hours * HOUR - 6 * MINUTE) / SONG - 1
+            assert self.there.db.all("gaps_of", user_id=user, after=0.0) == []
 
         away = (self.away[1] - self.away[0]) * HOUR
         began, ended = (hour * HOUR for hour in self.away)

@@ -81,10 +81,10 @@ class FanartService(Service):
 
     def _picture(self, asked: Asked) -> object:
         colour = _COLOURS[(sum(map(ord, asked.params["name"]))) % len(_COLOURS)]
-        return Step(200, _png(bytes.fromhex(colour.lstrip("#"))), {"Content-Type": "image/png"})
+        return Step(200, png(bytes.fromhex(colour.lstrip("#"))), {"Content-Type": "image/png"})
 
 
-def _png(colour: bytes, size: int = 96) -> bytes:
+def png(colour: bytes, size: int = 96) -> bytes:
     """A square of one colour with a lighter disc in it."""
     light = bytes((each + 255) // 2 for each in colour)
     middle, far = size // 2, (size // 3) ** 2
