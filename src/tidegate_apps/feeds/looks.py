@@ -74,6 +74,21 @@ def next_poll(state: FeedState | None) -> str:
     return "" if state is None or state.due_at is None else WHEN.get(state.due_why, state.due_why)
 
 
+def happened(kind: str, actor: str, detail: str | None) -> str:
+    """One line of the history of a feed."""
+    why = REASONS.get(detail or "", detail or "")
+    match kind:
+        case "disabled" if actor == AUTO:
+            return f"It rests: {why}"
+        case "disabled":
+            return "It was disabled" if detail == MANUAL else f"It was disabled: {why}"
+        case "enabled":
+            return "A poll after its rest was good, so it is enabled again" if actor == AUTO else "It was enabled"
+        case "moved":
+            return f"It was moved to {detail}"
+    return f"It was {kind}"
+
+
 def tone_of(outcome: str) -> str:
     return {OK: "good", UNMODIFIED: "good", OWN: "calm", "unexpected": "bad"}.get(outcome, "warn")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
@@ -14,7 +15,7 @@ from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.source import Source
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.verdicts import FeedState, name_of
 
 _PAGE = 50
 _MOST_BEATS = 500
@@ -36,6 +37,12 @@ class Line:
     malformed: str | None
     items: int
     last_new_at: float | None
+
+    @property
+    def path(self) -> str:
+        """What tells it from others that are called after the same host; empty when it has a name of its own."""
+        url = self.source.feed_url or ""
+        return urlsplit(url).path if self.source.name == name_of(url) else ""
 
 
 def show_all(request: Request, there: Installed[Settings]) -> Response:
@@ -99,7 +106,7 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
         return problem(404, "not_there", detail=f"{error}.")
     return page(
         request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
-        elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
+        happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
     )  # fmt: skip
 
 

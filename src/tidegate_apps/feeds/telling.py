@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate import Notice, NoticeKind
 from tidegate_apps.feeds.dues import Why
-from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType, code_of
+from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType
 
 TARGET = "feeds"
 UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
@@ -33,6 +33,12 @@ WHEN: dict[str, str] = {
 }
 
 
+def sentence(reason: str) -> str:
+    """Why a feed is not well, as a sentence of its own."""
+    why = REASONS.get(reason, reason)
+    return f"{why[:1].upper()}{why[1:]}."
+
+
 def resting(id_: int, name: str, reason: str, at: float) -> Notice:
     """The feed is disabled for a reason that is no person's."""
     row = MATRIX[ErrorType(reason)]
@@ -41,7 +47,7 @@ def resting(id_: int, name: str, reason: str, at: float) -> Notice:
         advice = "Remove it, and add its new address if it has one. It is asked once more in 72h."
     return Notice(
         kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
-        message=f"{code_of(reason).message} {advice}", advice=advice, code=reason,
+        message=f"{sentence(reason)} {advice}", advice=advice, code=reason,
     )  # fmt: skip
 
 

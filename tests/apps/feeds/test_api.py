@@ -281,6 +281,32 @@ def test_the_pages_show_every_state_of_a_feed_and_escape_what_it_says(desk: Desk
         assert client.get(missing).status_code == 404
 
 
+def test_feeds_that_are_called_after_the_same_host_are_told_apart_by_their_paths(
+    desk: Desk, client: TestClient
+) -> None:
+    for path in ("one", "two"):
+        desk.add(f"http://me:secret@same.example/{path}?key=zebra")
+    desk.add("http://same.example/three", name="Three")
+    text = client.get("/feeds").text
+    assert [f'"reason">/{path}<' in text for path in ("one", "two", "three")] == [True, True, False]
+    assert "secret" not in text
+    assert "zebra" not in text
+
+
+@pytest.mark.req("FEED-03")
+def test_what_is_unclassified_needs_somebody_on_the_first_page_until_it_is_well(desk: Desk, client: TestClient) -> None:
+    desk.add(URL)
+    desk.answers[URL] = fetched(418)
+    desk.poll()
+    assert "Some feeds answer in a way that is not known" in client.get("/").text
+    del desk.answers[URL]
+    desk.sources.poll_now(1)
+    desk.poll()
+    desk.clock.advance(61)
+    desk.poll()  # the notice ends with the chores of a minute
+    assert "Some feeds answer in a way that is not known" not in client.get("/").text
+
+
 def test_every_form_of_the_pages_works_without_script(desk: Desk, client: TestClient) -> None:
     def post(path: str, **fields: str) -> str:
         answer = client.post(path, data=fields, headers={"origin": "http://127.0.0.1"})

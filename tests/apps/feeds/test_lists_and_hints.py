@@ -122,6 +122,23 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
         assert (found.token, words in found.reason) == (token, True), (token, found)
 
 
+@pytest.mark.parametrize(
+    ("kind", "actor", "detail", "said"),
+    [
+        ("added", "ada", None, "It was added"),
+        ("changed", "ada", None, "It was changed"),
+        ("moved", "auto", "https://b.example/f", "It was moved to https://b.example/f"),
+        ("disabled", "auto", "not_found", "It rests: there is nothing at this address"),
+        ("disabled", "ada", "manual", "It was disabled"),
+        ("disabled", "ada", "gone", "It was disabled: the site says that it is gone for good"),
+        ("enabled", "auto", "not_found", "A poll after its rest was good, so it is enabled again"),
+        ("enabled", "ada", "manual", "It was enabled"),
+    ],
+)
+def test_what_happened_to_a_feed_is_said_in_plain_words(kind: str, actor: str, detail: str | None, said: str) -> None:
+    assert looks.happened(kind, actor, detail) == said
+
+
 def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
     beats = [
         (NOW - 60, "ok", 200),
