@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.runtime_jobs.building import worker
 from tests.runtime_jobs.gating import play, states
+from tidegate.core.actor import Actor, Origin
 from tidegate.errors import Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -14,7 +17,8 @@ from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Count, Filter
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import gate_rows
+from tidegate.store import bulk_rows, gate_rows
+from tidegate.store.bulk_rows import Bulk
 
 
 def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[int]:
@@ -196,6 +200,120 @@ def test_what_others_did_meanwhile_is_left(q: Queue, clock: VirtualClock) -> Non
 
     assert (found.changed, found.left) == (149, (jobs[149],))
     assert q.get(jobs[149]).manual_retries == 1
+
+
+def begun(q: Queue, jobs: int, by: str = "ada") -> Bulk:
+    one = bulk.begin(q.store, "retry", Filter(queue="mail"), by, expected=jobs)
+    assert one is not None
+    return one
+
+
+def worked_off(q: Queue, id_: int, who: str) -> Bulk:
+    while (far := bulk.step(q.store, id_, who)) is not None and far.running:
+        pass
+    assert far is not None
+    return far
+
+
+def test_what_one_has_left_another_goes_on_with_and_does_none_twice(q: Queue, clock: VirtualClock) -> None:
+    jobs = failing(q, clock, 250)
+    one = begun(q, 250)
+    assert bulk.step(q.store, one.id, "a") is not None
+    assert bulk.step(q.store, one.id, "b") is None  # as long as the first one may be at it
+    clock.advance(bulk_rows.LEASE + 1)
+
+    found = worked_off(q, one.id, "b")
+
+    assert (found.state, found.changed, found.refused) == ("done", 250, 0)
+    assert {q.get(job).manual_retries for job in jobs} == {1}
+
+
+def test_a_worker_goes_on_with_what_was_left(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 150)
+    one = begun(q, 150)
+
+    async def main() -> None:
+        sweeper = worker(q).sweeper
+        while await sweeper.go_on():
+            pass
+
+    play(clock, main)
+
+    assert q.store.read(lambda tx: bulk.require(tx, one.id)).changed == 150
+    assert states(q) == {"ready": 150}
+
+
+def test_one_that_is_cancelled_does_no_more(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 150)
+    one = begun(q, 150)
+    bulk.step(q.store, one.id, "a")
+
+    found = q.store.write(lambda tx: bulk.cancel(tx, one.id, "bob"))
+
+    assert (found.state, found.done, found.ended_by, found.says) == (
+        "cancelled",
+        100,
+        "bob",
+        "50 jobs stayed as they were",
+    )
+    assert worked_off(q, one.id, "a").done == 100
+    assert states(q) == {"failed": 50, "ready": 100}
+    with pytest.raises(Refused, match="has ended: it is cancelled"):
+        q.store.write(lambda tx: bulk.cancel(tx, one.id, "bob"))
+
+
+def test_who_asked_from_where_and_why_is_kept(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 1)
+
+    one = begun(q, 1, Actor("ada", Origin.PAGE, "the gateway is back"))
+
+    assert (one.actor, one.origin, one.reason) == ("ada", "page", "the gateway is back")
+    assert (one.action, one.filter, one.state, one.expected) == ("retry", {"queue": "mail"}, "running", 1)
+
+
+def test_each_job_that_was_refused_says_why(q: Queue, clock: VirtualClock) -> None:
+    jobs = failing(q, clock, 4)
+    one = begun(q, 4)
+    q.retry(jobs[0])
+    q.forget(jobs[1])
+    q.bar(jobs[2])
+
+    worked_off(q, one.id, "a")
+    found = q.store.read(lambda tx: bulk.items(tx, one.id)).items
+
+    assert [(item.job, item.outcome, item.why) for item in found] == [
+        (jobs[0], "refused", "it is queued by now; only a failed or cancelled job can be retried"),
+        (jobs[1], "refused", "it is gone"),
+        (jobs[2], "refused", "what it would need is gone; put it in anew"),
+        (jobs[3], "changed", ""),
+    ]
+
+
+def test_of_very_many_only_the_first_that_were_changed_are_kept(q: Queue, clock: VirtualClock) -> None:
+    jobs = failing(q, clock, 2)
+    one = begun(q, 2)
+    about = replace(one, changed=bulk_rows.MOST_CHANGED - 1, refused=bulk_rows.MOST_REFUSED)
+
+    q.store.write(lambda tx: bulk_rows.note(tx, about, 0, jobs, {}, {}))
+    q.store.write(lambda tx: bulk_rows.end(tx, one.id, "done"))
+
+    assert [item.job for item in q.store.read(lambda tx: bulk.items(tx, one.id)).items] == jobs[:1]
+
+
+def test_they_are_kept_for_a_month_and_then_removed_with_their_items(q: Queue, clock: VirtualClock) -> None:
+    failing(q, clock, 1)
+    one = begun(q, 1)
+    worked_off(q, one.id, "a")
+    ended = clock.now()
+
+    assert q.store.write(lambda tx: bulk_rows.prune(tx, ended - 1, 10)) == 0
+    assert q.store.write(lambda tx: bulk_rows.prune(tx, ended + 1, 10)) == 1
+    assert q.store.read(lambda tx: (bulk.listed(tx).items, bulk_rows.items(tx, one.id))) == ([], [])
+
+
+def test_a_cursor_that_no_page_gave_is_an_error(q: Queue) -> None:
+    with pytest.raises(ValueError, match="cursor: 'nonsense' is not one that a page gave"):
+        q.store.read(lambda tx: bulk.listed(tx, cursor="nonsense"))
 
 
 def test_cancelled_jobs_are_retried_only_when_they_are_asked_for(q: Queue, clock: VirtualClock) -> None:

@@ -131,14 +131,16 @@ def test_many_jobs_are_done_in_the_background_with_a_page_that_says_how_far(tmp_
         with client(Site(queue=q)) as pages:
             asked = {"action": "cancel", "state": "queued", "expected": "510", "back": "/queue?state=queued"}
             found = pages.post("/bulk", data=asked)
-            assert re.fullmatch("/bulk/b[0-9a-f-]+", found.url.path)
+            assert found.url.path == "/actions/1"
             assert "510" in found.text
             end = time.monotonic() + 60
             while "510 jobs were cancelled" not in (text := pages.get(str(found.url)).text):
                 assert time.monotonic() < end
                 time.sleep(0.05)
             assert 'href="/queue?state=queued"' in text
-            assert pages.get("/bulk/b1-none").status_code == 404
+            assert "Cancelled 510 jobs" in pages.get("/actions").text
+            assert pages.get("/actions/2").status_code == 404
+            assert pages.get("/actions/x").status_code == 404
 
 
 def test_a_job_shows_only_the_buttons_that_its_state_and_its_kind_allow(tmp_path: Path) -> None:

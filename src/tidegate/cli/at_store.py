@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from tidegate.cli.exits import Exit
+from tidegate.core.actor import Actor, Origin
 from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
 from tidegate.runtime.clock import SYSTEM
 from tidegate.secrets import BadSecret
@@ -107,9 +108,15 @@ _OPTIONS = (
 
 
 def by_option(command: F) -> F:
-    """Adds --by: who does it, for the events."""
-    option = click.option("--by", default=_me, show_default="your login", metavar="NAME", help="Who does it.")
-    return option(command)
+    """Adds --by and --reason: who does it and why, for the events. The command gets both as one *by*."""
+
+    @wraps(command)
+    def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
+        return command(*args, by=Actor(by, Origin.CLI, reason), **kwargs)
+
+    who = click.option("--by", default=_me, show_default="your login", metavar="NAME", help="Who does it.")
+    why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
+    return who(why(run))  # type: ignore[return-value]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import STATES, Count, Filter
 from tidegate.store import watching
+from tidegate.store.bulk_rows import RUNNING
 from tidegate.store.tx import Store, Tx
 
 _MOST_NAMED = 20  # ids that are written out for people
@@ -88,8 +89,8 @@ def act(
                 found = bulk.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
             finally:
                 watching.tell(store)
-    _say(verb, found.matched, found.changed, found.left, as_json, lambda: _outcome(verb, found), dry_run=False)
-    return Exit.NEGATIVE if found.left or not found.matched else Exit.OK
+    _say(verb, found, as_json, lambda: _outcome(verb, found), dry_run=False)
+    return Exit.NEGATIVE if found.refused or not found.matched else Exit.OK
 
 
 def _counted(verb: Verb, found: Count, as_json: bool) -> int:
@@ -99,18 +100,21 @@ def _counted(verb: Verb, found: Count, as_json: bool) -> int:
         line = _nothing(verb)
     else:
         line = f"{many(found.n, verb.which)} found; to {verb.name}, say --expect {found.n}."
-    _say(verb, found.n, 0, (), as_json, lambda: [line], dry_run=True)
+    _say(verb, Outcome(found.n), as_json, lambda: [line], dry_run=True)
     return Exit.OK if found.n else Exit.NEGATIVE
 
 
 def _outcome(verb: Verb, found: Outcome) -> list[str]:
     if not found.matched:
         return [_nothing(verb)]
-    lines = [f"{many(found.changed, 'job')} {verb.done}."]
+    lines = [f"{many(found.changed, 'job')} {verb.done} (bulk action {found.bulk})."]
     if found.left:
         named = ", ".join(map(str, found.left[:_MOST_NAMED]))
-        others = len(found.left) - _MOST_NAMED
+        others = found.refused - _MOST_NAMED
         lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
+        lines.append(f"Why: tidegate bulk show {found.bulk}")
+    if found.state == RUNNING:
+        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {found.bulk}")
     return lines
 
 
@@ -118,18 +122,8 @@ def _nothing(verb: Verb) -> str:
     return f"Nothing to {verb.name}: no {verb.which} matches."
 
 
-def _say(
-    verb: Verb,
-    matched: int,
-    changed: int,
-    left: tuple[int, ...],
-    as_json: bool,
-    lines: Callable[[], list[str]],
-    *,
-    dry_run: bool,
-) -> None:
-    document = {"action": verb.name, "matched": matched, "changed": changed, "left": list(left), "dry_run": dry_run}
-    say(document, as_json, lines)
+def _say(verb: Verb, found: Outcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
+    say({"action": verb.name, **found.as_json(), "dry_run": dry_run}, as_json, lines)
 
 
 def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:

@@ -1,24 +1,28 @@
-"""The same thing done to many jobs: counted first, then done in slices, never in one long transaction."""
+"""The same thing done to many jobs: counted first, put down as a thing of its own, then done slice by slice.
+
+Whoever asked for it does it, or waits while the server does; and when they are gone, the server or a worker goes on.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.core.actor import Actor
 from tidegate.core.progress import Progress, unheard
-from tidegate.errors import Refused, UniqueTaken
+from tidegate.errors import NotThere, Refused, UniqueTaken
 from tidegate.ops import allowed, listing
-from tidegate.ops.listing import Count, Filter
-from tidegate.store import gate_rows, people
+from tidegate.ops.listing import Count, Filter, Page
+from tidegate.store import activity_rows, bulk_rows, bulk_work
+from tidegate.store.activity_rows import Place
+from tidegate.store.bulk_rows import Bulk, Item
 from tidegate.store.tx import Store, Tx
 
 MOST_AT_ONCE = 100_000
-_SLICE = 100
+MOST_LEFT = 1000  # ids of jobs that were not changed, which an outcome names
 _PAGE = 5000
-
-Done = Callable[[Tx, Sequence[int], str], Collection[int]]  # the ids that were changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,49 +32,39 @@ class Action:
     states: tuple[str, ...]
     usual: tuple[str, ...]
     only: str  # why not to others
-    do: Done
     newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of them; *left* were not changed: a twin has taken their place, or they are not as they were."""
+    """What became of them. *left* were not changed: a twin has taken their place, or they are not as they were.
+
+    *bulk* is the id under which it is kept; None when nothing matched. *state* is running when another goes on with it.
+    """
 
     matched: int
     changed: int = 0
-    left: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()  # the first of them
+    bulk: int | None = field(default=None, compare=False)
+    state: str = field(default=bulk_rows.DONE, compare=False)
+
+    @property
+    def refused(self) -> int:
+        return self.matched - self.changed
 
     def as_json(self) -> dict[str, Any]:
-        return {"matched": self.matched, "changed": self.changed, "left": list(self.left)}
-
-
-def _retry(tx: Tx, ids: Sequence[int], by: str) -> Collection[int]:
-    return {id_ for id_ in ids if people.retry(tx, id_, by)}
-
-
-def _cancel(tx: Tx, ids: Sequence[int], by: str) -> Collection[int]:
-    return {id_ for id_ in ids if people.cancel(tx, id_, by) is not None}
-
-
-def _forget(tx: Tx, ids: Sequence[int], by: str) -> Collection[int]:
-    queues = {id_: job.queue for id_ in ids if (job := people.get(tx, id_)) is not None}
-    gone = {id_ for id_ in queues if people.forget(tx, id_)}
-    for queue, n in sorted(Counter(queues[id_] for id_ in gone).items()):
-        # Their own history is gone with them, so their queue's tells of it.
-        gate_rows.happened(tx, "queue", queue, "jobs_forgotten", by, fields={"jobs": n})
-    return gone
+        return {"id": self.bulk, "matched": self.matched, "changed": self.changed, "left": list(self.left)}
 
 
 ACTIONS: Mapping[str, Action] = {
-    "retry": Action(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried", _retry),
+    "retry": Action(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
     "cancel": Action(
         ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
-        "only queued or running jobs can be cancelled", _cancel,
+        "only queued or running jobs can be cancelled",
         newest_first=True,  # a job that waits for another ends with it, and would not be found any more
     ),
     "forget": Action(
         ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
-        _forget,
     ),
 }  # fmt: skip
 
@@ -96,6 +90,59 @@ def matching(tx: Tx, action: str, wanted: Filter, most: int = MOST_AT_ONCE) -> l
     return sorted(found)
 
 
+def _states(action: str, wanted: Filter) -> tuple[str, ...]:
+    if action not in ACTIONS:
+        raise ValueError(f"action: {action!r} is not allowed; give one of: {', '.join(ACTIONS)}")
+    about = ACTIONS[action]
+    if wanted.state and wanted.state not in about.states:
+        raise ValueError(f"state: {wanted.state!r} is not allowed here; {about.only}")
+    return (wanted.state,) if wanted.state else about.usual
+
+
+# -- doing it --------------------------------------------------------------------------------------------------------
+
+
+def holder() -> str:
+    """A name for one who works on them."""
+    return f"bulk-{secrets.token_hex(6)}"
+
+
+def begin(
+    store: Store, action: str, wanted: Filter, by: str, *, expected: int, held_by: str = "", most: int = MOST_AT_ONCE
+) -> Bulk | None:
+    """Puts it down, if as many match as *expected*; Refused if not, None when nothing matches and nothing should.
+
+    *held_by* is at it from the start; else whoever looks first.
+    """
+    ids = store.read(lambda tx: matching(tx, action, wanted, most))
+    if len(ids) > most:
+        raise Refused(f"more than {most:,} jobs match; narrow it down")
+    if len(ids) != expected:
+        raise Refused(f"{len(ids)} match, not {expected}; look again before you {action}")
+    if not ids:
+        return None
+    if ACTIONS[action].newest_first:
+        ids.reverse()
+
+    def put(tx: Tx) -> Bulk:
+        id_ = bulk_rows.new(tx, action, wanted.as_json(), Actor.of(by), ids)
+        about = {"action": action, "jobs": len(ids), "filter": wanted.as_json()}
+        activity_rows.note(tx, by, "bulk_started", Place(subject="bulk", name=str(id_)), became=about)
+        if held_by:
+            bulk_rows.leads(tx, id_, held_by)
+        return require(tx, id_)
+
+    return store.write(put)
+
+
+def step(store: Store, id_: int, held_by: str) -> Bulk | None:
+    """Does the next slice of it; None when another is at it, or it is gone."""
+    try:
+        return store.write(lambda tx: bulk_work.advance(tx, id_, held_by))
+    except UniqueTaken:
+        return store.write(lambda tx: bulk_work.split(tx, id_, held_by))
+
+
 def run(
     store: Store,
     action: str,
@@ -106,38 +153,83 @@ def run(
     progress: Progress = unheard,
     most: int = MOST_AT_ONCE,
 ) -> Outcome:
-    """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is."""
-    ids = store.read(lambda tx: matching(tx, action, wanted, most))
-    if len(ids) > most:
-        raise Refused(f"more than {most:,} jobs match; narrow it down")
-    if len(ids) != expected:
-        raise Refused(f"{len(ids)} match, not {expected}; look again before you {action}")
-    if ACTIONS[action].newest_first:
-        ids.reverse()
-    left: list[int] = []
-    for at in range(0, len(ids), _SLICE):
-        some = ids[at : at + _SLICE]
-        left += _slice(store, ACTIONS[action].do, some, by)
-        progress(at + len(some), len(ids))
-    return Outcome(len(ids), len(ids) - len(left), tuple(sorted(left)))
+    """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is.
 
-
-def _states(action: str, wanted: Filter) -> tuple[str, ...]:
-    if action not in ACTIONS:
-        raise ValueError(f"action: {action!r} is not allowed; give one of: {', '.join(ACTIONS)}")
-    about = ACTIONS[action]
-    if wanted.state and wanted.state not in about.states:
-        raise ValueError(f"state: {wanted.state!r} is not allowed here; {about.only}")
-    return (wanted.state,) if wanted.state else about.usual
-
-
-def _slice(store: Store, do: Done, ids: Sequence[int], by: str) -> list[int]:
-    """Those that were not changed."""
+    What *progress* raises ends it between two slices: what is done is done, the rest is not.
+    """
+    me = holder()
+    one = begin(store, action, wanted, by, expected=expected, held_by=me, most=most)
+    if one is None:
+        return Outcome(0)
+    id_, heard = one.id, 0
     try:
-        changed = store.write(lambda tx: do(tx, ids, by))
-    except UniqueTaken:
-        if len(ids) == 1:
-            return list(ids)
-        # One of them has a twin: each alone, so that the others go.
-        return [id_ for one in ids for id_ in _slice(store, do, [one], by)]
-    return [id_ for id_ in ids if id_ not in changed]
+        while one is not None and one.running:
+            one = step(store, id_, me)
+            if one is not None and one.done > heard:
+                heard = one.done
+                progress(one.done, one.expected)
+    except BaseException:
+        store.write(lambda tx: bulk_rows.end(tx, id_, bulk_rows.CANCELLED, "it was interrupted", by))
+        raise
+    finally:
+        store.write(lambda tx: bulk_rows.let_go(tx, id_, me))
+    return store.read(lambda tx: outcome(tx, require(tx, id_)))
+
+
+def outcome(tx: Tx, one: Bulk) -> Outcome:
+    """What became of it so far; what a cancelled one did not come to counts as not matched."""
+    left = [each.job for each in bulk_rows.items(tx, one.id, refused_only=True, most=MOST_LEFT)]
+    return Outcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
+
+
+def cancel(tx: Tx, id_: int, by: str) -> Bulk:
+    """Ends it after the slice that it is at: what is done is done, the rest is not. Refused when it has ended."""
+    one = bulk_rows.locked(tx, id_)
+    if one is None:
+        raise NotThere(_missing(id_))
+    if not one.running:
+        raise Refused(f"bulk action {id_} has ended: it is {one.state}")
+    left = one.expected - one.done
+    bulk_rows.end(tx, id_, bulk_rows.CANCELLED, f"{left:,} jobs stayed as they were", str(by))
+    was = {"state": one.state, "done": one.done}
+    activity_rows.note(tx, by, "bulk_cancelled", Place(subject="bulk", name=str(id_)), was=was, became={"left": left})
+    return require(tx, id_)
+
+
+# -- looking at it ---------------------------------------------------------------------------------------------------
+
+
+def require(tx: Tx, id_: int) -> Bulk:
+    found = bulk_rows.get(tx, id_)
+    if found is None:
+        raise NotThere(_missing(id_))
+    return found
+
+
+def listed(tx: Tx, *, cursor: str | None = None, most: int = 50) -> Page[Bulk]:
+    """The newest first."""
+    found = bulk_rows.listed(tx, most + 1, _number(cursor, "b", 2**62))
+    return Page(found[:most], f"b{found[most - 1].id:x}" if len(found) > most else None)
+
+
+def items(
+    tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, most: int = 100
+) -> Page[Item]:  # fmt: skip
+    """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
+    require(tx, id_)
+    after = _number(cursor, "i", -1)
+    found = bulk_rows.items(tx, id_, refused_only=refused_only, after=after, most=most + 1)
+    return Page(found[:most], f"i{found[most - 1].at:x}" if len(found) > most else None)
+
+
+def _number(cursor: str | None, mark: str, first: int) -> int:
+    if cursor is None:
+        return first
+    digits = cursor[1:]
+    if cursor[:1] != mark or not digits or len(digits) > 15 or set(digits) - set("0123456789abcdef"):
+        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
+    return int(digits, 16)
+
+
+def _missing(id_: int) -> str:
+    return f"there is no bulk action {id_}; they are kept for 30 days after they have ended"

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.core.codes import CORE
 from tidegate.core.job import Stage
-from tidegate.errors import StoreError
-from tidegate.store import claims, failures, gate_rows, notice_rows, people, requests, rollups, tallies
+from tidegate.errors import StoreError, UniqueTaken
+from tidegate.store import (
+    activity_rows,
+    bulk_rows,
+    bulk_work,
+    claims,
+    failures,
+    gate_rows,
+    notice_rows,
+    people,
+    requests,
+    rollups,
+    tallies,
+)
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -40,7 +53,7 @@ class Sweeper:
             wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
             try:
                 await self.sweep()
-                if await worker.at_store(lambda tx: self._prune(tx) | self._lead(tx)):
+                if await worker.at_store(lambda tx: self._prune(tx) | self._lead(tx)) | await self.go_on():
                     wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
@@ -53,6 +66,27 @@ class Sweeper:
         if touched:
             self._worker.wake.news()
         return touched
+
+    async def go_on(self) -> bool:
+        """One slice of each bulk action that nobody works on any more; True when there was one."""
+        worker, worked = self._worker, False
+        for id_ in await worker.at_store(bulk_rows.running):
+            try:
+                found = await worker.at_store(partial(bulk_work.advance, id_=id_, holder=worker.id))
+            except UniqueTaken:
+                found = await worker.at_store(partial(bulk_work.split, id_=id_, holder=worker.id))
+            except StoreError:
+                raise
+            except Exception:
+                # One that nobody can do must not end every worker that tries.
+                _log.exception("bulk_failed id=%s", id_)
+                says = "something went wrong; the log of the worker says more"
+                await worker.at_store(partial(bulk_rows.end, id_=id_, state=bulk_rows.FAILED, says=says))
+                continue
+            worked |= found is not None
+        if worked:
+            worker.wake.news()
+        return worked
 
     def _take_back(self, tx: Tx) -> int:
         lost, old = CORE["worker_lost"], CORE["expired"]
@@ -74,6 +108,8 @@ class Sweeper:
             gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
             notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
             requests.prune(tx, now - requests.KEPT, _SLICE),
+            bulk_rows.prune(tx, now - bulk_rows.KEPT, _SLICE),
+            activity_rows.prune(tx, now - activity_rows.KEPT, _SLICE),
         ]
         return failures.fold(tx) or _SLICE in slices
 

@@ -1,136 +1,115 @@
-"""The same thing done to many jobs in the background: how far each is, kept in memory, and not without bound."""
+"""The thread of the server that works on bulk actions: on those that were asked for here, and on any that was left."""
 
 from __future__ import annotations
 
-import itertools
 import logging
-import secrets
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from tidegate.core.progress import Progress, unheard
-from tidegate.errors import Refused, TidegateError
+from tidegate.errors import Refused, StoreError
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Filter
+from tidegate.store import bulk_rows
+from tidegate.store.bulk_rows import Bulk
+from tidegate.store.tx import Tx
 from tidegate.web.guards import places
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 
-MOST_KEPT = 100
-MOST_RUNNING = 2
-_FIRST_GUESS = 0.001  # seconds for one job, before anything is known
-
-
-class Stopped(Exception):
-    """The server stops; what is done is done, the rest is not."""
-
-
-@dataclass(slots=True)
-class Running:
-    """One of them. *state* is running, done, refused, failed or stopped."""
-
-    id: str
-    action: str
-    filter: Filter
-    by: str
-    expected: int
-    started_at: float
-    began: float  # of a clock that is never set
-    state: str = "running"
-    done: int = 0
-    outcome: Outcome | None = None
-    says: str = ""
-    finished_at: float | None = None
-
-    def left(self, now: float) -> float:
-        """Seconds that it still takes, as it went so far."""
-        each = (now - self.began) / self.done if self.done else _FIRST_GUESS
-        return max(0.0, (self.expected - self.done) * each)
+MOST_RUNNING = 4  # at once, wherever they were asked for
+_LOOK_EVERY = 30.0  # seconds, for one that somebody else has left
+_LOOK_SOON = 2.0  # while another is at one, or the store is away
 
 
 @dataclass(slots=True)
 class Bulks:
-    """Those of this process."""
+    """Works on all that are under way, a slice of each in turn."""
 
     site: Site
-    _found: OrderedDict[str, Running] = field(default_factory=OrderedDict)
+    _me: str = field(default_factory=bulk.holder)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
-    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _asked: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
 
-    def get(self, id_: str) -> Running | None:
-        return self._found.get(id_)
-
-    def listed(self) -> list[Running]:
-        """The newest first."""
-        with self._lock:
-            return list(reversed(self._found.values()))
-
-    def start(self, action: str, wanted: Filter, by: str, expected: int) -> Running:
-        """Begins it in a thread of its own; a problem when too many are under way."""
-        clock = self.site.queue.clock
-        with self._lock:
-            running = [each for each in self._found.values() if each.state == "running"]
-            if len(running) >= MOST_RUNNING:
-                soonest = min(each.left(clock.monotonic()) for each in running)
-                raise Problem("too_many", f"{len(running)} bulk actions are under way.", retry_after=max(1.0, soonest))
-            made = Running(
-                f"b{next(self._numbers)}-{secrets.token_hex(6)}", action, wanted, by, expected, clock.now(),
-                clock.monotonic(),
-            )  # fmt: skip
-            self._found[made.id] = made
-            while len(self._found) > MOST_KEPT:
-                oldest = next(id_ for id_, each in self._found.items() if each.state != "running")
-                del self._found[oldest]
-            self._threads = [each for each in self._threads if each.is_alive()]
-            thread = threading.Thread(target=self._run, args=(made,), name=f"tidegate-bulk-{made.id}", daemon=True)
-            self._threads.append(thread)
-        thread.start()
+    def start(self, action: str, wanted: Filter, by: str, expected: int) -> Bulk | None:
+        """Puts it down and begins; None when nothing matches. A problem when too many are under way."""
+        store = self.site.queue.store
+        running = store.read(bulk_rows.running)
+        if len(running) >= MOST_RUNNING:
+            raise Problem(
+                "too_many", f"{len(running)} bulk actions are under way.", retry_after=store.read(self._soonest)
+            )
+        made = bulk.begin(store, action, wanted, by, expected=expected)
+        self.begin()
+        self._asked.set()
         return made
 
     def begin(self) -> None:
-        """Others may be started; also after a stop."""
-        self._stopping.clear()
+        """The thread is there; also after a stop."""
+        with self._lock:
+            self._stopping.clear()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="tidegate-bulk", daemon=True)
+                self._thread.start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Ends what is under way after the slice that it is at."""
+        """Ends after the slice that it is at; what is left is gone on with by whoever comes next."""
         self._stopping.set()
-        for thread in self._threads:
-            thread.join(patience)
+        self._asked.set()
+        if self._thread is not None:
+            self._thread.join(patience)
 
-    def _run(self, one: Running) -> None:
-        def progress(done: int, total: int) -> None:
-            one.done, one.expected = done, total
-            self.site.queue.woken()
-            if done < total and self._stopping.is_set():
-                raise Stopped
+    def _soonest(self, tx: Tx) -> float:
+        now = float(tx.all("clock")[0][0])
+        found = [one.left(now) for id_ in bulk_rows.running(tx) if (one := bulk_rows.get(tx, id_)) is not None]
+        return max(1.0, min(found, default=1.0))
 
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._asked.clear()
+            wait = self._round()
+            if wait and not self._stopping.is_set():
+                self._asked.wait(wait)
+
+    def _round(self) -> float:
+        """One slice of each that is under way; returns how long to wait before the next round."""
+        store = self.site.queue.store
         try:
-            one.outcome = carried_out(self.site, one.action, one.filter, one.by, one.expected, progress)
-            one.state, one.done = "done", one.outcome.matched
-        except Refused as error:
-            one.state, one.says = "refused", str(error)
-        except Stopped:
-            one.state, one.says = "stopped", "the server was stopped; start it again for the rest"
-        except TidegateError as error:
-            one.state, one.says = "failed", "the database was away; look at what is left"
-            _log.warning("bulk_failed id=%s error=%s", one.id, type(error).__name__)
+            running = list(store.read(bulk_rows.running))
+            worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
+            if self._stopping.is_set():
+                for id_ in running:
+                    store.write(lambda tx, id_=id_: bulk_rows.let_go(tx, id_, self._me))  # type: ignore[misc]
+        except StoreError as error:
+            _log.warning("bulk_waits error=%s", type(error).__name__)
+            return _LOOK_SOON
+        if worked:
+            self.site.queue.woken()
+            return 0.0
+        return _LOOK_SOON if running else _LOOK_EVERY
+
+    def _step(self, id_: int) -> bool:
+        """Whether it was ours to work on."""
+        store = self.site.queue.store
+        try:
+            return bulk.step(store, id_, self._me) is not None
+        except StoreError:
+            raise
         except Exception as error:
-            one.state, one.says = "failed", "something went wrong; the log of the server says more"
-            _log.error("bulk_failed id=%s error=%s where=%s", one.id, type(error).__name__, places(error))
-        finally:
-            one.finished_at = self.site.queue.clock.now()
+            _log.error("bulk_failed id=%s error=%s where=%s", id_, type(error).__name__, places(error))
+            says = "something went wrong; the log of the server says more"
+            store.write(lambda tx: bulk_rows.end(tx, id_, bulk_rows.FAILED, says))
+            return True
 
 
-def carried_out(
-    site: Site, action: str, wanted: Filter, by: str, expected: int, progress: Progress = unheard
-) -> Outcome:
+def carried_out(site: Site, action: str, wanted: Filter, by: str, expected: int) -> Outcome:
     """Does it now, and wakes the workers."""
-    found = bulk.run(site.queue.store, action, wanted, by, expected=expected, progress=progress)
+    found = bulk.run(site.queue.store, action, wanted, by, expected=expected)
     site.queue.woken()
+    if found.state == bulk_rows.FAILED:
+        raise Refused("something went wrong; look at what is left")
     return found

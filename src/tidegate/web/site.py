@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastapi import Request
 
 import tidegate
+from tidegate.core.actor import Actor, Origin
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.errors import StoreError
 from tidegate.face.app import Installed, Strip
@@ -62,10 +63,12 @@ class StreamPolicy:
     most: int = 64  # streams at once
 
 
-def acting(request: Request) -> str:
-    """Who acts, as events name them."""
+def acting(request: Request) -> Actor:
+    """Who acts, as events name them, and whether on a page or through the API."""
     who = request.scope.get("tidegate.who")
-    return "nobody" if who is None else str(who.name)
+    path = str(request.scope["path"]).removeprefix(str(request.scope.get("root_path", "")))
+    origin = Origin.API if path.startswith("/api/") else Origin.PAGE
+    return Actor("nobody" if who is None else str(who.name), origin)
 
 
 def _access() -> Access:

@@ -72,6 +72,8 @@ def test_ctrl_c_ends_many_between_two_slices_and_says_how_many_were_done(q: Queu
 
     assert (stopped.value.message, stopped.value.exit_code) == (f"stopped: 100 of {JOBS}", Exit.INTERRUPTED)
     assert q.store.read(lambda tx: bulk.preview(tx, "retry", Filter(queue="mail"))).n == JOBS - 100
+    (kept,) = q.store.read(bulk.listed).items
+    assert (kept.state, kept.done, kept.ended_by) == ("cancelled", 100, "ada")
 
 
 def test_ctrl_c_at_the_last_step_changes_nothing_of_the_result(q: Queue) -> None:
@@ -150,7 +152,7 @@ def test_a_terminal_shows_a_bar_beside_clean_output(q: Queue, url: str, options:
     out, shown = at_a_terminal("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--url", url, *options)
 
     assert ("Retrying" in shown and f"of {JOBS}" in shown) is bar
-    assert (out == f"{JOBS} jobs queued again.\n") is bar
+    assert (out == f"{JOBS} jobs queued again (bulk action 1).\n") is bar
 
 
 def at_a_terminal(*args: str) -> tuple[str, str]:

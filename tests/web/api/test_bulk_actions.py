@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
+from tidegate.ops import bulk
 from tidegate.ops.listing import Filter
-from tidegate.store.tx import Tx
-from tidegate.web.bulk import MOST_KEPT, MOST_RUNNING, Bulks
+from tidegate.store.bulk_rows import Bulk
+from tidegate.web.bulk import MOST_RUNNING, Bulks
 from tidegate.web.problems import Problem
 
 
@@ -87,56 +86,73 @@ def test_many_are_done_in_the_background_and_can_be_followed(there: Shop, api: T
     assert [each["id"] for each in api.get("/api/v1/bulk-actions").json()["items"]] == [found["id"]]
 
 
-@contextmanager
-def nobody_writes(there: Shop) -> Iterator[None]:
-    """Whoever wants to write waits."""
-    holds, go = threading.Event(), threading.Event()
+def left_behind(there: Shop) -> Bulk:
+    """A bulk action over the two jobs that wait, which nobody works on: whoever asked for it is gone."""
+    one = bulk.begin(there.queue.store, "cancel", Filter(state="waiting"), "ada", expected=2)
+    assert one is not None
+    return one
 
-    def hold(_: Tx) -> None:
-        holds.set()
-        go.wait(60)
 
-    thread = threading.Thread(target=lambda: there.queue.store.write(hold))
-    thread.start()
-    holds.wait(60)
-    try:
-        yield
-    finally:
-        go.set()
-        thread.join()
+def nobody_works(api: TestClient) -> None:
+    """The server's own thread leaves them alone."""
+    app = api.app
+    assert isinstance(app, FastAPI)
+    app.state.bulks.stop()
+
+
+def test_what_was_left_when_the_server_stopped_is_gone_on_with_after_its_start(there: Shop) -> None:
+    one = left_behind(there)
+    bulks = Bulks(there.site())
+    bulks.begin()
+    end = time.monotonic() + 60
+    while (found := there.queue.store.read(lambda tx: bulk.require(tx, one.id))).running:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    bulks.stop()
+    assert (found.state, found.changed, found.refused) == ("done", 2, 0)
 
 
 def test_no_more_than_a_few_run_at_once(there: Shop) -> None:
-    bulks = Bulks(there.site())
-    with nobody_writes(there):
-        for _ in range(MOST_RUNNING):
-            bulks.start("cancel", Filter(state="waiting"), "ada", 2)
-        with pytest.raises(Problem) as refused:
-            bulks.start("cancel", Filter(state="waiting"), "ada", 2)
+    for _ in range(MOST_RUNNING):
+        left_behind(there)
+    with pytest.raises(Problem) as refused:
+        Bulks(there.site()).start("cancel", Filter(state="waiting"), "ada", 2)
     assert refused.value.code == "too_many"
     assert refused.value.retry_after is not None
     assert refused.value.retry_after >= 1
-    bulks.stop()
-    assert {each.state for each in bulks.listed()} <= {"done", "refused", "stopped"}
 
 
-def test_no_more_than_many_are_kept(there: Shop) -> None:
-    bulks = Bulks(there.site())
-    first = bulks.start("cancel", Filter(state="blocked"), "ada", 0)
-    one = first
-    for _ in range(MOST_KEPT + 5):
-        while one.state == "running":
-            time.sleep(0.001)
-        one = bulks.start("cancel", Filter(state="blocked"), "ada", 0)
-    assert len(bulks.listed()) == MOST_KEPT
-    assert bulks.get(one.id) is one
-    assert bulks.get(first.id) is None
-    bulks.stop()
+def test_one_that_is_cancelled_leaves_the_rest_as_it_is(there: Shop, api: TestClient) -> None:
+    nobody_works(api)
+    one = left_behind(there)
+    path = f"/api/v1/bulk-actions/{one.id}"
+    answer = api.post(f"{path}/cancel")
+    assert (answer.status_code, answer.json()["state"], answer.json()["done"]) == (200, "cancelled", 0)
+    assert answer.json()["says"] == "2 jobs stayed as they were"
+    assert answer.json()["ended_by"] == "local"
+    again = api.post(f"{path}/cancel")
+    assert (again.status_code, again.json()["detail"]) == (409, f"bulk action {one.id} has ended: it is cancelled.")
+    assert api.post("/api/v1/bulk-actions/999/cancel").status_code == 404
+    waiting = api.get("/api/v1/jobs", params={"state": "waiting"}).json()["items"]
+    assert len(waiting) == 2
 
 
-def test_one_that_finds_another_number_is_refused_in_the_background(there: Shop) -> None:
-    bulks = Bulks(there.site())
-    one = bulks.start("cancel", Filter(state="waiting"), "ada", 7)
-    while one.state == "running":
-        time.sleep(0.001)
-    assert (one.state, one.says) == ("refused", "2 match, not 7; look again before you cancel")
+def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: TestClient) -> None:
+    nobody_works(api)
+    one = left_behind(there)
+    moved_on = api.get("/api/v1/jobs", params={"state": "waiting"}).json()["items"][0]["id"]
+    there.queue.cancel(moved_on)
+    while (far := bulk.step(there.queue.store, one.id, "me")) is not None and far.running:
+        pass
+    path = f"/api/v1/bulk-actions/{one.id}"
+    found = api.get(path).json()
+    assert (found["changed"], found["refused"], found["left"], found["origin"]) == (1, 1, [moved_on], "program")
+    first = api.get(f"{path}/items", params={"limit": 1}).json()
+    second = api.get(f"{path}/items", params={"limit": 1, "cursor": first["next_cursor"]}).json()
+    assert second["next_cursor"] is None
+    why = {each["job"]: (each["outcome"], each["why"]) for each in (*first["items"], *second["items"])}
+    assert why[moved_on] == ("refused", "it is cancelled by now; there is nothing to cancel")
+    assert sorted(outcome for outcome, _ in why.values()) == ["changed", "refused"]
+    only = api.get(f"{path}/items", params={"outcome": "refused"}).json()["items"]
+    assert [each["job"] for each in only] == [moved_on]
+    assert "there is nothing to cancel" in api.get(f"/actions/{one.id}").text

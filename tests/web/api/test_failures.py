@@ -49,6 +49,16 @@ def test_the_page_offers_to_retry_or_discard_a_group_as_a_whole(there: Shop, api
     assert "of one group of failures" in api.get("/queue", params={"failure": name}).text
 
 
+def test_a_group_that_is_discarded_on_the_page_takes_no_other_job_with_it(there: Shop, api: TestClient) -> None:
+    name = broken(there, 3)
+    others = [each["id"] for each in api.get("/api/v1/jobs", params={"state": "failed"}).json()["items"]][3:]
+    assert others
+    asked = {"action": "forget", "state": "failed", "failure": name, "expected": "3", "back": "/failures"}
+    assert api.post("/bulk", data=asked, headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    left = [each["id"] for each in api.get("/api/v1/jobs", params={"state": "failed"}).json()["items"]]
+    assert left == others
+
+
 def test_a_wrong_bucket_is_all_of_them_and_an_empty_one_says_so(there: Shop, api: TestClient) -> None:
     broken(there, 1)
     assert "cannot be printed" in api.get("/failures", params={"bucket": "nonsense"}).text

@@ -92,7 +92,7 @@ def test_secrets_and_long_texts_are_not_shown(there: Shop, api: TestClient) -> N
         ("/api/v1/explain/jobs/99", "there is no job 99."),
         ("/api/v1/explain/targets/nobody", "there is no target 'nobody'."),
         ("/api/v1/codes/nonsense", "there is no code nonsense."),
-        ("/api/v1/bulk-actions/b1", "there is no bulk action b1"),
+        ("/api/v1/bulk-actions/999", "there is no bulk action 999"),
     ],
 )
 def test_what_is_not_there_is_404(still: TestClient, path: str, says: str) -> None:

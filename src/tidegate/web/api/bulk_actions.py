@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from tidegate.errors import NotThere
+from tidegate.core.actor import Actor
 from tidegate.ops import bulk
+from tidegate.ops.actions import now_of
+from tidegate.ops.bulk import MOST_LEFT
 from tidegate.ops.listing import Count
+from tidegate.store.bulk_rows import Bulk
+from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says, shown
+from tidegate.web.api.answers import next_link, read, says, shown
 from tidegate.web.api.job_shapes import JobFilter
-from tidegate.web.api.once import Acting, Asking, long_once
-from tidegate.web.api.shapes import WHOLE, Asked, Listed, Moment, Shown
-from tidegate.web.bulk import Bulks, Running, carried_out
+from tidegate.web.api.once import Acting, Asking, long_once, once
+from tidegate.web.api.shapes import WHOLE, Asked, Listed, Moment, Shown, Why
+from tidegate.web.bulk import Bulks, carried_out
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import wrong
+from tidegate.web.site import site_of
 
 router = strict.api("bulk-actions")
 
 AT_ONCE = 200
-_MOST_LEFT = 1000
 _STATES = {name: ["", *action.states] for name, action in bulk.ACTIONS.items()}
 
 
@@ -48,6 +52,7 @@ class BulkAction(Asked):
     filter: JobFilter
     expected: Annotated[int, Field(ge=0, le=bulk.MOST_AT_ONCE), WHOLE] | SkipJsonSchema[None] = None
     dry_run: bool = False
+    reason: Why = ""
 
     @model_validator(mode="after")
     def complete(self) -> BulkAction:
@@ -59,24 +64,42 @@ class BulkAction(Asked):
 
 
 class BulkShown(Shown):
-    """How far it is. *left* are jobs that were not changed: a twin has taken their place, or they had moved on."""
+    """How far it is.
 
-    id: str | None
+    *left* are jobs that were refused, the first of them: a twin has taken their place, or they had moved on. The items
+    say why.
+    """
+
+    id: int | None = Field(description="None of a dry run, and when nothing matched.")
     action: str
     filter: dict[str, Any]
-    state: str = Field(description="dry_run, running, done, refused, failed or stopped.")
+    state: str = Field(description="dry_run, running, done, cancelled or failed.")
+    actor: str | None = None
+    origin: str | None = Field(None, description="page, api, cli or program.")
+    reason: str = ""
     matched: int
     matched_is_capped: bool = False
     done: int
     changed: int | None
+    refused: int | None = None
     left: list[int]
     says: str = ""
     started_at: Moment | None
     finished_at: Moment | None
+    ended_by: str | None = Field(None, description="Who cancelled it.")
     retry_after: float | None = Field(None, description="Seconds that it still takes, while it runs.")
 
 
+class BulkItemShown(Shown):
+    """What became of one job; *why* it was refused, or what else there is to say of it."""
+
+    job: int
+    outcome: str = Field(description="changed or refused.")
+    why: str
+
+
 _BULK = {**says(BulkShown, 400, 409, 429), 202: {"model": BulkShown, "description": "It is under way."}}
+BulkId = Annotated[int, Path(ge=1, le=2**53 - 1)]
 
 
 @router.post("/bulk-actions", responses=_BULK)
@@ -88,25 +111,29 @@ def start(request: Request, body: BulkAction, asking: Acting) -> Response:
 
 def _started(request: Request, body: BulkAction, asking: Asking) -> Response:
     site, wanted = asking.site, body.filter.wanted()
-    about: dict[str, Any] = {"action": body.action, "filter": wanted.as_json()}
     found = site.read(lambda tx: bulk.preview(tx, body.action, wanted))
+    about = BulkShown(
+        id=None, action=body.action, filter=wanted.as_json(), state="dry_run", matched=found.n,
+        matched_is_capped=found.capped, done=0, changed=None, left=[], started_at=None, finished_at=None,
+        origin=None, ended_by=None, retry_after=None,
+    )  # fmt: skip
     if body.dry_run:
-        return shown(BulkShown(
-            **about, id=None, state="dry_run", matched=found.n, matched_is_capped=found.capped, done=0, changed=None,
-            left=[], started_at=None, finished_at=None,
-        ))  # fmt: skip
+        return shown(about)
     expected = _agreed(body, found)
+    by = Actor.of(asking.by).because(body.reason)
     if found.n > AT_ONCE:
         bulks: Bulks = request.app.state.bulks
-        running = bulks.start(body.action, wanted, asking.by, expected)
-        where = f"{site.base}/api/v1/bulk-actions/{running.id}"
-        return shown(_shown(running, site.queue.clock.monotonic()), 202, {"Location": where})
-    began = site.queue.clock.now()
-    outcome = carried_out(site, body.action, wanted, asking.by, expected)
-    return shown(BulkShown(
-        **about, id=None, state="done", matched=outcome.matched, done=outcome.matched, changed=outcome.changed,
-        left=list(outcome.left[:_MOST_LEFT]), started_at=began, finished_at=site.queue.clock.now(),
-    ))  # fmt: skip
+        begun = bulks.start(body.action, wanted, by, expected)
+        id_ = None if begun is None else begun.id
+    else:
+        id_ = carried_out(site, body.action, wanted, by, expected).bulk
+    if id_ is None:
+        now = site.queue.clock.now()
+        none = {"state": "done", "changed": 0, "refused": 0, "started_at": now, "finished_at": now}
+        return shown(about.model_copy(update=none))
+    document = site.read(lambda tx: _shown(tx, bulk.require(tx, id_)))
+    where = f"{site.base}/api/v1/bulk-actions/{id_}"
+    return shown(document, 202 if document.state == "running" else 200, {"Location": where})
 
 
 def _agreed(body: BulkAction, found: Count) -> int:
@@ -121,33 +148,57 @@ def _agreed(body: BulkAction, found: Count) -> int:
 
 
 @router.get("/bulk-actions", responses=says(Listed[BulkShown]))
-def list_bulk_actions(request: Request) -> Response:
-    """Those of this server since it started, the newest first; only some are kept."""
-    bulks: Bulks = request.app.state.bulks
-    now = bulks.site.queue.clock.monotonic()
-    items = [_shown(each, now) for each in bulks.listed()]
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+def list_bulk_actions(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str, Query(pattern="^(b[0-9a-f]{1,15})?$")] = "",
+) -> Response:
+    """Those of the last 30 days, the newest first."""
+
+    def look(tx: Tx) -> Listed[BulkShown]:
+        found = bulk.listed(tx, cursor=cursor or None, most=limit)
+        return Listed(items=[_shown(tx, each) for each in found.items], next_cursor=found.next)
+
+    found = site_of(request).read(look)
+    return read(request, found, next_link(request, found.next_cursor))
 
 
 @router.get("/bulk-actions/{id}", responses=says(BulkShown, 404))
-def one_bulk_action(
-    request: Request,
-    id: Annotated[str, Path(min_length=1, max_length=40, pattern="^[a-z0-9-]+$")],  # noqa: A002 - its name in the address
-) -> Response:
+def one_bulk_action(request: Request, id: BulkId) -> Response:  # noqa: A002 - its name in the address
     """How far one is."""
-    bulks: Bulks = request.app.state.bulks
-    found = bulks.get(id)
-    if found is None:
-        raise NotThere(f"there is no bulk action {id}; they are kept until the server stops, and not for ever")
-    return read(request, _shown(found, bulks.site.queue.clock.monotonic()))
+    return read(request, site_of(request).read(lambda tx: _shown(tx, bulk.require(tx, id))))
 
 
-def _shown(one: Running, now: float) -> BulkShown:
-    outcome = one.outcome
+@router.get("/bulk-actions/{id}/items", responses=says(Listed[BulkItemShown], 404))
+def list_items(
+    request: Request,
+    id: BulkId,  # noqa: A002 - its name in the address
+    outcome: Annotated[Literal["", "refused"], Query(description="Only those that were refused.")] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Annotated[str, Query(pattern="^(i[0-9a-f]{1,15})?$")] = "",
+) -> Response:
+    """What became of its jobs. Of very many only the first that were changed are kept, and those that were refused."""
+
+    def look(tx: Tx) -> Listed[BulkItemShown]:
+        found = bulk.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, most=limit)
+        items = [BulkItemShown(job=each.job, outcome=each.outcome, why=each.why) for each in found.items]
+        return Listed(items=items, next_cursor=found.next)
+
+    found = site_of(request).read(look)
+    return read(request, found, next_link(request, found.next_cursor))
+
+
+@router.post("/bulk-actions/{id}/cancel", responses=says(BulkShown, 400, 404, 409))
+def cancel(id: BulkId, asking: Acting) -> Response:  # noqa: A002 - its name in the address
+    """Ends it after the slice that it is at: what is done is done, the rest is not."""
+    return once(asking, lambda tx: _shown(tx, bulk.cancel(tx, id, asking.by)))
+
+
+def _shown(tx: Tx, one: Bulk) -> BulkShown:
+    left = one.refused and bulk.outcome(tx, one).left[:MOST_LEFT]
     return BulkShown(
-        id=one.id, action=one.action, filter=one.filter.as_json(), state=one.state,
-        matched=one.expected if outcome is None else outcome.matched, done=one.done,
-        changed=None if outcome is None else outcome.changed,
-        left=[] if outcome is None else list(outcome.left[:_MOST_LEFT]), says=one.says, started_at=one.started_at,
-        finished_at=one.finished_at, retry_after=round(one.left(now), 1) if one.state == "running" else None,
+        id=one.id, action=one.action, filter=dict(one.filter), state=one.state, actor=one.actor, origin=one.origin,
+        reason=one.reason, matched=one.expected, done=one.done, changed=one.changed, refused=one.refused,
+        left=list(left or ()), says=one.says, started_at=one.started_at, finished_at=one.ended_at,
+        ended_by=one.ended_by, retry_after=round(one.left(now_of(tx)), 1) if one.running else None,
     )  # fmt: skip

@@ -27,6 +27,9 @@ M = TypeVar("M", bound=BaseModel)
 NAME = r"^[^\x00-\x1f\x7f]+$"
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
 Key = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Why = Annotated[
+    str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$", description="Why you do it, for those who ask later.")
+]
 Group = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{16})?$")]
 Token = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_]+$")]
 JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # what every JSON reader can hold

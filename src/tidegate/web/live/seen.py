@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.face.app import Strip
 from tidegate.ops import accounts, happenings, notices
 from tidegate.ops.notices import NoticeLine
 from tidegate.ops.overview import Overview, overview
+from tidegate.store import bulk_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
 from tidegate.web.masking import shown_value
@@ -38,6 +39,7 @@ class Seen:
     last_event: int
     people: frozenset[str] = frozenset()  # who can sign in here
     strips: tuple[Strip, ...] = ()  # above every page
+    bulks: Mapping[int, int] = field(default_factory=dict)  # bulk actions that are under way, and how far
 
     def audience(self, line: NoticeLine) -> str | None:
         """The one whom a notice is for; None: everybody, also when nobody here has that name."""
@@ -86,6 +88,7 @@ class Seen:
             [(each.id, each.there, each.stopping) for each in seen.workers],
             self.unread,
             self.strips,
+            self.bulks,
         )
 
 
@@ -105,6 +108,7 @@ def look(tx: Tx, after: int | None) -> Seen:
         events=tuple(events),
         last_event=newest,
         people=frozenset(user.name for user in accounts.users(tx)),
+        bulks=bulk_rows.running(tx),
     )  # fmt: skip
 
 

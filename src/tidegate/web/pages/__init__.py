@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from tidegate.web.pages import (
+    actions,
     bulk,
     failures,
     finding,
@@ -25,8 +26,8 @@ from tidegate.web.pages import (
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, queue, failures, job, workers, notices, people, tokens, settings,
-    help_pages, finding, preferences,
+    overview, targets, target, target_actions, bulk, actions, queue, failures, job, workers, notices, people, tokens,
+    settings, help_pages, finding, preferences,
 )  # fmt: skip
 
 

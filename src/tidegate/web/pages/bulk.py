@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from tidegate.core.actor import Actor
 from tidegate.errors import NotThere
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
@@ -18,7 +19,7 @@ from tidegate.web.pages import filtering
 from tidegate.web.pages.filtering import Chosen
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, answer, attempt, local_path
-from tidegate.web.pages.times import many, number
+from tidegate.web.pages.times import many
 from tidegate.web.site import Site
 
 # What will happen, by action; and what is said when it has.
@@ -37,7 +38,7 @@ EFFECTS = {
     ),
 }
 MOST_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
-_DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
+DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
 
@@ -64,17 +65,6 @@ def router(site: Site) -> APIRouter:
             back_to=local_path(back, otherwise),
         )  # fmt: skip
 
-    @found.get("/bulk/{id_}")
-    def watch(request: Request, id_: str, back: Annotated[str, Query(max_length=2000)] = "") -> Response:
-        one = _bulks(request).get(id_)
-        if one is None:
-            raise NotThere("there is no such bulk action; they are known until the server stops")
-        told = None if one.outcome is None else _told(one.action, one.outcome)
-        return page(
-            request, "bulk_progress.html", one=one, told_outcome=told, left=one.left(site.queue.clock.monotonic()),
-            back_to=local_path(back, f"{site.base}/queue"),
-        )  # fmt: skip
-
     @found.post("/bulk")
     def run(
         request: Request,
@@ -86,24 +76,34 @@ def router(site: Site) -> APIRouter:
         kind: Field = "",
         target: Field = "",
         code: Field = "",
+        failure: Field = "",
         age: Field = "",
+        reason: Annotated[str, Form(max_length=300)] = "",
     ) -> Response:
-        wanted = filtering.chosen(queue, state, kind, target, code, age)
+        wanted = filtering.chosen(
+            queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
+        )  # fmt: skip
         require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
-
-        by = site.actor_of(request)
-        if action in EFFECTS and expected.isdecimal() and int(expected) > MOST_AT_ONCE:
-            started = _bulks(request).start(action, wanted.wanted, by, int(expected))
-            return RedirectResponse(f"{site.base}/bulk/{started.id}?{urlencode({'back': back})}", 303)
+        by = Actor.of(site.actor_of(request)).because(reason.strip())
+        begun: list[int] = []
 
         def work() -> Said:
             if action not in EFFECTS or not expected.isdecimal():
                 raise ValueError("action, expected: both are needed; go back and choose again")
+            if int(expected) > MOST_AT_ONCE:
+                one = _bulks(request).start(action, wanted.wanted, by, int(expected))
+                begun.extend([] if one is None else [one.id])
+                return _told(action, Outcome(0))
             outcome = bulk.run(site.queue.store, action, wanted.wanted, by, expected=int(expected))
             site.queue.woken()
+            if outcome.refused and outcome.bulk is not None:
+                begun.append(outcome.bulk)
             return _told(action, outcome)
 
-        return answer(request, attempt(work), back, f"/queue?{urlencode(wanted.query)}")
+        said = attempt(work)
+        if begun:
+            return RedirectResponse(f"{site.base}/actions/{begun[0]}?{urlencode({'back': back})}", 303)
+        return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
 
     return found
 
@@ -115,12 +115,4 @@ def _bulks(request: Request) -> Bulks:
 
 
 def _told(action: str, outcome: Outcome) -> Said:
-    text = f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {_DONE[action]}."
-    if not outcome.left:
-        return Said(text=text)
-    some = ", ".join(f"#{id_}" for id_ in outcome.left[:10])
-    more = f" and {number(len(outcome.left) - 10)} more" if len(outcome.left) > 10 else ""
-    why = "another job has taken their place, or they are not as they were"
-    return Said(
-        text=f"{text} {many(len(outcome.left), 'job')} stayed as before, because {why}: {some}{more}.", tone="warn"
-    )
+    return Said(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")

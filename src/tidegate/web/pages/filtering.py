@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from fastapi import Query
 
 from tidegate.core.duration import seconds
 from tidegate.ops.listing import STATES, Filter
+from tidegate.web.pages import times
 from tidegate.web.pages.looks import of
 
 _FAILURE = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -68,6 +70,14 @@ class Chosen:
             "age": dict(AGES).get(self.age, self.age),
         }  # fmt: skip
         return [(name, told[name]) for name in self.query]
+
+
+def words_of(kept: Mapping[str, Any]) -> list[str]:
+    """The same of a filter that was kept, as `Filter.as_json` gives it."""
+    of = {name: kept[name] for name in Chosen.__slots__ if name in kept}
+    told = [word for _, word in Chosen(**of).words]
+    ages = {"older": "at least {} old", "younger": "at most {} old"}
+    return told + [text.format(times.span(kept[name])) for name, text in ages.items() if name in kept]
 
 
 def chosen(

@@ -1,0 +1,167 @@
+"""The same thing done to many jobs, as rows: what was asked for, what is still to be done, what became of each job.
+
+What is to be done is kept in slices. A slice is removed in the transaction that does it, so a kill at any moment leaves
+it done or not done, and whoever goes on does none twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.actor import Actor
+from tidegate.store.tx import Row, Tx
+
+RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
+CHANGED, REFUSED = "changed", "refused"
+SLICE = 100
+KEPT = 30 * 86_400.0  # seconds after it has ended
+MOST_CHANGED, MOST_REFUSED = 1000, 10_000  # jobs of one of them whose outcome is kept
+LEASE = 10.0  # seconds after which somebody else goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """One of them; *done* of *expected* jobs were looked at."""
+
+    id: int
+    action: str
+    filter: Mapping[str, Any]
+    actor: str
+    origin: str
+    reason: str
+    state: str
+    expected: int
+    changed: int
+    refused: int
+    says: str
+    started_at: float
+    ended_at: float | None
+    ended_by: str | None
+
+    @property
+    def done(self) -> int:
+        return self.changed + self.refused
+
+    @property
+    def running(self) -> bool:
+        return self.state == RUNNING
+
+    def left(self, now: float) -> float:
+        """Seconds that it still takes, as it went so far; 0 when it has ended."""
+        if not self.running:
+            return 0.0
+        each = (now - self.started_at) / self.done if self.done else 0.001
+        return max(0.0, (self.expected - self.done) * each)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What became of one job; *why* it was refused, or what else there is to say of it."""
+
+    at: int
+    job: int
+    outcome: str
+    why: str
+
+
+def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequence[int]) -> int:
+    """Writes down what is to be done to which jobs, in that order; returns its id."""
+    id_ = int(tx.all("bulk_new", {
+        "action": action, "filter": json.dumps(dict(wanted)), "actor": str(by), "origin": str(by.origin),
+        "reason": by.reason, "expected": len(jobs),
+    })[0][0])  # fmt: skip
+    tx.many("bulk_parts_new", [
+        {"at": at, "jobs": json.dumps(list(jobs[at : at + SLICE]))} for at in range(0, len(jobs), SLICE)
+    ], {"bulk": id_})  # fmt: skip
+    return id_
+
+
+def get(tx: Tx, id_: int) -> Bulk | None:
+    rows = tx.all("bulk", {"id": id_})
+    return _bulk(rows[0]) if rows else None
+
+
+def locked(tx: Tx, id_: int) -> Bulk | None:
+    """As `get`, kept still until the end."""
+    rows = tx.all("bulk_locked", {"id": id_})
+    return _bulk(rows[0]) if rows else None
+
+
+def listed(tx: Tx, most: int, before: int = 2**62) -> list[Bulk]:
+    """The newest first."""
+    return [_bulk(row) for row in tx.all("bulks", {"before": before, "n": most})]
+
+
+def running(tx: Tx) -> dict[int, int]:
+    """Those that are under way, the oldest first, and how many jobs of each are done."""
+    return {int(id_): int(done) for id_, done in tx.all("bulks_running")}
+
+
+def take(tx: Tx, id_: int) -> tuple[int, list[int]] | None:
+    """The next slice, with its place; None when nothing is left."""
+    rows = tx.all("bulk_part_take", {"bulk": id_})
+    return (int(rows[0][0]), json.loads(rows[0][1])) if rows else None
+
+
+def put_back(tx: Tx, id_: int, at: int, jobs: Sequence[int]) -> None:
+    """Each job of a slice as a slice of its own."""
+    tx.many("bulk_parts_new", [{"at": at + n, "jobs": json.dumps([job])} for n, job in enumerate(jobs)], {"bulk": id_})
+
+
+def note(tx: Tx, one: Bulk, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]) -> None:
+    """What became of a slice. *told*: what there is to say of jobs that were changed."""
+    tx.many("bulk_items_put", list(_items(one, at, jobs, refused, told)), {"bulk": one.id})
+    tx.all("bulk_far", {"id": one.id, "changed": len(jobs) - len(refused), "refused": len(refused)})
+
+
+def _items(
+    one: Bulk, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
+) -> Iterator[dict[str, Any]]:
+    kept = {CHANGED: one.changed, REFUSED: one.refused}
+    for n, job in enumerate(jobs):
+        outcome = REFUSED if job in refused else CHANGED
+        kept[outcome] += 1
+        if kept[outcome] <= (MOST_REFUSED if outcome == REFUSED else MOST_CHANGED):
+            yield {"at": at + n, "job": job, "outcome": outcome, "why": refused.get(job) or told.get(job, "")}
+
+
+def end(tx: Tx, id_: int, state: str, says: str = "", by: str | None = None) -> bool:
+    """Nothing more of it is done; False when it has ended already."""
+    ended = bool(tx.all("bulk_end", {"id": id_, "state": state, "says": says, "ended_by": by}))
+    tx.all("bulk_parts_drop", {"bulk": id_})
+    return ended
+
+
+def items(tx: Tx, id_: int, *, refused_only: bool = False, after: int = -1, most: int = 100) -> list[Item]:
+    """In the order in which they were done."""
+    name = "bulk_items_refused" if refused_only else "bulk_items"
+    return [Item(*row) for row in tx.all(name, {"bulk": id_, "after": after, "n": most})]
+
+
+def prune(tx: Tx, before: float, most: int) -> int:
+    """Removes a slice of those that ended before then."""
+    gone = [int(row[0]) for row in tx.all("bulks_prune", {"before": before, "n": most})]
+    for id_ in gone:
+        tx.all("bulk_items_drop", {"bulk": id_})
+    return len(gone)
+
+
+def leads(tx: Tx, id_: int, holder: str) -> bool:
+    """Whether *holder* is the one who works on it; it stays so for a while."""
+    return bool(tx.all("lead", {"name": f"bulk {id_}", "holder": holder, "lease": LEASE}))
+
+
+def let_go(tx: Tx, id_: int, holder: str) -> None:
+    tx.all("lead_over", {"name": f"bulk {id_}", "holder": holder})
+
+
+def _bulk(row: Row) -> Bulk:
+    id_, action, wanted, actor, origin, reason, state, expected, changed, refused, says, started, ended, by = row
+    return Bulk(
+        id=int(id_), action=action, filter=json.loads(wanted), actor=actor, origin=origin, reason=reason, state=state,
+        expected=int(expected), changed=int(changed), refused=int(refused), says=says, started_at=started,
+        ended_at=ended, ended_by=by,
+    )  # fmt: skip

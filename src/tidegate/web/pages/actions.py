@@ -1,0 +1,101 @@
+"""`/actions`: what was done to many jobs at once; one of them shows how far it is, and what became of each job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+
+from tidegate.errors import NotThere
+from tidegate.ops import bulk
+from tidegate.ops.actions import now_of
+from tidegate.ops.listing import Page
+from tidegate.store import bulk_rows
+from tidegate.store.bulk_rows import Bulk, Item
+from tidegate.store.tx import Tx
+from tidegate.web.pages import filtering, times
+from tidegate.web.pages.bulk import DONE
+from tidegate.web.pages.paging import cursor_of
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.saying import Said, act, answer, local_path
+from tidegate.web.site import Site
+
+# By state: the word, its icon, its tone.
+LOOKS: Mapping[str, tuple[str, str, str]] = {
+    bulk_rows.RUNNING: ("Under way", "play", "busy"),
+    bulk_rows.DONE: ("Done", "check", "good"),
+    bulk_rows.CANCELLED: ("Cancelled", "stop", "calm"),
+    bulk_rows.FAILED: ("Failed", "cross", "bad"),
+}
+# By action: while it is under way, after it.
+VERBS: Mapping[str, tuple[str, str]] = {
+    "retry": ("Retrying", "Retried"),
+    "cancel": ("Cancelling", "Cancelled"),
+    "forget": ("Forgetting", "Forgot"),
+}
+_MOST_ID = 2**53
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/actions")
+    def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
+        seen = site.read(lambda tx: cursor_of(cursor, lambda at: bulk.listed(tx, cursor=at)))
+        return page(request, "actions.html", seen=seen, looks=LOOKS, titled=titled, words=filtering.words_of)
+
+    @found.get("/actions/{id_}")
+    def watch(
+        request: Request,
+        id_: str,
+        back: Annotated[str, Query(max_length=2000)] = "",
+        only: Annotated[str, Query(max_length=20)] = "",
+        cursor: Annotated[str, Query(max_length=40)] = "",
+    ) -> Response:
+        refused_only = only == bulk_rows.REFUSED
+
+        def look(tx: Tx) -> tuple[Bulk, Page[Item], float]:
+            one = bulk.require(tx, _number(id_))
+            items = cursor_of(cursor, lambda at: bulk.items(tx, one.id, refused_only=refused_only, cursor=at))
+            return one, items, now_of(tx)
+
+        one, items, now = site.read(look)
+        return page(
+            request, "action.html", one=one, items=items, looks=LOOKS, titled=titled, left=one.left(now), now=now,
+            words=filtering.words_of(one.filter), told_so_far=_told(one), refused_only=refused_only,
+            back_to=local_path(back, ""), kept=_kept(one),
+        )  # fmt: skip
+
+    @found.post("/actions/{id_}/cancel")
+    def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
+        def say(one: Bulk) -> Said:
+            return Said(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+
+        said = act(site, lambda tx: bulk.cancel(tx, _number(id_), site.actor_of(request)), say)
+        return answer(request, said, back, "/actions", id_)
+
+    return found
+
+
+def titled(one: Bulk) -> str:
+    """What it is, in a few words."""
+    return f"{VERBS[one.action][not one.running]} {times.many(one.expected if one.running else one.changed, 'job')}"
+
+
+def _told(one: Bulk) -> str:
+    text = f"{times.many(one.changed, 'job')} {'was' if one.changed == 1 else 'were'} {DONE[one.action]}."
+    if one.refused:
+        text += f" {times.many(one.refused, 'job')} stayed as before."
+    return text
+
+
+def _kept(one: Bulk) -> bool:
+    """Whether the outcome of every job is kept."""
+    return one.changed <= bulk_rows.MOST_CHANGED and one.refused <= bulk_rows.MOST_REFUSED
+
+
+def _number(id_: str) -> int:
+    if not (id_.isascii() and id_.isdecimal() and int(id_) < _MOST_ID):
+        raise NotThere("there is no such bulk action")
+    return int(id_)
