@@ -177,3 +177,27 @@ def test_a_file_that_is_open_with_one_library_is_not_opened_with_the_other(tmp_p
 def test_a_store_must_be_a_url(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="url"):
         Target("api", store="jobs.db")
+
+
+@both
+def test_one_more_target_need_not_wait_for_the_next_report_to_hear_what_people_ordered(db: Database) -> None:
+    reporter, heard = Reporter(db.url, every=3600), list[str]()
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def summary(self) -> dict[str, Any]:
+            return {}
+
+        def follow(self, _: object) -> None:
+            heard.append(self.name)
+
+    targets = [Named("first"), Named("second")]
+    try:
+        for each in targets:
+            reporter.add(each.name, each.summary, Bus(), follow=each.follow)
+            eventually(heard.copy)  # the first report is over when the second one comes
+        eventually(lambda: set(heard) == {each.name for each in targets})
+    finally:
+        end(reporter)

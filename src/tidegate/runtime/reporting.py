@@ -105,6 +105,7 @@ class Reporter:
             self._adopts[name] = weakref.WeakMethod(adopt)
         bus.attach(self.hear)
         self._start()
+        self._news.set()  # it waits for what people ordered before it calls anybody
 
     def notices_for(self, bus: Bus) -> Callable[[Event], None]:
         """Where a target sends its notices, instead of to the bus; never waits."""
@@ -149,8 +150,8 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._report()
             self._news.clear()
+            self._report()
             if not self._events and not self._stop.is_set():
                 self._news.wait(self._every)
             self._stop.wait(_SOON)

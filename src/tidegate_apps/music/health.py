@@ -60,9 +60,10 @@ class Healths:
 
     def caught_up(self, providers: Iterable[str]) -> None:
         """Waits a little until it is known what people ordered of these, so that no call goes that they have paused."""
-        for provider in set(providers) - self._caught_up:
+        new = {provider: self.target(provider) for provider in set(providers) - self._caught_up}
+        for provider, target in new.items():
             self._caught_up.add(provider)
-            if not self.target(provider).caught_up():
+            if not target.caught_up():
                 _log.warning("music_orders_not_read target=%s", provider)
 
     # -- kept in the store, where the settings say so ------------------------------------------------------------------
