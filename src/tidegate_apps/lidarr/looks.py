@@ -31,8 +31,8 @@ class Look:
     reason: str
 
 
-def look_of(entry: Entry, now: float, held: str = "") -> Look:
-    """*held* says what keeps all of them at the moment."""
+def look_of(entry: Entry, now: float, held: str = "", cause: str = "") -> Look:
+    """*held* says what keeps all of them at the moment, *cause* why the artist of this one was not accepted."""
     if entry.stage == "ready" and held:
         return Look(*_WORDS["ready"][:2], held)
     if entry.stage == "waiting" and entry.retry_at is not None:
@@ -44,7 +44,8 @@ def look_of(entry: Entry, now: float, held: str = "") -> Look:
         return Look("scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself.")
     if entry.stage == "failed":
         why = _REASONS.get(entry.terminal_reason or "", f"It was tried {entry.attempts} times.")
-        return Look("failed", "Gave up", f"{entry.last_error or ''} {why}".strip())
+        error = f"{(entry.last_error or '').removesuffix('.')}: {cause}" if cause else entry.last_error or ""
+        return Look("failed", "Gave up", f"{error} {why}".strip())
     return Look(*_WORDS[entry.stage])
 
 
@@ -70,9 +71,9 @@ def looking_words(state: str) -> str:
 
 def held_words(last: Woken | None, *, full: bool) -> str:
     """What keeps entries that are ready; nothing when they merely wait for the next wake."""
-    if full:
-        return "Lidarr is full; it goes once there is room."
-    return f"Held: {last.message}" if last is not None and last.outcome == "held" else ""
+    if last is not None and last.outcome == "held":
+        return f"Held: {last.message}"
+    return "Lidarr is full; it goes once there is room." if full else ""
 
 
 def woken_words(woken: Woken) -> str:

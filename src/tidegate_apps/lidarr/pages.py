@@ -28,19 +28,22 @@ def show(request: Request, there: Installed[Settings]) -> Response:
     tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
     cursor = asked.get("after", "")[:80]
 
-    def read(tx: DbTx) -> tuple[list[Any], str | None, list[Any]]:
+    def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
         try:
             found, following = reading.listed(tx, tab, cursor, _PAGE)
         except ValueError:
             found, following = reading.listed(tx, tab, "", _PAGE)
-        return found, following, tx.all("unsendable", n=_MOST_UNSENDABLE + 1)
+        return found, reading.causes_of(tx, found), following, tx.all("unsendable", n=_MOST_UNSENDABLE + 1)
 
-    entries, following, unsendable = there.db.read(read)
+    entries, causes, following, unsendable = there.db.read(read)
     standing = reading.standing(there)
     held = looks.held_words(standing.last, full=standing.full)
     return page(
         request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, further=following, paged=bool(cursor),
-        rows=[(each, looks.look_of(each, now, held), LOOKS.get(each.lidarr_status or "")) for each in entries],
+        rows=[
+            (each, looks.look_of(each, now, held, causes.get(each.id, "")), LOOKS.get(each.lidarr_status or ""))
+            for each in entries
+        ],
         result=None if standing.last is None else looks.woken_words(standing.last),
         looked=None if standing.look is None else looks.look_words(standing.look),
         looking=None if standing.looking is None else looks.looking_words(standing.looking[0]),

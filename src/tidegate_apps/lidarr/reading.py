@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from tidegate import DbTx, Installed
 from tidegate_apps.lidarr.codes import TARGET
 from tidegate_apps.lidarr.looks import woken_words
 from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import TABS, Entry, counts_of, entry_of
+from tidegate_apps.lidarr.states import ARTIST_CANCELLED, TABS, Entry, counts_of, entry_of
 from tidegate_apps.lidarr.wake import Woken
 
 NEWEST = 2**53
@@ -85,6 +86,13 @@ def listed(tx: DbTx, tab: str, cursor: str, most: int) -> tuple[list[Entry], str
     rows = tx.all(TABS[tab], **_place(tab, cursor), n=most + 1)
     found = [entry_of(row) for row in rows[:most]]
     return found, _cursor(tab, found[-1]) if len(rows) > most else None
+
+
+def causes_of(tx: DbTx, entries: Iterable[Entry]) -> dict[int, str]:
+    """Why the artists were not accepted whose albums have failed with them, by the jobs of the albums."""
+    failed = [{"job": each.id} for each in entries if each.terminal_reason == "artist"]
+    rows = tx.many("causes", failed) if failed else []
+    return {job: message if state == "failed" else ARTIST_CANCELLED for job, state, message in rows}
 
 
 def _place(tab: str, cursor: str) -> dict[str, Any]:

@@ -250,6 +250,12 @@ where e.kind = 'artist' and (e.sent or j.state in ('blocked', 'waiting', 'ready'
 select e.entity_id, e.status, e.lidarr_id, e.mbid from lidarr_entity as e join {rows entity_id bigint} on e.entity_id = given.entity_id
 where e.kind = 'album';
 
+-- name: causes
+-- Why the artists were not accepted that albums have failed with.
+select l.child, p.state, coalesce(p.error_message, '') from tg_link as l
+join {rows job bigint} on l.child = given.job join tg_job as p on p.id = l.parent
+where p.state in ('failed', 'cancelled');
+
 -- name: refused_parents
 -- The artists that were given up, of an album that failed with them.
 select p.id from tg_link as l join tg_job as p on p.id = l.parent

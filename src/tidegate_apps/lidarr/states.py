@@ -31,6 +31,7 @@ FINAL = ("failed", "cancelled")
 CUT_SHORT = 2
 LONGEST_ID = 255  # characters of a MusicBrainz id
 ARTIST_REFUSED = "The artist was not accepted."
+ARTIST_CANCELLED = "a person has cancelled it."
 
 
 @dataclass(frozen=True, slots=True)

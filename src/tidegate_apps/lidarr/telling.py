@@ -64,8 +64,9 @@ def recovered(now: float) -> Notice:
 
 
 def gave_up(n: int, now: float) -> Notice:
-    many = "1 entry was" if n == 1 else f"{n} entries were"
+    many, they, them = ("1 entry was", "It is", "it") if n == 1 else (f"{n} entries were", "They are", "them")
     return Notice(
         kind=NoticeKind.CAP, target=TARGET, key=GIVEN_UP, episode=now, title=f"{many} given up for Lidarr",
-        message="They are not tried again by themselves.", advice="See why on the page Lidarr, and retry them there.",
+        message=f"{they} not tried again without you, nor are the albums of an artist that was given up.",
+        advice=f"See why on the page Lidarr, and retry {them} there.",
     )  # fmt: skip

@@ -17,6 +17,7 @@ from tidegate import Installed, install
 from tidegate.testing import Step
 from tidegate.web.frame import build
 from tidegate.web.site import Site
+from tidegate_apps.lidarr import acting
 from tidegate_apps.lidarr.commands import lidarr
 from tidegate_apps.lidarr.looks import held_words, lasting, look_of
 from tidegate_apps.lidarr.states import TABS, Entry
@@ -93,6 +94,20 @@ def test_an_entry_that_is_ready_says_what_keeps_all_of_them() -> None:
     assert look_of(entry(stage="blocked"), 0.0, "Held.").reason == "It is sent once Lidarr has accepted the artist."
 
 
+def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both: Round) -> None:
+    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+    both.some(2, 1)
+    both.look()
+    both.sim.inside.paths_taken.add("artist-0")
+    acting.cancel(both.there, both.entry("artist", "artist-1").id, USER)
+    both.wake()
+
+    page = text(web.get("/lidarr?state=gave_up"))
+
+    assert "The artist was not accepted: Lidarr uses the folder of this artist for another one (HTTP 400)." in page
+    assert "The artist was not accepted: a person has cancelled it. A retry tries the artist again, too." in page
+
+
 def test_how_long_is_said_as_people_do() -> None:
     assert [lasting(each) for each in (0.2, 59, 60, 61, 239, 5399, 7200)] == [
         "1 s", "59 s", "1 min", "2 min", "4 min", "90 min", "2 h",
@@ -110,7 +125,7 @@ def test_the_page_says_how_full_lidarr_is_when_it_wakes_and_how_each_entry_stand
     assert "0/50" in shown
     assert "1 of 7 were sent, 4 failed." in shown
     assert re.search(r"Next wake in [23] min", shown)
-    for words in ("Submitted", "Waits for its artist", "Gave up", "The artist was not accepted."):
+    for words in ("Submitted", "Waits for its artist", "Gave up", "The artist was not accepted: "):
         assert words in shown
     assert re.search(r"Retrying in \d+ min \(1/10\)", shown)
     assert text(web.get("/lidarr?state=gave_up")).count("Gave up") >= 2
@@ -208,7 +223,9 @@ def test_a_lidarr_that_takes_nothing_is_said_beside_what_waits_for_it(quick: Rou
     quick.sim.weather = "starting"
     quick.wake()
 
-    assert "Queued Held: Lidarr is starting up." in text(web.get("/lidarr"))
+    page = text(web.get("/lidarr"))
+    assert "Queued Held: Lidarr is starting up." in page
+    assert "Lidarr is starting up. Nothing goes there meanwhile." in page
     quick.sim.weather = "well"
     quick.sim.inside.fill(50, lasts=60)
     quick.wake()
