@@ -33,7 +33,7 @@ MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" te
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run tour test test-long check bench docs requirements lock clean browser screenshots
+.PHONY: help run demo tour test test-long check bench docs requirements lock clean browser screenshots
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ $(READY): requirements/dev.txt requirements/uv.txt pyproject.toml
 run: $(READY) ## the server, with its database in var/: page and API at http://127.0.0.1:8321
 	@mkdir -p var
 	cd var && exec $(abspath $(BIN))/tidegate serve
+
+demo: $(READY) ## three minutes on simulated services: the page is at http://127.0.0.1:8321/demo
+	$(BIN)/tidegate demo
 
 tour: $(READY) ## outages played on a virtual clock
 	$(BIN)/tidegate simulate --tour

@@ -16,6 +16,7 @@ from tidegate.cli.exits import Exit
 # verb -> (module with a command of that name, what the list of verbs says)
 VERBS = {
     "init": ("tidegate.cli.init", "Write a settings file to start from."),
+    "demo": ("tidegate.cli.demo", "Show in three minutes what it does, on simulated services."),
     "serve": ("tidegate.cli.serve", "Serve the page and the API, and work on jobs."),
     "worker": ("tidegate.cli.worker", "Work on the jobs of a program."),
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),

@@ -88,7 +88,7 @@ class Db:
         self.app = _checked_name(app)
         home = None if package is None else files(package)
         self._text = _text(statements if statements is not None or home is None else home / "statements.sql")
-        folder = migrations if migrations is not None or home is None else home / "migrations"
+        folder = migrations if migrations is not None or home is None else _if_there(home / "migrations")
         self._migrations: list[Migration] = [] if folder is None else migrations_in(_folder(folder), app)
         self._bodies = bodies(self._text)
         self._parameters = {name: parameters_of(body) for name, body in self._bodies.items()}
@@ -194,6 +194,11 @@ def _text(source: Source | None) -> str:
     if source is None or isinstance(source, str):
         return source or ""
     return source.read_text(encoding="utf-8")
+
+
+def _if_there(folder: Traversable) -> Traversable | None:
+    """An application that keeps nothing of its own has no migrations."""
+    return folder if folder.is_dir() else None
 
 
 def _folder(source: Source) -> Traversable:

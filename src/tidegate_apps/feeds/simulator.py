@@ -123,6 +123,10 @@ class FeedSimulator(Simulator):
         """What a feed does from now on; "well" ends it."""
         self._now[str(number)] = _known(state)
 
+    def state(self, number: int | str) -> str:
+        """What it does now."""
+        return self._now.get(str(number), "well")
+
     def next(self, number: int | str, *states: str) -> None:
         """What its next polls meet, one after the other, before what it does anyway."""
         self._next.setdefault(str(number), deque()).extend(_known(state) for state in states)

@@ -101,6 +101,11 @@ class TautulliSimulator(Simulator):
         """What it does from now on; "well" ends it."""
         self._now = _known(state)
 
+    @property
+    def state(self) -> str:
+        """What it does now."""
+        return self._now
+
     def next(self, *states: str) -> None:
         """What its next calls meet, one after the other, before what it does anyway."""
         self._next.extend(_known(state) for state in states)

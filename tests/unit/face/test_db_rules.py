@@ -83,6 +83,18 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         Db(unopened, "convert", "no_such_package")
 
 
+def test_a_package_that_keeps_nothing_of_its_own_needs_no_migrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "only_reads"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "statements.sql").write_text("-- name: a\nselect 1;")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    Db(unopened, "convert", "only_reads").bind("a")
+
+
 def test_a_package_brings_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "an_app"
     (package / "migrations").mkdir(parents=True)

@@ -1,0 +1,121 @@
+"""`tidegate demo`: everything on simulated services, with a story, in a directory that is thrown away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.at_store import Stopped, plain_mistakes
+from tidegate.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from tidegate_apps.demo.playing import Theatre
+
+_PACKAGE = "tidegate_apps.demo"
+_NEEDED = ("convert", "feeds", "music", "lidarr", "tautulli")
+_HOST = "127.0.0.1"
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option("--story", type=click.Choice(["on", "off"]), default="on", show_default=True, help="off: only buttons.")
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 20), default=1.0, show_default=True, help="How much faster the story goes."
+)
+@click.option("--keep", is_flag=True, help="Keep the directory with the database, and say where it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
+def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
+    """Shows what Tidegate does while services fail: all applications, on simulated services of this machine.
+
+    Open the address that it prints, and watch: a story of three minutes breaks one service after the other, and tells
+    on every page what happens. Then break something yourself. Ctrl-C ends it, and nothing is left.
+    """
+    from tidegate_apps.demo.playing import Player, Theatre
+    from tidegate_apps.demo.services import Services
+    from tidegate_apps.demo.stage import Stage
+    from tidegate_apps.demo.story import STORY
+
+    theatre = Theatre(Stage(Services()), Player(STORY, speed=speed, on=story == "on"))
+    with plain_mistakes(), _ended_by_signals(), _directory(keep) as folder:
+        _served(theatre, folder, port, as_json=as_json)
+    return Exit.OK
+
+
+def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
+    from tidegate import assembly
+    from tidegate.runtime.log_lines import write_log
+    from tidegate.settings import load
+    from tidegate_apps.demo.app import HOME, demo
+    from tidegate_apps.demo.seeding import VISITOR
+
+    found, broken = assembly.there_are()
+    missing = [name for name in _NEEDED if name not in {app.name for app in found}]
+    if missing:
+        raise Stopped(
+            f"{', '.join(missing)} cannot be used; install all: pip install 'tidegate[all]'", Exit.CONFIGURATION
+        )
+    apps = [demo(theatre), *theatre.stage.services.under(found)]
+    settings = folder / "tidegate.toml"
+    settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
+    flags: dict[str, Any] = {
+        "url": f"sqlite:///{folder / 'tidegate.db'}", "secret_key_file": str(folder / "tidegate.key"),
+        "convert.storage": str(folder / "files"), "server.host": _HOST, "server.port": port,
+    }  # fmt: skip
+    loaded = load(file=settings, flags=flags, environ={}, apps=apps, broken=broken)
+    write_log(loaded.values.log.level, loaded.values.log.format)
+    try:
+        at = assembly.listening(_HOST, port)
+    except assembly.PortTaken as error:
+        raise Stopped(str(error), Exit.CONFIGURATION) from error
+    with at, assembly.assembled(loaded, apps, simulators=True) as there:
+        there.visitor = VISITOR
+        try:
+            theatre.open(there.apps)
+            assembly.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
+        finally:
+            theatre.close()
+
+
+def _say(address: str, folder: Path, *, as_json: bool) -> None:
+    lines = (
+        "Tidegate shows itself, on simulated services.",
+        f"  open     {address}",
+        f"  data     {folder}",
+        "  stop with Ctrl-C",
+    )
+    click.echo(json.dumps({"address": address, "folder": str(folder)}) if as_json else "\n".join(lines))
+
+
+@contextlib.contextmanager
+def _directory(keep: bool) -> Iterator[Path]:
+    """A directory of its own; removed at the end, unless it is to be kept."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
+    try:
+        yield folder
+    finally:
+        if keep:
+            click.echo(f"The database, the files and the settings are in {folder}")
+        else:
+            shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Before the server listens for it, a SIGTERM ends as an exit does: the directory is removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

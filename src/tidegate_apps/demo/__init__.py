@@ -1,0 +1,1 @@
+"""Shows in three minutes what Tidegate does, on simulated services: `tidegate demo`."""

@@ -1,0 +1,103 @@
+"""The demo as an application: its page, its buttons, and the line above every page that tells the story."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate import App, Installed, Page, Strip
+from tidegate.web import Problem, Right, needs, page, said
+from tidegate_apps.demo.playing import Theatre
+from tidegate_apps.demo.troubles import TROUBLES, Trouble
+
+MARK = "Simulated"
+HOME = "/demo"
+
+
+def demo(theatre: Theatre) -> App[Any]:
+    """Installed beside the others by `tidegate demo` alone; no server finds it by itself."""
+
+    @needs(Right.SEE)
+    def show(request: Request, _: Installed[Any]) -> Response:
+        return page(request, "demo/demo.html", **shown(theatre))
+
+    return App[Any](
+        name="demo",
+        title="Demo",
+        about="A story of three minutes on simulated services.",
+        package="tidegate_apps.demo",
+        routes=lambda _: forms(theatre),
+        pages=[Page(path=HOME, title="Demo", icon="play", show=show)],
+        strip=lambda _: strip(theatre),
+    )
+
+
+def strip(theatre: Theatre) -> Strip:
+    player = theatre.player
+    place = player.place
+    if place is not None:
+        played, n = player.played[place], len(player.played)
+        return Strip(
+            mark=MARK, title=f"Step {place + 1} of {n}: {played.step.title}", text=played.words,
+            links=(*played.step.look, (HOME, "The story")), tone="busy",
+        )  # fmt: skip
+    links = ((HOME, "Break and mend"),)
+    if not player.over:
+        return Strip(mark=MARK, title="The story begins in a moment.", links=links)
+    if not player.told:
+        broken = [each for each in TROUBLES.values() if each.on(theatre.stage)]
+        words = "Everything works." if not broken else " ".join(f"{each.service}: {each.ill}" for each in broken)
+        return Strip(mark=MARK, title="Break something yourself.", text=words, links=links, tone="calm")
+    return Strip(mark=MARK, title="That was the story.", text=theatre.words, links=links, tone="calm")
+
+
+def shown(theatre: Theatre) -> dict[str, Any]:
+    """What the page shows."""
+    player = theatre.player
+    rows = [(each, each.on(theatre.stage)) for each in TROUBLES.values()]
+    lasts = [each.step.lasts / player.speed for each in player.played]
+    return {
+        "player": player, "played": player.played, "at": None if player.place is None else player.played[player.place],
+        "words": theatre.words, "troubles": rows, "broken": sum(on for _, on in rows), "length": sum(lasts),
+        "starts": [sum(lasts[:place]) for place in range(len(lasts))],
+    }  # fmt: skip
+
+
+def forms(theatre: Theatre) -> APIRouter:
+    """The buttons, as forms that need no script."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/demo/services/{name}/break")
+    @needs(Right.PUT_IN)
+    def break_it(request: Request, name: str) -> Response:
+        trouble = _known(name)
+        theatre.act(*trouble.do)
+        return said(request, HOME, f"{trouble.service}: {trouble.ill} {trouble.watch}")
+
+    @router.post("/demo/services/{name}/mend")
+    @needs(Right.PUT_IN)
+    def mend_it(request: Request, name: str) -> Response:
+        trouble = _known(name)
+        theatre.act(*trouble.undo)
+        return said(request, HOME, f"{trouble.service} is mended.")
+
+    @router.post("/demo/story/again")
+    @needs(Right.PUT_IN)
+    def again(request: Request) -> Response:
+        theatre.again()
+        return said(request, HOME, "Everything is mended, and the story begins.")
+
+    @router.post("/demo/story/end")
+    @needs(Right.PUT_IN)
+    def end(request: Request) -> Response:
+        theatre.end()
+        return said(request, HOME, "The story has ended. What is broken stays so until you mend it.")
+
+    return router
+
+
+def _known(name: str) -> Trouble:
+    if name not in TROUBLES:
+        raise Problem("not_there", f"Nothing here is called {name[:40]!r}.")
+    return TROUBLES[name]

@@ -1,0 +1,158 @@
+"""The story: what is done at each step, what is then told of it, and where to look. Every number is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidegate_apps.demo.facts import Facts, many
+from tidegate_apps.demo.stage import FEED, Stage
+from tidegate_apps.demo.troubles import TROUBLES
+
+Do = Callable[[Stage], object]
+_PATIENCE = 40.0  # seconds that a step waits for what it tells, when it has lasted long enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step. It ends when it has lasted so long and *seen* has come true, or when nobody waits any longer."""
+
+    title: str
+    do: Sequence[Do] = ()
+    say: Callable[[Facts], str]
+    watch: str  # what this part of Tidegate is for
+    seen: Callable[[Facts], bool]  # whether what the title promises has happened
+    look: Sequence[tuple[str, str]]
+    lasts: float  # seconds
+    patience: float = _PATIENCE
+
+
+def _breaks(name: str) -> Sequence[Do]:
+    return TROUBLES[name].do
+
+
+def _mends(name: str) -> Sequence[Do]:
+    return TROUBLES[name].undo
+
+
+def _none(n: int, *, lost: str) -> str:
+    return f"none is {lost}" if not n else f"{n:,} {'is' if n == 1 else 'are'} {lost}"
+
+
+def _wait(n: int, what: str) -> str:
+    return f"{many(n, what)} {'waits' if n == 1 else 'wait'}"
+
+
+def _well(facts: Facts) -> str:
+    return (
+        f"{many(facts.converted, 'PDF')} converted, {facts.polled} of {many(facts.feeds, 'feed')} polled, "
+        f"{many(facts.plays, 'play')} of music synced, {many(facts.albums_sent, 'entry', 'entries')} sent to Lidarr."
+    )
+
+
+def _shut(facts: Facts) -> str:
+    breaker = {
+        "open": "It fails its health check, too, so its breaker is open and nobody calls it in vain",
+        "half-open": "Its breaker lets a few calls through, to see",
+        "closed": "Calls begin to fail, and its breaker is still closed",
+    }[facts.breaker]
+    return f"{breaker}. {_wait(facts.uploads_wait, 'upload')}, {_none(facts.uploads_failed, lost='lost')}."
+
+
+def _revoked(facts: Facts) -> str:
+    if not facts.spotify_notices:
+        return "The next sync finds out. No retry can help here."
+    told = many(facts.spotify_notices, "notice")
+    return f"{told} asks you to connect again, and no call is made until then. Other services sync on."
+
+
+def _rests(facts: Facts) -> str:
+    if facts.rests_until is None:
+        return f"{many(facts.refusals, 'answer')} so far; after three in a row it rests."
+    return (
+        f"{many(facts.refusals, 'answer')} in a row: feed {FEED} rests for two days, then it is tried once. "
+        f"{many(facts.feeds - 1, 'other feed')} go on."
+    )
+
+
+def _full(facts: Facts) -> str:
+    if not facts.lidarr_full:
+        return f"It is asked before anything is sent. {_wait(facts.albums_wait, 'album')}, and more come."
+    return (
+        f"{facts.lidarr_taken} of {facts.lidarr_room} places of its queue are taken, so nothing is sent and no attempt "
+        f"is used up: {_wait(facts.albums_wait, 'album')}."
+    )
+
+
+def _drains(facts: Facts) -> str:
+    return (
+        f"{_wait(facts.albums_wait, 'album')}, {facts.albums_sent:,} sent; "
+        f"never more than {facts.lidarr_room} at a time in its queue (now {facts.lidarr_taken})."
+    )
+
+
+def _back(facts: Facts) -> str:
+    breaker = {
+        "open": "The breaker is open still; a small question every two seconds asks whether it may try",
+        "half-open": "The breaker lets a few calls through, to see",
+        "closed": "The breaker is closed: first one at a time, then more and more",
+    }[facts.breaker]
+    waiting, lost = _wait(facts.uploads_wait, "upload"), _none(facts.uploads_failed, lost="lost")
+    spotify = "Spotify syncs again." if not facts.spotify_needs else "Spotify is connected again."
+    return f"{breaker}. {waiting}, {facts.converted:,} converted, {lost}. {spotify}"
+
+
+STORY: Sequence[Step] = (
+    Step(
+        title="All is well.", say=_well,
+        watch="Five applications call five kinds of services. Everything works, and nothing asks for you.",
+        seen=lambda facts: facts.converted >= 10 and facts.polled >= facts.feeds > 0 and facts.plays > 0,
+        look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
+    ),
+    Step(
+        title="The gateway answers 503.", do=_breaks("gateway"), say=_shut,
+        watch="A service is down. Its breaker opens, and its work is held: it is not lost, and uses up no attempts.",
+        seen=lambda facts: facts.breaker == "open" and facts.uploads_wait >= 8,
+        look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")], lasts=30,
+    ),
+    Step(
+        title="Spotify takes our access away.", do=_breaks("spotify"), say=_revoked,
+        watch="Some failures need a person. They are told once, with what to do, and are not tried again meanwhile.",
+        seen=lambda facts: facts.spotify_notices == 1 and facts.spotify_needs > 0,
+        look=[("/notices", "The notice"), ("/music", "Music")], lasts=25,
+    ),
+    Step(
+        title="A feed answers 404.", do=_breaks("feed"), say=_rests,
+        watch="One feed of many is gone for now. It alone rests, for as long as its failure is worth.",
+        seen=lambda facts: facts.rests_until is not None,
+        look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")], lasts=20,
+    ),
+    Step(
+        title="Lidarr is full.", do=[Stage.fill_lidarr, Stage.more_albums], say=_full,
+        watch="A service that works can be busy. It says how full it is, and gets no more than it has room for.",
+        seen=lambda facts: facts.lidarr_full and facts.albums_wait >= 50,
+        look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")], lasts=25,
+    ),
+    Step(
+        title="Lidarr has room again.", do=_mends("full"), say=_drains,
+        watch="What waited goes, artists before their albums, as room comes.",
+        seen=lambda facts: facts.albums_wait <= 40,
+        look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")], lasts=25,
+    ),
+    Step(
+        title="The gateway and Spotify are back.", do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
+        say=_back,
+        watch="A service that has just come back is not run over by all that waited: a few calls try it, then more.",
+        seen=lambda facts: facts.breaker == "closed" and facts.uploads_wait <= 3 and not facts.spotify_needs,
+        look=[("/targets/convert-gateway", "Its breaker"), ("/convert", "Uploads"), ("/notices", "Notices")], lasts=30,
+    ),
+)  # fmt: skip
+
+
+def ended(facts: Facts) -> str:
+    """What is told when the story is over."""
+    lost = "Nothing was lost" if not facts.uploads_failed else f"{many(facts.uploads_failed, 'upload')} failed"
+    return (
+        f"{lost}: {facts.converted:,} PDFs converted, {facts.albums_sent:,} sent to Lidarr, "
+        f"{many(facts.notices, 'notice')} in all. Break something yourself."
+    )

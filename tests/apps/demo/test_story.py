@@ -1,0 +1,193 @@
+"""The story as a table, and who plays it: words are measured, and a step waits for what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import as_file, files
+
+import pypdfium2  # type: ignore[import-untyped]
+import pytest
+
+from tidegate import assembly
+from tidegate.settings import load
+from tidegate_apps.demo import seeding
+from tidegate_apps.demo.app import MARK, demo, shown, strip
+from tidegate_apps.demo.facts import Facts
+from tidegate_apps.demo.playing import Player, Theatre
+from tidegate_apps.demo.services import Services
+from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.story import STORY, Step, ended
+from tidegate_apps.demo.troubles import TROUBLES
+from tidegate_apps.music.simulator import NOWHERE
+
+NOTHING = Facts()
+# What each step waits for, and the words that it then has.
+SEEN: Sequence[tuple[Facts, str]] = (
+    (Facts(converted=10, polled=24, feeds=24, plays=3), "10 PDFs converted, 24 of 24 feeds polled, 3 plays"),
+    (Facts(breaker="open", uploads_wait=12), "and nobody calls it in vain. 12 uploads wait, none is lost."),
+    (Facts(spotify_notices=1, spotify_needs=2), "1 notice asks you to connect again"),
+    (Facts(refusals=3, rests_until=1.0, feeds=24), "3 answers in a row: feed 7 rests for two days"),
+    (Facts(lidarr_taken=40, lidarr_room=40, albums_wait=100), "40 of 40 places of its queue are taken"),
+    (Facts(albums_wait=30, albums_sent=120, lidarr_room=40), "30 albums wait, 120 sent; never more than 40 at a time"),
+    (Facts(breaker="closed", uploads_wait=1, converted=70), "1 upload waits, 70 converted, none is lost."),
+)  # fmt: skip
+# The same, but for one thing that has not happened.
+UNSEEN: Sequence[Sequence[Facts]] = (
+    [replace(SEEN[0][0], polled=23), replace(SEEN[0][0], plays=0), replace(SEEN[0][0], converted=9)],
+    [replace(SEEN[1][0], breaker="closed"), replace(SEEN[1][0], uploads_wait=0)],
+    [replace(SEEN[2][0], spotify_notices=2), replace(SEEN[2][0], spotify_needs=0)],
+    [replace(SEEN[3][0], rests_until=None)],
+    [replace(SEEN[4][0], lidarr_taken=39), replace(SEEN[4][0], albums_wait=3)],
+    [replace(SEEN[5][0], albums_wait=100)],
+    [replace(SEEN[6][0], breaker="half-open"), replace(SEEN[6][0], uploads_wait=20, converted=0)],
+)  # fmt: skip
+
+
+def test_the_story_takes_about_three_minutes_and_each_step_says_where_to_look() -> None:
+    assert 150 <= sum(step.lasts for step in STORY) <= 200
+    for step in STORY:
+        assert step.title.endswith(".")
+        assert step.watch.endswith(".")
+        assert step.look
+        assert all(path.startswith("/") for path, _ in step.look)
+
+
+@pytest.mark.parametrize("place", range(len(STORY)), ids=[step.title for step in STORY])
+def test_a_step_is_seen_when_what_it_tells_has_happened_and_not_before(place: int) -> None:
+    facts, words = SEEN[place]
+
+    assert STORY[place].seen(facts)
+    assert words in STORY[place].say(facts)
+    for missing in UNSEEN[place]:
+        assert not STORY[place].seen(missing)
+
+
+def test_the_last_step_waits_for_spotify_too() -> None:
+    assert not STORY[-1].seen(replace(SEEN[-1][0], spotify_needs=1))
+
+
+def test_nothing_is_called_safe_that_was_lost() -> None:
+    lost = Facts(breaker="open", uploads_wait=1, uploads_failed=2)
+
+    assert "1 upload waits, 2 are lost." in STORY[1].say(lost)
+    assert ended(lost).startswith("2 uploads failed: ")
+    assert ended(NOTHING).startswith("Nothing was lost: ")
+
+
+# -- playing -----------------------------------------------------------------------------------------------------------
+
+ONE = Step(
+    title="One.", do=[Stage.rush], say=lambda facts: f"{facts.plays} plays", watch="", look=[],
+    seen=lambda facts: facts.plays > 0, lasts=10, patience=5,
+)  # fmt: skip
+TWO = replace(ONE, title="Two.", do=[Stage.revoke], seen=lambda facts: facts.plays > 9)
+
+
+def test_a_step_is_done_once_and_ends_when_it_has_lasted_and_was_seen() -> None:
+    player = Player([ONE, TWO])
+
+    assert list(player.tick(100, NOTHING)) == [Stage.rush]
+    assert (player.place, player.played[0].words) == (0, "0 plays")
+    assert list(player.tick(105, Facts(plays=3))) == []
+    assert (player.played[0].words, player.played[0].seen_at) == ("3 plays", 105)
+    assert list(player.tick(109, NOTHING)) == []  # what was seen stays seen
+    assert list(player.tick(110, Facts(plays=4))) == [Stage.revoke]
+    assert (player.place, player.played[0].state, player.played[0].words) == (1, "over", "4 plays")
+
+
+def test_a_step_waits_for_what_it_tells_and_then_goes_on_without(caplog: pytest.LogCaptureFixture) -> None:
+    player = Player([ONE, TWO])
+    player.tick(100, NOTHING)
+
+    assert list(player.tick(114.9, NOTHING)) == []
+    assert list(player.tick(115, NOTHING)) == [Stage.revoke]
+    assert (player.played[0].state, player.played[0].seen_at) == ("over", None)
+    assert "demo_step_not_seen step=1" in caplog.text
+
+
+def test_a_story_that_is_twice_as_fast_has_steps_that_are_half_as_long_and_as_much_patience() -> None:
+    player = Player([ONE, TWO], speed=2)
+    player.tick(100, NOTHING)
+
+    assert list(player.tick(109.9, NOTHING)) == []
+    assert list(player.tick(110, NOTHING)) == [Stage.revoke]
+    assert list(player.tick(115, Facts(plays=10))) == []
+    assert player.over
+
+
+def test_a_story_that_is_off_does_nothing_and_may_be_played_later_and_ended() -> None:
+    player = Player([ONE], on=False)
+    assert (list(player.tick(100, NOTHING)), player.over, player.told) == ([], True, False)
+
+    player.again()
+    assert list(player.tick(101, NOTHING)) == [Stage.rush]
+    player.end()
+    assert (list(player.tick(102, NOTHING)), player.over, player.told) == ([], True, True)
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def theatre(*, on: bool = True) -> Theatre:
+    services = Services()
+    services.music.connect("local", NOWHERE)
+    return Theatre(Stage(services), Player([ONE, TWO], on=on))
+
+
+def test_the_strip_says_which_step_it_is_and_what_is_measured() -> None:
+    found = theatre()
+    assert strip(found).title == "The story begins in a moment."
+    found.player.tick(100, Facts(plays=7))
+
+    told = strip(found)
+    assert (told.mark, told.title, told.text) == (MARK, "Step 1 of 2: One.", "7 plays")
+    assert ("/demo", "The story") in told.links
+
+    found.player.end()
+    assert strip(found).title == "That was the story."
+    assert "Break something yourself." in strip(found).text
+
+
+def test_without_a_story_the_strip_says_what_is_broken() -> None:
+    found = theatre(on=False)
+    assert (strip(found).title, strip(found).text) == ("Break something yourself.", "Everything works.")
+
+    found.stage.services.gateway.state = "unavailable"
+    assert strip(found).text == "Gateway of Convert: It answers 503."
+    assert (shown(found)["broken"], shown(found)["at"]) == (1, None)
+
+
+def test_every_trouble_has_its_words_and_is_off_at_first() -> None:
+    stage = theatre().stage
+
+    assert len(TROUBLES) >= 10
+    for trouble in TROUBLES.values():
+        assert not trouble.on(stage), trouble.name
+        assert trouble.ill.endswith(".")
+        assert trouble.watch.endswith(".")
+        assert trouble.look.startswith("/")
+
+
+def test_the_settings_of_the_demo_are_settings_of_its_applications() -> None:
+    found = theatre()
+    apps = [demo(found), *found.stage.services.under(assembly.there_are()[0])]
+    with as_file(files("tidegate_apps.demo") / "tidegate.toml") as file:
+        loaded = load(file=file, environ={}, apps=apps)
+
+    assert loaded.apps == ("demo", "convert", "feeds", "lidarr", "music", "tautulli")
+    assert float(loaded.app("lidarr").submit_interval) == 3.0
+
+
+def test_the_files_of_the_demo_are_pdf_files() -> None:
+    with pypdfium2.PdfDocument(seeding.pdf("Tide table (May) 1")) as document:
+        assert len(document) == 1
+        assert document[0].get_textpage().get_text_bounded() == "Tide table May 1"
+
+
+def test_no_two_bands_of_the_demo_have_the_same_name() -> None:
+    names = seeding.bands(0, 250)
+
+    assert len(set(names)) == 250
+    assert names[:3] == seeding.bands(0, 3)
+    assert seeding.bands(120, 5) == names[120:125]
