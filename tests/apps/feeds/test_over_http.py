@@ -83,7 +83,7 @@ class Round:
         for n in range(1, len(states) + 1):
             self.there.db.all("set_due", source_id=n, due_at=0.0, due_why="asked")
 
-    def poll(self, total: float = 2.0) -> None:
+    def poll(self, total: float = 10.0) -> None:
         handler = logging.Handler()
         handler.emit = self.lines.append  # type: ignore[method-assign,assignment]
         logger = logging.getLogger("tidegate.feeds")
