@@ -6,6 +6,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from tidegate.face import behind_breaker
 from tidegate.face.signatures import KeyOf, is_async
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.attempts import Attempts, How
@@ -21,6 +22,9 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
 
     While nothing at all is wrong with the target, a call costs a few tests and no allocation.
     """
+    breaker = behind_breaker.breaker_before(caller, operation)
+    if breaker is not None:
+        return behind_breaker.guard(caller, breaker, fn, key_of, operation, retry)
     if is_async(fn):
         return cast("Callable[P, R]", _guard_async(caller, fn, key_of, operation, retry))
     # Any: a type checker would take what they say before the call for true after it.

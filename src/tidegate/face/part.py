@@ -14,7 +14,6 @@ from tidegate.core.fault import Fault
 from tidegate.face import adapter, guarding, staleness, transport
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health, health_of
-from tidegate.face.rejecting import breaker_before, rejecting
 from tidegate.face.signatures import Fixed, KeyOf, key_getter
 from tidegate.face.wrapping import wrapped
 from tidegate.machine.gate import Hold
@@ -65,13 +64,7 @@ class Part:
     def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
         if self._stale:
             return staleness.guard_stale(self._caller, self._shelf, fn, key_of, operation, retry)
-        guarded = guarding.guard(self._caller, fn, key_of, operation, retry)
-        return self._first(guarded, key_of, operation) or guarded
-
-    def _first(self, fn: Callable[P, R], key_of: KeyOf, operation: str) -> Callable[P, R] | None:
-        """*fn* behind the breaker alone, which tells no soonest; None where other gates must be asked first."""
-        breaker = None if self._stale else breaker_before(self._caller, operation)
-        return None if breaker is None else rejecting(self._caller, breaker, key_of, fn)
+        return guarding.guard(self._caller, fn, key_of, operation, retry)
 
     def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """`fn(*args, **kwargs)`, once, behind the gates."""
@@ -91,7 +84,7 @@ class Part:
 
     def wrap(self, client: C) -> C:
         """*client* with every public method guarded; it looks like the same type."""
-        return wrapped(self.name, client, _Methods(self, self._key))
+        return wrapped(self.name, client, lambda fn, name: self._guarded(fn, Fixed(self._key), name, 0))
 
     def transport(self, inner: Any) -> Any:
         """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is."""
@@ -149,22 +142,6 @@ class Part:
         if ended:
             self._caller.news.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
         return ended
-
-
-class _Methods:
-    """The gates before the methods of a client, all of one part."""
-
-    __slots__ = ("_key_of", "_part")
-
-    def __init__(self, part: Part, key: Hashable) -> None:
-        self._part = part
-        self._key_of = Fixed(key)
-
-    def guard(self, fn: Callable[..., Any], name: str) -> Callable[..., Any]:
-        return self._part._guarded(fn, self._key_of, name, 0)
-
-    def first(self, fn: Callable[..., Any], name: str) -> Callable[..., Any] | None:
-        return self._part._first(fn, self._key_of, name)
 
 
 def named(fn: Callable[..., Any]) -> str:

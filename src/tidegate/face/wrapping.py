@@ -4,77 +4,69 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import MethodType
-from typing import Any, Protocol, TypeVar, cast
+from types import CoroutineType, MethodType
+from typing import Any, TypeVar, cast
 
 from tidegate.face.signatures import is_async
 
 C = TypeVar("C")
-Method = Callable[..., Any]
+Guard = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 # A gate that is shut must not keep a program from cleaning up.
 _NEVER_GUARDED = frozenset({"close", "aclose"})
 
 
-class Guards(Protocol):
-    """What stands before the methods of a client."""
-
-    def guard(self, fn: Method, name: str) -> Method:
-        """*fn* behind the gates."""
-
-    def first(self, fn: Method, name: str) -> Method | None:
-        """*fn* behind the one gate that is quick to ask; None when there is none."""
-
-
 class Methods:
     """The guarded methods of one client. It does not hold its wrapper, which goes when nobody else does."""
 
-    __slots__ = ("_guarded", "client", "guards")
+    __slots__ = ("_guard", "_guarded", "client")
 
-    def __init__(self, client: Any, guards: Guards) -> None:
+    def __init__(self, client: Any, guard: Guard) -> None:
         self.client = client
-        self.guards = guards
-        self._guarded: dict[str, tuple[Any, Method]] = {}
+        self._guard = guard
+        self._guarded: dict[str, tuple[Any, Callable[..., Any]]] = {}
 
-    def find(self, name: str) -> Any:
-        """The client's attribute as it is at this moment, guarded if it is a public method."""
+    def find(self, name: str, kept: dict[str, Any]) -> Any:
+        """The client's attribute as it is now, guarded if it is a public method; *kept* if it may stay."""
         found = getattr(self.client, name)
         if name.startswith("_") or name in _NEVER_GUARDED or not callable(found) or isinstance(found, type):
             return found
-        kept = self._guarded.get(name)
-        if kept is None or kept[0] != found:
-            kept = self._guarded[name] = (found, self.guards.guard(found, name))
-        return kept[1]
-
-    def kept(self, name: str, guarded: Any) -> Method | None:
-        """What the wrapper may keep for good under this name; None when each use must look anew.
-
-        It looks for the client's method when it is called, and only if the first gate does not say no already.
-        """
+        if _is_method(self.client, name, found):
+            return kept.setdefault(name, self._guard(_late(self.client, name, found), name))
         known = self._guarded.get(name)
-        if known is None or known[1] is not guarded or not self._of_its_class(name, known[0]):
-            return None
-        if is_async(guarded):
+        if known is None or known[0] != found:
+            known = self._guarded[name] = (found, self._guard(found, name))
+        return known[1]
 
-            @functools.wraps(guarded)
-            async def afound(*args: Any, **kwargs: Any) -> Any:
-                return await self.find(name)(*args, **kwargs)
 
-            return self.guards.first(afound, name)
+def _is_method(client: object, name: str, found: Any) -> bool:
+    """Whether it is a plain method of the client's class: a property may give another function each time."""
+    return (
+        isinstance(found, MethodType)
+        and found.__self__ is client
+        and getattr(type(client), name, None) is found.__func__
+    )
 
-        @functools.wraps(guarded)
-        def found(*args: Any, **kwargs: Any) -> Any:
-            return self.find(name)(*args, **kwargs)
 
-        return self.guards.first(found, name)
+def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
+    """The method that the client has when it is called: somebody may have put another in its place by then."""
+    if is_async(found):
 
-    def _of_its_class(self, name: str, found: Any) -> bool:
-        """Whether it is a plain method: a property may give another function each time."""
-        return (
-            isinstance(found, MethodType)
-            and found.__self__ is self.client
-            and getattr(type(self.client), name, None) is found.__func__
-        )
+        @functools.wraps(found)
+        async def alate(*args: Any, **kwargs: Any) -> Any:
+            return await getattr(client, name)(*args, **kwargs)
+
+        return alate
+
+    @functools.wraps(found)
+    def late(*args: Any, **kwargs: Any) -> Any:
+        result = getattr(client, name)(*args, **kwargs)
+        if type(result) is CoroutineType:
+            result.close()  # one that is never awaited would warn
+            raise TypeError(f"{name} was def when it was first used, and is async def now; set it through the wrapper")
+        return result
+
+    return late
 
 
 class Keeping:
@@ -97,9 +89,9 @@ class Wrapped(Keeping):
 
     __slots__ = ()
 
-    def __init__(self, target: str, client: object, guards: Guards) -> None:
+    def __init__(self, target: str, client: object, guard: Guard) -> None:
         object.__setattr__(self, "_target", target)
-        object.__setattr__(self, "_methods", Methods(client, guards))
+        object.__setattr__(self, "_methods", Methods(client, guard))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -112,10 +104,7 @@ class Wrapped(Keeping):
     def __getattr__(self, name: str) -> Any:
         if name in Keeping.__slots__:  # a copy that is not made yet
             raise AttributeError(name)
-        methods = self._methods
-        found = methods.find(name)
-        quick = methods.kept(name, found)
-        return found if quick is None else _kept(self).setdefault(name, quick)
+        return self._methods.find(name, _kept(self))
 
     def __setattr__(self, name: str, value: object) -> None:
         _kept(self).pop(name, None)
@@ -148,5 +137,5 @@ class Wrapped(Keeping):
         return await self._methods.client.__aexit__(*details)
 
 
-def wrapped(target: str, client: C, guards: Guards) -> C:
-    return cast("C", Wrapped(target, client, guards))
+def wrapped(target: str, client: C, guard: Guard) -> C:
+    return cast("C", Wrapped(target, client, guard))

@@ -24,14 +24,14 @@ class Admission:
         "wait",
     )
 
-    def __init__(self, key: Hashable, operation: str | None, *, clears: int = 0) -> None:
+    def __init__(self, key: Hashable, operation: str | None, *, clears: int = 0, ticket: Ticket | None = None) -> None:
         self.key = key
         self.operation = operation
         self.clears = clears  # of the target: tells a call that used replaced credentials
         self.failures = 0  # of the key, and of the operation: they tell a late failure from a new one
         self.part_failures = 0
         self.probe_until = -math.inf  # it is the one probe of a rest or of a fatal fault, reserved until then
-        self.ticket: Ticket | None = None  # of the breaker
+        self.ticket = ticket  # of the breaker
         self.doubted = False  # a good answer only by our own patience
         self.host = ""  # that was called, where it is known
         self.wait = 0.0  # seconds before it may go, as the rate says

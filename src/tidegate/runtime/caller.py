@@ -66,7 +66,8 @@ class Caller:
         link: SharedLink,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        plain = not breakers and limits is None and policy.deadline is None and not doubt.tracks_success
+        self.breakers_only = limits is None and policy.deadline is None  # beside what its keys say
+        plain = self.breakers_only and not breakers and not doubt.tracks_success
         self.policy = policy
         self.clock = clock
         self.keys = Keys(policy, clock, plain=plain)
@@ -78,6 +79,7 @@ class Caller:
         self.worked = False  # it has answered well at least once
         self._groups = groups
         self._doubt = doubt
+        self.worked_at = doubt.worked if doubt.tracks_success else None  # keys and operations that answered well
         self._next_probe: dict[str, float] = {}
         self._lock = threading.Lock()
 

@@ -70,6 +70,7 @@ class Keys:
         )  # keys, as texts, that people were told of before, and operations
         self.clears = 0  # how often a key was cleared
         self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
+        self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
         self.calm = plain  # nothing at all is wrong: the hot path asks this, and little else
 
     # -- before a call -------------------------------------------------------------------------------------------
@@ -336,7 +337,8 @@ class Keys:
     def _look(self) -> None:
         if not self.states and self.paused is None:
             self.quiet_from = -math.inf
-        self.calm = self._plain and not self.states and self.paused is None and not self._watched and not self.adopted
+        self.well = not self.states and self.paused is None and not self._watched and not self.adopted
+        self.calm = self._plain and self.well
 
     def _sweep_now_and_then(self, now: float) -> None:
         self._to_sweep -= 1

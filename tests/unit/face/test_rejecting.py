@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
-from tidegate import Breaker, BreakerOpen, Held
+from tidegate import Breaker, BreakerOpen, Confirm, Held
 
 OPENS = {"consecutive": 2, "timeout": "120s"}
 
@@ -188,6 +188,21 @@ def test_an_old_answer_stands_in_while_the_breaker_is_open() -> None:
         wrapped.history(6)
 
 
+def test_a_success_is_remembered_where_a_later_doubt_asks_for_it() -> None:
+    doubted = Confirm("overloaded", times=2, apart="5s", good=True, until_then="overloaded", only_worked=True)
+    failures = []
+    for worked in (False, True):
+        scene, api = Scene(backoff=None, breaker=OPENS, confirm=(doubted,)), Api()
+        wrapped = scene.target.wrap(api)
+        for _ in range(2 * worked):
+            wrapped.history()
+        api.error = Answered(503)
+        with pytest.raises(Answered):
+            wrapped.history()
+        failures.append(breaker_of(scene).counts.failures)
+    assert failures == [0, 1]
+
+
 # -- the exception -----------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +296,9 @@ def test_a_method_replaced_on_the_client_or_its_class_is_seen_at_the_next_call()
     assert wrapped.history(1) == 9
     del wrapped.history
     assert wrapped.history(1) == 1
+    vars(api)["history"] = api.ahistory
+    with pytest.raises(TypeError, match="set it through the wrapper"):
+        wrapped.history(1)
     wrapped.history = 5
     assert wrapped.history == 5, "no method any more"
 
