@@ -31,10 +31,10 @@ class Connector:
         try:
             loop = asyncio.get_running_loop()
             _, line = await loop.create_connection(Line, sock=connected, ssl=tls, server_hostname=named)
-        except OSError as error:
-            raise _unreachable(host, error) from error
-        except BaseException:
+        except BaseException as error:
             connected.close()
+            if isinstance(error, OSError):
+                raise _unreachable(host, error) from error
             raise
         return line
 
