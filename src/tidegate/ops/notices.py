@@ -6,7 +6,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotThere, Refused
+from tidegate.machine.telling import SNOOZES
 from tidegate.ops.listing import Page
 from tidegate.store.tx import Tx
 
@@ -91,6 +92,20 @@ def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
         n = len(tx.all("notices_ack", {"newest": newest, "actor": by, "n": _SLICE}))
         found += n
     return found
+
+
+def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
+    """Nobody is told of it until the end of that time; returns when that is. It is told then, if it goes on.
+
+    ValueError for a time that is none of `SNOOZES`, NotThere when there is no such notice, Refused when it is over.
+    """
+    if lasts not in SNOOZES:
+        raise ValueError(f"lasts: {lasts!r} is not allowed; give one of: {', '.join(SNOOZES)}")
+    rows = tx.all("notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
+    if not rows:
+        get(tx, id_)
+        raise Refused(f"notice {id_} tells of what is over; there is nothing to snooze")
+    return float(rows[0][0])
 
 
 def _before(cursor: str | None) -> int:

@@ -94,6 +94,7 @@ def told(tx: Tx, new: NewNotice) -> NewNotice | None:
         if began is None:
             return None
         new = replace(new, episode=began)
+        _may_be_mailed(tx, new.place.name, new.place.lane)
     return new if raised(tx, new) else None
 
 
@@ -113,7 +114,12 @@ def unanswered(tx: Tx, target: str, most: int = 1000) -> list[str]:
 
 def dealt_with(tx: Tx, target: str, lane: str) -> int:
     """A person has cleared a key: all that is open of it has ended."""
+    _may_be_mailed(tx, target, _clean(lane))
     return len(tx.all("notice_end_key", {"subject": TARGET, "name": target, "lane": _clean(lane)}))
+
+
+def _may_be_mailed(tx: Tx, target: str, lane: str) -> None:
+    tx.all("mailed_forget", {"subject": TARGET, "name": target, "lane": lane})
 
 
 def open_of(tx: Tx, target: str, most: int = 1000) -> list[Open]:

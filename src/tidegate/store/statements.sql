@@ -1080,6 +1080,15 @@ where snoozed_until is not null and snoozed_until <= {now} returning id;
 -- name: notices_snoozing_out
 select count(*) from tg_notice where snoozed_until is not null and snoozed_until <= {now};
 
+-- name: notices_dealt_with
+-- Trouble that channels were told of and that a person has ended, where it has been quiet since, and nobody was told so.
+select n.id, n.subject, n.name, n.lane, n.operation, n.episode, n.created_at from tg_notice as n
+where n.ended_at is not null and n.ended_at > :since and n.ended_at <= :until and n.told_at is not null
+    and n.kind in ('fatal', 'cap') and not exists (
+        select 1 from tg_notice as r where r.subject = n.subject and r.name = n.name and r.lane = n.lane
+            and r.operation = n.operation and r.id <> n.id and (r.created_at >= n.ended_at or r.ended_at is null))
+order by n.id limit :n;
+
 -- name: breaker_moves
 -- How the breakers of all targets moved since a moment, the oldest first.
 select name, at, fields from tg_gate_event
@@ -1101,6 +1110,13 @@ select count(*) from (
     select state, finished_at from tg_job where target = :target and target <> '' and finished_at is not null
     order by id desc limit :n
 ) as ended where state = 'failed' and finished_at >= :since;
+
+-- name: target_has_jobs
+select id from tg_job where target = :target and target <> '' and finished_at is not null order by id desc limit 1;
+
+-- name: cycles
+-- The queues that are worked on in cycles.
+select name from tg_store where name like 'cycle %';
 
 -- name: waiting_for
 -- How many jobs of one queue wait for a target; counts no further than :n.
@@ -1160,6 +1176,8 @@ update tg_channel set last_at = {now}, last_ok = :ok, last_why = :why where name
 
 -- name: channel_tested
 update tg_channel set tested_at = {now}, tested_ok = :ok, tested_why = :why,
+    last_ok = case when last_ok = 0 and :ok = 1 then 1 else last_ok end,
+    last_why = case when :ok = 1 then null else last_why end,
     disabled_at = case when :ok = 1 then null else disabled_at end,
     disabled_why = case when :ok = 1 then null else disabled_why end
 where name = :name returning name;
@@ -1183,8 +1201,11 @@ on conflict (who, target) do update set at = excluded.at;
 -- name: mailed
 select at from tg_mailed where who = :who and target = :target;
 
--- name: mailed_drop
-delete from tg_mailed where who = :who and target = :target returning who;
+-- name: mailed_forget
+-- A key works again, or a person has dealt with it: whose it is may be mailed of the next trouble at once.
+delete from tg_mailed where target = :name and who in (
+    select for_user from tg_notice where subject = :subject and name = :name and lane = :lane and for_user is not null
+);
 
 -- name: request_begin
 -- Takes the place of a request: a new one, one that is too old, or one whose lease ran out in the middle.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.core.channel import Channel
 from tidegate.machine.telling import Heard
@@ -41,6 +42,10 @@ class Row:
     waits_until: float | None
     why: str | None
     round_no: int
+
+    @property
+    def key(self) -> str:
+        return self.lane
 
     @property
     def place(self) -> Place:
@@ -166,8 +171,12 @@ def digest_of(channel: Channel) -> str:
     return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
 
 
-def declare(tx: Tx, channels: Sequence[Channel]) -> None:
-    """Writes what the settings have, where it differs from what is there; what they lack is out of use."""
+def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
+    """Writes what the settings have, where it differs from what is there; what they lack is out of use.
+
+    Returns the names of those that lead elsewhere than before.
+    """
+    moved = []
     known = {row.name: row for row in channel_rows(tx)}
     for channel in channels:
         way = channel.way
@@ -178,18 +187,20 @@ def declare(tx: Tx, channels: Sequence[Channel]) -> None:
         row = known.pop(channel.name, None)
         if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
             tx.all("channel_put", said)
+            moved += [channel.name] if row is not None and row.digest != said["digest"] else []
     for row in known.values():
         if row.there:
             tx.all("channel_left_out", {"name": row.name})
+    return moved
 
 
 def channel_rows(tx: Tx) -> list[ChannelRow]:
+    names = ChannelRow.__slots__
+    flags: dict[str, Callable[[Any], Any]] = {"standby": bool, "there": bool, "last_ok": _flag, "tested_ok": _flag}
     return [
-        ChannelRow(
-            *row[:5], bool(row[5]), row[6], bool(row[7]), row[8], _flag(row[9]), *row[10:12], _flag(row[12]), *row[13:]
-        )
+        ChannelRow(**{name: flags.get(name, _same)(value) for name, value in zip(names, row, strict=True)})
         for row in tx.all("channels")
-    ]  # fmt: skip
+    ]
 
 
 def delivered(sent: Sent) -> list[BoundStatement]:
@@ -206,6 +217,10 @@ def failed(tx: Tx, sent: Sent, code: str, why: str) -> bool:
         return False
     tx.all("channel_ended", {"name": sent.channel, "ok": 0, "why": why[:_MOST_TEXT]})
     return True
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _flag(value: object) -> bool | None:

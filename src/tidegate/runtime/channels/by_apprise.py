@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import threading
 
 from tidegate.core.channel import Apprise, Letter
@@ -11,6 +12,7 @@ from tidegate.runtime.channels.refusing import NotSent
 
 # What apprise calls our levels.
 _TYPES = {"error": "failure", "warning": "warning", "success": "success", "info": "info"}
+_LEAST = 6  # characters of a secret
 _alone = threading.Lock()  # there is one log, and what stands in it must be of this letter
 
 
@@ -26,7 +28,7 @@ def notify(way: Apprise, letter: Letter) -> None:
     with _alone, captured as said:
         taken = there.add(way.url)
         sent = taken and there.notify(body=letter.text, title=letter.title, notify_type=_TYPES[letter.level])
-        words = _last_line(said)
+        words = _without_secrets(_last_line(said), way.url)
     if not taken:
         raise NotSent("bad_address", "apprise does not know this kind of address")
     if not sent:
@@ -36,3 +38,10 @@ def notify(way: Apprise, letter: Letter) -> None:
 def _last_line(said: io.StringIO) -> str:
     lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+def _without_secrets(text: str, url: str) -> str:
+    """*text* without any part of the address that is long enough to be a secret."""
+    for part in sorted(re.split(r"[/:@?&=]+", url.partition("://")[2]), key=len, reverse=True):
+        text = text.replace(part, "…") if len(part) >= _LEAST else text
+    return text

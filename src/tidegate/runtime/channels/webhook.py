@@ -7,11 +7,20 @@ import binascii
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 
 from tidegate.core.channel import Letter, Webhook
 
 _PREFIX = "whsec_"  # what follows is base64
 _AGENT = "Tidegate (webhook)"
+
+
+class Answered(Exception):
+    """It did not take the letter. Unlike the exception of the client, this does not name the address, a secret."""
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status_code, self.headers = status, dict(headers)
+        super().__init__(f"it answered {status}")
 
 
 def key_of(secret: str) -> bytes:
@@ -42,4 +51,6 @@ def post(way: Webhook, letter: Letter, *, now: float, timeout: float) -> None:
     if way.secret:
         headers["webhook-signature"] = signature(key_of(way.secret), letter.id, int(now), body)
     with httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
-        client.post(way.url, content=body, headers=headers).raise_for_status()
+        answer = client.post(way.url, content=body, headers=headers)
+    if not answer.is_success:
+        raise Answered(answer.status_code, answer.headers)

@@ -1,0 +1,228 @@
+"""Tells people through channels: a look every few seconds, and a job for each delivery, behind a target per channel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.core.backoff import Backoff
+from tidegate.core.channel import PAGE, Channel, Letter, Mail
+from tidegate.core.classify import classify
+from tidegate.core.fault import Fault
+from tidegate.errors import NotThere, StoreError
+from tidegate.face.job_function import JobFunction
+from tidegate.face.queue import Queue
+from tidegate.face.target import Target
+from tidegate.machine.lifecycle import Done, Fail
+from tidegate.machine.telling import TellingPolicy
+from tidegate.ops import actions
+from tidegate.ops.telling import look, wording
+from tidegate.ops.telling.conditions import OWN_QUEUE
+from tidegate.ops.telling.look import PERSON
+from tidegate.runtime.channels import send
+from tidegate.runtime.channels.refusing import GONE, PACK
+from tidegate.store import gate_rows, intake, telling_rows
+from tidegate.store.telling_rows import Row, Sent
+from tidegate.store.tx import BoundStatement, Tx
+
+_log = logging.getLogger("tidegate.notices")
+
+LOOK = 5.0  # seconds between two looks
+_LEASE = 30.0  # for which one process decides for all
+_ATTEMPTS = 6
+_ALL_STATES = frozenset({"queued", "running", "done", "failed"})
+Send = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """How a test of a channel went; *fault* is None when it was delivered."""
+
+    channel: str
+    fault: Fault | None
+
+    @property
+    def why(self) -> str:
+        return "" if self.fault is None else reason_of(self.fault)
+
+
+def reason_of(fault: Fault) -> str:
+    """Why a letter was not taken, for the operator who set the channel up."""
+    return f"{fault.message} ({fault.detail})" if fault.detail else fault.message
+
+
+class Telling:
+    """What decides and delivers, on one queue.
+
+    *channels* in their order; *path* is where the page of what a notice is about is, and *address* stands before it.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        channels: Sequence[Channel] = (),
+        policy: TellingPolicy | None = None,
+        *,
+        address: str = "",
+        path: Callable[[Row], str] = lambda row: "/notices",
+        send: Send = send,
+    ) -> None:
+        self.queue, self.channels, self.policy = queue, tuple(channels), policy or TellingPolicy()
+        self._address, self._path, self._send = address, path, send
+        self._holder = uuid.uuid4().hex
+        self._unmanned: dict[str, float] = {}
+        self._jobs: dict[str, JobFunction[Sent, None]] = {each.name: self._declared(each) for each in self.channels}
+        mails = next((each for each in self.channels if isinstance(each.way, Mail)), None)
+        self._mails = mails  # whose server also sends what is for one person
+
+    def _declared(self, channel: Channel) -> JobFunction[Sent, None]:
+        """The kind of job that delivers through one channel."""
+        target = Target(
+            channel.target, title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
+            breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5}, cap_notice=False,
+            reprobe="10m",
+        )  # fmt: skip
+
+        def deliver(sent: Sent) -> Done[None]:
+            return self._deliver(channel, sent)
+
+        declare = self.queue.job(
+            queue=OWN_QUEUE, name=f"{OWN_QUEUE}.{channel.name}", target=target, attempts=_ATTEMPTS,
+            unique=lambda sent: (sent.notice, sent.channel, sent.round_no), while_=_ALL_STATES,
+            backoff=Backoff("20s", cap="5m"), expires=self.policy.patience,
+        )  # fmt: skip
+        return declare(deliver)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Finds out what is to be told, and puts it in; whether there was anything."""
+        store = self.queue.store
+        if not store.read(lambda tx: look.plan(tx, self.policy, self.channels, self._unmanned)):
+            return False
+        done = store.write(self._carried_out)
+        if done:
+            self.queue.woken()
+        return done
+
+    def _carried_out(self, tx: Tx) -> bool:
+        # Whoever has the lead decides for all; what was read before may have been done by another since.
+        if not tx.all("lead", {"name": OWN_QUEUE, "holder": self._holder, "lease": _LEASE}):
+            return False
+        found = look.plan(tx, self.policy, self.channels, self._unmanned)
+        look.carry_out(tx, found, self._put)
+        return bool(found)
+
+    def _put(self, tx: Tx, sent: Sent) -> int:
+        person = sent.channel.startswith(PERSON)
+        name = self._mails.name if person and self._mails is not None else sent.channel
+        new = self._jobs[name].made(sent)
+        return intake.enqueue(tx, [new])[0].id
+
+    async def run(self, stop: asyncio.Event, every: float = LOOK) -> None:
+        """Looks until *stop*; a database that is away is asked again."""
+        await self.queue.at_store(lambda: self._safely(self.declare))
+        while not stop.is_set():
+            await self.queue.at_store(lambda: self._safely(self.look))
+            sleeping = asyncio.ensure_future(self.queue.clock.asleep(every))
+            stopping = asyncio.ensure_future(stop.wait())
+            await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for each in (sleeping, stopping):
+                each.cancel()
+
+    def _safely(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except StoreError as error:
+            _log.warning("notices_not_looked_at error=%s", type(error).__name__)
+
+    def declare(self) -> None:
+        """Leaves in the store which channels there are, for whoever only sees that."""
+        self.queue.store.write(self._known)
+
+    def _known(self, tx: Tx) -> None:
+        moved = telling_rows.declare(tx, self.channels)
+        for channel in self.channels:
+            if channel.name in moved:
+                _afresh(tx, channel, "settings")
+
+    # -- delivering ----------------------------------------------------------------------------------------------
+
+    def _deliver(self, channel: Channel, sent: Sent) -> Done[None]:
+        store = self.queue.store
+        now = self.queue.clock.now()
+        row, to = store.read(lambda tx: (telling_rows.one(tx, sent.notice), self._address_of(tx, sent)))
+        if row is None:
+            return Done()
+        more: list[BoundStatement] = []
+        if sent.channel.startswith(PERSON):
+            if not to or not isinstance(channel.way, Mail):
+                raise Fail("misconfigured", f"{sent.channel} has no address any more.")
+            channel = replace(channel, way=replace(channel.way, to=(to,)))
+            who = {"who": sent.channel.removeprefix(PERSON), "target": row.name}
+            more = [BoundStatement("mailed_put", who)]
+        letter = store.read(lambda tx: self._letter(tx, row, sent, now))
+        try:
+            self._send(channel, letter, now=now)
+        except Exception as error:  # whatever a channel does, it is a fault of it
+            fault = classify(error, rules=PACK)
+            if fault is not None and fault.code == GONE:
+                why = {"name": channel.name, "why": fault.message}
+                store.write(lambda tx: tx.all("channel_disable", why))
+            if fault is not None and fault.fatal:
+                # Time does not mend it, so the next channel need not wait.
+                raise Fail(fault.code, reason_of(fault), fault=fault) from error
+            raise
+        return Done(writes=[*telling_rows.delivered(sent), *more])
+
+    def _address_of(self, tx: Tx, sent: Sent) -> str:
+        if not sent.channel.startswith(PERSON):
+            return ""
+        rows = tx.all("address", {"who": sent.channel.removeprefix(PERSON)})
+        return str(rows[0][0]) if rows else ""
+
+    def _letter(self, tx: Tx, row: Row, sent: Sent, now: float) -> Letter:
+        store_id = tx.all("store_value", {"name": "id"})[0][0]
+        id_ = f"tidegate-{store_id}-{row.id}-{sent.round_no}"
+        return wording.letter(tx, row, id_=id_, link=f"{self._address}{self._path(row)}", now=now)
+
+    # -- testing -------------------------------------------------------------------------------------------------
+
+    def test(self, name: str) -> Tested:
+        """Sends a test through one channel now, past its gates; NotThere when there is none of that name."""
+        channel = next((each for each in self.channels if each.name == name), None)
+        if channel is None:
+            known = ", ".join(each.name for each in self.channels) or "none"
+            raise NotThere(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
+        now = self.queue.clock.now()
+        letter = Letter(
+            id=f"tidegate-test-{uuid.uuid4().hex}", event="notice.test", level="info", at=now,
+            title="A test of Tidegate", link=f"{self._address}/channels",
+            paragraphs=(f"This is how a notice reaches you through the channel {name}.", "There is nothing to do."),
+        )  # fmt: skip
+        fault: Fault | None = None
+        try:
+            self._send(channel, letter, now=now)
+        except Exception as error:  # as when it delivers
+            fault = classify(error, rules=PACK)
+        found = Tested(name, fault)
+        said = {"name": name, "ok": int(fault is None), "why": found.why[:500] or None}
+
+        def write(tx: Tx) -> None:
+            self._known(tx)
+            tx.all("channel_tested", said)
+            if fault is None:
+                _afresh(tx, channel, "test")
+
+        self.queue.store.write(write)
+        return found
+
+
+def _afresh(tx: Tx, channel: Channel, by: str) -> None:
+    """What it failed of is over: what waits for it goes at once."""
+    if gate_rows.target(tx, channel.target) is not None:
+        actions.clear_key(tx, channel.target, "", by)
+        actions.reset_breaker(tx, channel.target, by)

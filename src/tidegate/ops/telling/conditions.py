@@ -1,0 +1,206 @@
+"""What goes on that no event tells of: jobs that wait too long, work without a worker, pauses that were forgotten.
+
+Each is a notice while it lasts. All is read from the store but since when a queue is seen without a worker: one that
+ended gently leaves no trace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.channel import TARGETS
+from tidegate.machine.gate import HoldReason
+from tidegate.machine.states import CLOSED
+from tidegate.machine.telling import (
+    BREAKER,
+    CHANNEL,
+    FLAPPING,
+    GAVE_UP,
+    HOUR,
+    NO_WORKER,
+    PAUSED,
+    STUCK,
+    Move,
+    Over,
+    Raise,
+    TellingPolicy,
+    of_breaker,
+)
+from tidegate.ops import explain, reports
+from tidegate.ops.reports import JobLine, QueueReport
+from tidegate.ops.telling import wording
+from tidegate.store import gate_rows, notice_rows, telling_rows
+from tidegate.store.gate_rows import TargetRow
+from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
+from tidegate.store.telling_rows import GoingOn
+from tidegate.store.tx import Tx
+
+Unmanned = dict[str, float]  # queues with work and without a worker, and since when that is seen
+OWN_QUEUE = "notices"  # of the deliveries themselves
+_MOST = 1000
+_MOVES = 2 * HOUR  # of breakers that are looked at
+_GATES = frozenset(HoldReason)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A notice whose condition is over; *recovery* is what is written in its place, if anything."""
+
+    place: Place
+    kind: str
+    recovery: NewNotice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is new at this moment, and what is over."""
+
+    begun: list[NewNotice]
+    ended: list[Ended]
+
+
+def looked(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Now:
+    """Compares what goes on with what is written."""
+    begun, ended = list[NewNotice](), list[Ended]()
+    found = [*_queues(tx, policy, now, unmanned), *_paused(tx, policy, now), *_gave_up(tx, now), *_channels(tx)]
+    present = {(new.kind, new.place): new for new in found}
+    for kind in (STUCK, NO_WORKER, PAUSED, GAVE_UP, CHANNEL):
+        known = telling_rows.going_on(tx, kind, _MOST)
+        there = {(kind, each.place) for each in known}
+        begun += [new for key, new in present.items() if key[0] == kind and key not in there]
+        for each in known:
+            if (kind, each.place) in present or (kind == GAVE_UP and _still_failed(tx, each, now)):
+                continue
+            ended.append(Ended(each.place, kind, wording.over(kind, each, now) if kind in wording.ENDS else None))
+    raised, over = _breakers(tx, policy, now)
+    quiet = tx.all("notices_dealt_with", {"since": now - 24 * HOUR, "until": now - policy.steady, "n": _MOST})
+    begun += [wording.dealt_with(GoingOn(*row)) for row in quiet]
+    return Now(begun + raised, ended + over)
+
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+
+
+def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Iterator[NewNotice]:
+    for queue in reports.queues(tx, ages=False):
+        if queue.workers or not queue.jobs.get("ready"):
+            unmanned.pop(queue.name, None)
+        if queue.name == OWN_QUEUE or not queue.jobs.get("ready") or queue.paused_until is not None:
+            continue
+        oldest = _oldest(tx, queue.name)
+        if oldest is None or _cycled(tx, queue.name, policy, now):
+            continue
+        if not queue.workers:
+            since = max(oldest.due_at, unmanned.setdefault(queue.name, now))
+            if now - since >= policy.no_worker:
+                yield wording.no_worker(queue.name, queue.jobs["ready"], since)
+        elif now - oldest.due_at >= policy.stuck and (found := _stuck(tx, queue, policy, now)) is not None:
+            yield wording.stuck(queue.name, found.id, found.due_at, now)
+
+
+def _first(tx: Tx, queue: str, most: int) -> list[JobLine]:
+    ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": most})]
+    return sorted((JobLine(*row) for row in tx.many("list_rows", ids)), key=lambda line: line.due_at)
+
+
+def _oldest(tx: Tx, queue: str) -> JobLine | None:
+    return next(iter(_first(tx, queue, 20)), None)
+
+
+def _stuck(tx: Tx, queue: QueueReport, policy: TellingPolicy, now: float) -> JobLine | None:
+    """A job that waits too long, and no gate holds it: of what a gate holds, people are told elsewhere."""
+    for line in _first(tx, queue.name, 20):
+        if now - line.due_at < policy.stuck:
+            return None
+        if not any(why.reason in _GATES for why in explain.job(tx, line.id)):
+            return line
+    return None
+
+
+def _cycled(tx: Tx, queue: str, policy: TellingPolicy, now: float) -> bool:
+    """Whether its jobs wait for a cycle, as they may for days, and that is not overdue."""
+    rows = tx.all("store_value", {"name": explain.CYCLE + queue})
+    return any(now < float(value) + policy.stuck for (value,) in rows)
+
+
+def _paused(tx: Tx, policy: TellingPolicy, now: float) -> Iterator[NewNotice]:
+    rows = [(QUEUE, *row) for row in tx.all("queue_rows")]
+    rows += [(TARGET, row.name, row.paused_at, row.paused_until, row.paused_by) for row in gate_rows.targets(tx)]
+    for subject, name, since, until, by in rows:
+        if since is not None and until is not None and now < until and now - since >= policy.paused:
+            yield wording.paused(Place(subject=subject, name=name), since, until, by, now)
+
+
+# -- jobs that gave up -------------------------------------------------------------------------------------------------
+
+
+def _gave_up(tx: Tx, now: float) -> Iterator[NewNotice]:
+    cycled = {row[0].removeprefix(explain.CYCLE) for row in tx.all("cycles")}
+    for queue in reports.queues(tx, ages=False):
+        # A program that works in cycles of its own tells of its failures by itself.
+        if not queue.jobs.get("failed") or queue.name == OWN_QUEUE or queue.name in cycled:
+            continue
+        for group in tx.all("gave_up_lately", {"queue": queue.name, "since": now - HOUR, "n": _MOST}):
+            yield wording.gave_up(queue.name, *group[:7])
+
+
+def _still_failed(tx: Tx, known: GoingOn, now: float) -> bool:
+    """Whether jobs of that group have failed within a day, and nobody has dealt with all of them."""
+    rows = tx.many("failure_jobs", [{"failure": known.operation}], {"n": 1})
+    return now - known.created_at < 24 * HOUR and any(int(failed) for _, failed, _ in rows)
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------
+
+
+def _channels(tx: Tx) -> Iterator[NewNotice]:
+    for row in telling_rows.channel_rows(tx):
+        at = row.disabled_at if row.disabled_at is not None else row.last_at
+        if not row.there or at is None or (row.disabled_at is None and row.last_ok is not False):
+            continue
+        # A fault that needs a person was told of when it was met.
+        if all(each.kind != "fatal" for each in notice_rows.open_of(tx, f"{TARGETS}{row.name}")):
+            yield wording.channel(f"{TARGETS}{row.name}", row.name, row.disabled_why or row.last_why or "", at)
+
+
+# -- breakers ----------------------------------------------------------------------------------------------------------
+
+
+def _breakers(tx: Tx, policy: TellingPolicy, now: float) -> tuple[list[NewNotice], list[Ended]]:
+    moves = _moves(tx, now)
+    known = {each.name: (kind, each) for kind in (BREAKER, FLAPPING) for each in telling_rows.going_on(tx, kind, _MOST)}
+    rows = {row.name: row for row in gate_rows.targets(tx)}
+    shut = {name for name, row in rows.items() if row.breaker.state != CLOSED}
+    begun, ended = list[NewNotice](), list[Ended]()
+    for name in sorted({*moves, *known, *shut}):
+        if name.startswith(TARGETS):
+            continue  # of channels, people are told as of channels
+        of, row = known.get(name), rows.get(name)
+        seen, closed = _state(moves.get(name, []), row)
+        match of_breaker(seen, None if of is None else of[0], policy, now, closed):
+            case Raise(kind, since):
+                begun.append(wording.breaker(kind, name, since, len(seen), policy))
+            case Over(since) if of is not None:
+                ended.append(Ended(of[1].place, of[0], wording.over(of[0], of[1], now, since)))
+    return begun, ended
+
+
+def _moves(tx: Tx, now: float) -> dict[str, list[Move]]:
+    found: defaultdict[str, list[Move]] = defaultdict(list)
+    for name, at, text in tx.all("breaker_moves", {"since": now - _MOVES, "n": 10 * _MOST}):
+        fields = json.loads(text)
+        if CLOSED in (fields.get("from"), fields.get("to")):
+            found[name].append(Move(float(at), fields.get("to") == CLOSED))
+    return found
+
+
+def _state(moves: Sequence[Move], row: TargetRow | None) -> tuple[Sequence[Move], bool]:
+    """The moves, and whether it is closed now; one that has been open for long has none, so its row says since when."""
+    if moves:
+        return moves, moves[-1].closed
+    if row is not None and row.breaker.state != CLOSED:
+        return [Move(row.breaker.since, closed=False)], False
+    return moves, True

@@ -1,0 +1,190 @@
+"""The words of conditions and of what is sent: what, since when, its effect, what is next by itself, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tidegate.core.channel import Letter
+from tidegate.machine.telling import (
+    BREAKER,
+    CHANNEL,
+    FLAPPING,
+    GAVE_UP,
+    NO_WORKER,
+    PAUSED,
+    RECOVERED,
+    STUCK,
+    TellingPolicy,
+)
+from tidegate.ops import reports
+from tidegate.ops.words import ahead, lasting, many
+from tidegate.store import tallies
+from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
+from tidegate.store.telling_rows import GoingOn, Row
+from tidegate.store.tx import Tx
+
+_MOST_COUNTED = 10_000
+_TITLES_OF_ENDS: dict[str, Callable[[str], str]] = {
+    BREAKER: lambda name: f"{name} works again",
+    FLAPPING: lambda name: f"{name} is steady again",
+    STUCK: lambda name: f"The jobs of {name} get their turn again",
+    NO_WORKER: lambda name: f"Somebody works on {name} again",
+    CHANNEL: lambda name: f"The {name} delivers again",
+}
+ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def breaker(kind: str, name: str, since: float, changes: int, policy: TellingPolicy) -> NewNotice:
+    if kind == FLAPPING:
+        title, message = f"{name} comes and goes", f"Its breaker opened and closed {changes} times within an hour."
+        advice = (
+            f"You hear of it again when it has been steady for {lasting(policy.steady_after_flaps)}. "
+            "If this goes on, look at the service."
+        )
+    else:
+        title, message = f"{name} is paused by its breaker", "Too many calls failed, so none is made for now."
+        advice = "Trial calls find out when it is well. Nothing to do unless it lasts."
+    place = Place(subject=TARGET, name=name)
+    return NewNotice(
+        kind=kind, level="warning", place=place, episode=since, title=title, message=message, advice=advice
+    )
+
+
+def stuck(queue: str, job: int, since: float, now: float) -> NewNotice:
+    return NewNotice(
+        kind=STUCK, level="warning", place=Place(subject=QUEUE, name=queue), episode=since,
+        title=f"A job of {queue} does not get its turn",
+        message=f"Job {job} could go, and has waited for {lasting(now - since)}.",
+        advice="Look whether the workers are busy with long jobs, or too few.",
+    )  # fmt: skip
+
+
+def no_worker(queue: str, n: int, since: float) -> NewNotice:
+    return NewNotice(
+        kind=NO_WORKER, level="error", place=Place(subject=QUEUE, name=queue), episode=since,
+        title=f"No worker for {queue}", message=f"{many(n, 'job')} could go, and nobody works on this queue.",
+        advice="Start one: tidegate worker.",
+    )  # fmt: skip
+
+
+def paused(place: Place, since: float, until: float, by: str | None, now: float) -> NewNotice:
+    return NewNotice(
+        kind=PAUSED, level="warning", place=place, episode=since,
+        title=f"The {place.subject} {place.name} has been paused for {lasting(now - since)}",
+        message=f"{by or 'Somebody'} paused it; its jobs wait. The pause ends {ahead(until, now)}.",
+        advice="Resume it, if what it was for is over.",
+    )  # fmt: skip
+
+
+def gave_up(
+    queue: str, failure: str, target: str, kind: str, code: str, message: str, n: int, first: float
+) -> NewNotice:
+    place = Place(subject=TARGET, name=target, operation=failure) if target else Place(
+        subject=QUEUE, name=queue, operation=failure
+    )  # fmt: skip
+    return NewNotice(
+        kind=GAVE_UP, level="warning", place=place, episode=first, code=code,
+        title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "They failed.",
+        advice="They are not tried again by themselves: retry or discard them on the page Failures.",
+    )  # fmt: skip
+
+
+def channel(place: str, name: str, why: str, since: float) -> NewNotice:
+    return NewNotice(
+        kind=CHANNEL, level="warning", place=Place(subject=TARGET, name=place), episode=since,
+        title=f"The channel {name} does not deliver", message=why or "It could not deliver a notice.",
+        advice="Mend it in the settings, then test it on the page Channels.",
+    )  # fmt: skip
+
+
+def over(kind: str, known: GoingOn, now: float, since: float | None = None) -> NewNotice:
+    return NewNotice(
+        kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
+        title=_TITLES_OF_ENDS[kind](known.name), message=f"It lasted {lasting((since or now) - known.episode)}.",
+    )  # fmt: skip
+
+
+def dealt_with(known: GoingOn) -> NewNotice:
+    return NewNotice(
+        kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
+        title=f"{known.name} has not failed again", message="Somebody has dealt with it, and it has been quiet since.",
+    )  # fmt: skip
+
+
+# -- what is sent ------------------------------------------------------------------------------------------------------
+
+
+def reworded(tx: Tx, row: Row, told: Row | None, flaps: int) -> str | None:
+    """What is to be said beside, or instead of what was written first; None when that is still right.
+
+    *told* is the trouble whose end this is.
+    """
+    if told is not None:
+        lasted = f"It lasted {lasting(row.created_at - told.episode)}." if told.episode <= row.created_at else ""
+        work = became(tx, row, told.episode)
+        known = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
+        return f"{known} {work}".strip() if work else known.strip()
+    if row.kind == GAVE_UP:
+        n = _count(tx.many("failure_jobs", [{"failure": row.operation}], {"n": _MOST_COUNTED}))
+        return f"{row.message} {many(n, 'job')} {'has' if n == 1 else 'have'} given up by now." if n > 1 else None
+    return f"{row.message} It has come and gone {flaps} times within an hour." if flaps else None
+
+
+def became(tx: Tx, row: Row, since: float) -> str:
+    """What became of the work that was held; empty when no job has to do with it."""
+    if row.subject != TARGET:
+        return ""
+    waiting = held(tx, row.name)
+    failed = int(tx.all("gave_up_since", {"target": row.name, "since": since, "n": _MOST_COUNTED})[0][0])
+    if not waiting and not failed and not tx.all("target_has_jobs", {"target": row.name}):
+        return ""
+    drains = f"{many(waiting, 'held job')} {'is' if waiting == 1 else 'are'} draining" if waiting else "No job is held"
+    return f"{drains}; 0 lost; {failed:,} gave up."
+
+
+def held(tx: Tx, target: str) -> int:
+    """How many jobs wait for a target and could go if it were well."""
+    queues = {queue for (queue, what), n in tallies.read(tx).items() if what == "ready" and n > 0}
+    rows = [tx.all("waiting_for", {"queue": queue, "target": target, "n": _MOST_COUNTED}) for queue in sorted(queues)]
+    return sum(int(row[0][0]) for row in rows)
+
+
+def letter(tx: Tx, row: Row, *, id_: str, link: str, now: float) -> Letter:
+    """The notice as it is sent at this moment."""
+    end = row.kind == RECOVERED
+    since = f"Since {clock(row.episode, now)}." if not end else f"Noticed at {clock(row.created_at, now)}."
+    parts = [row.message, since, "" if end else _effect(tx, row, now), row.advice]
+    return Letter(
+        id=id_, event="notice.recovered" if end else "notice.raised", level=row.level, title=row.title,
+        at=row.created_at, paragraphs=tuple(part for part in parts if part), link=link,
+        about={
+            "notice": row.id, "kind": row.kind, "subject": row.subject, "name": row.name, "key": row.lane,
+            "code": row.code, "since": datetime.fromtimestamp(row.episode, UTC).isoformat(),
+        },
+    )  # fmt: skip
+
+
+def _effect(tx: Tx, row: Row, now: float) -> str:
+    """What it means for the work, and what happens by itself."""
+    if row.subject != TARGET:
+        return ""
+    waiting = held(tx, row.name)
+    parts = [f"{many(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}, none is lost."] if waiting else []
+    stands = next(iter(reports.standings(tx, row.name)), None)
+    if stands is not None and stands.how.next_try is not None and stands.how.next_try > now:
+        parts.append(f"It is tried again by itself at {clock(stands.how.next_try, now)}.")
+    return " ".join(parts)
+
+
+def clock(at: float, now: float) -> str:
+    """A moment for a person who reads it elsewhere: 14:02 UTC, with the day when that is another."""
+    moment, today = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
+    return f"{moment:%H:%M} UTC" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _count(rows: list[tuple[object, ...]]) -> int:
+    return sum(int(str(row[1])) for row in rows)

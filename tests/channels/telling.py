@@ -1,0 +1,95 @@
+"""A queue on virtual time with channels that only note what they are sent, or fail as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tests.databases import Database
+from tests.runtime_jobs.gating import play, queue_on, working
+from tidegate.core.channel import Channel, Letter, Mail, Webhook
+from tidegate.face.queue import Queue
+from tidegate.face.telling import Telling
+from tidegate.machine.telling import TellingPolicy
+from tidegate.ops import notices
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import telling_rows
+
+HOOK = Channel(name="hook", way=Webhook(url="http://127.0.0.1:1/"), order=1)
+MAIL = Channel(name="mail", way=Mail(host="h", port=25, sender="t@example.org", to=("ops@example.org",)), order=2)
+
+
+@dataclass
+class Outside:
+    """What was sent through which channel, and what each raises instead."""
+
+    ill: dict[str, Exception] = field(default_factory=dict)
+    sent: list[tuple[str, Letter]] = field(default_factory=list)
+    to: list[tuple[str, ...]] = field(default_factory=list)
+    tries: int = 0
+
+    def send(self, channel: Channel, letter: Letter, *, now: float) -> None:
+        self.tries += 1
+        if channel.name in self.ill:
+            raise self.ill[channel.name]
+        self.sent.append((channel.name, letter))
+        self.to.append(channel.way.to if isinstance(channel.way, Mail) else ())
+
+    def titles(self, channel: str | None = None) -> list[str]:
+        return [letter.title for name, letter in self.sent if channel in (None, name)]
+
+
+@dataclass
+class Scene:
+    """One process: a queue, what tells, and what is declared on it."""
+
+    db: Database
+    clock: VirtualClock
+    outside: Outside
+    channels: tuple[Channel, ...] = (HOOK, MAIL)
+    policy: TellingPolicy | None = None
+    declare: Callable[[Queue], Any] = lambda queue: None
+    q: Queue = field(init=False)
+    telling: Telling = field(init=False)
+    jobs: Any = field(init=False)
+
+    def __enter__(self) -> Self:
+        self.q = queue_on(self.db, self.clock)
+        self.jobs = self.declare(self.q)
+        self.telling = Telling(
+            self.q, self.channels, self.policy, address="https://t.example", path=lambda row: f"/targets/{row.name}",
+            send=self.outside.send,
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.q.close()
+
+    def pass_(self, seconds: float, *, every: float = 30.0, work: bool = True) -> None:
+        """So much time goes by while it looks and works."""
+
+        async def main() -> None:
+            stop = asyncio.Event()
+            looking = asyncio.create_task(self.telling.run(stop, every))
+            if work and self.q.queues():
+                async with working(self.q):
+                    await asyncio.sleep(seconds)
+            else:
+                await asyncio.sleep(seconds)
+            stop.set()
+            await looking
+
+        play(self.clock, main)
+
+    def lines(self) -> list[notices.NoticeLine]:
+        """The oldest first."""
+        return self.q.store.read(notices.listed).items[::-1]
+
+    def kinds(self) -> list[str]:
+        return [line.kind for line in self.lines()]
+
+    def deliveries(self) -> list[tuple[int, str, str, str | None]]:
+        found = self.q.store.read(lambda tx: telling_rows.deliveries(tx, [line.id for line in self.lines()]))
+        return [(each.notice, each.channel, each.state, each.instead_of) for rows in found.values() for each in rows]
