@@ -108,7 +108,7 @@ class Waker:
         asked = room is not None and room.at >= began
         own = room.own if room is not None and there.settings.credits else 0
         full = asked and room is not None and room.depth + own >= room.cap and drained.held > 0
-        shut = next((why.message for why in there.queue.target(TARGET).explain() if why.reason == "breaker"), "")
+        shut = any(why.reason == "breaker" for why in there.queue.target(TARGET).explain())
         if full and room is not None:
             telling.backpressure(room.depth + own, room.cap, drained.remaining)
         telling.queue_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
@@ -123,8 +123,8 @@ class Waker:
         elif stopped:
             found = replace(found, outcome="stopped", message="It was ended by a stop of the server.")
         elif shut:
-            found = replace(found, outcome="held", message=shut)
             trouble = cycle.fault or PACK.book["upstream_failure"].fault("breaker")
+            found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
         elif full and room is not None:
             sent = f", and {own} more that were sent" if own else ""
             found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
@@ -159,6 +159,11 @@ class Waker:
 
     async def _at_store(self, work: Callable[[], T]) -> T:
         return await self._there.queue.at_store(work)
+
+
+def _small(fault: Fault) -> str:
+    """Its message, to go on with in a sentence."""
+    return fault.message[:1].lower() + fault.message[1:]
 
 
 def _woken(row: tuple[Any, ...]) -> Woken:

@@ -73,7 +73,9 @@ def look(at: Round) -> None:
 
 
 @pytest.mark.req("LID-18")
-@pytest.mark.parametrize("step", ["POST /artist", "POST /album", "PUT /album/monitor", "POST /command"])
+@pytest.mark.parametrize(
+    "step", ["POST /artist", "PUT /artist/editor", "POST /album", "PUT /album/monitor", "POST /command"]
+)
 def test_a_kill_between_a_send_and_the_commit_neither_loses_nor_doubles_it(
     quick_db: Database, sim: LidarrSimulator, step: str
 ) -> None:
@@ -83,6 +85,8 @@ def test_a_kill_between_a_send_and_the_commit_neither_loses_nor_doubles_it(
         if step == "POST /album":
             sim.inside.catalogue["artist-0"] = ("Nina", [])  # the refresh does not bring it
         look(at)
+    if step == "PUT /artist/editor":
+        sim.inside.put_artist("artist-0", "Nina", monitored=False)  # by somebody else, meanwhile
     found: list[subprocess.Popen[str]] = []
     sim.lose(step, meanwhile=lambda: found[0].send_signal(signal.SIGKILL))
 
@@ -94,7 +98,8 @@ def test_a_kill_between_a_send_and_the_commit_neither_loses_nor_doubles_it(
         run(at)
         assert {each.status for each in at.entries()} == {"submitted"}
         assert [each.attempts for each in at.entries()] == [0, 0]  # a crash is nobody's failure
-    assert sim.sent("POST /artist") == 1
+    assert sim.sent("POST /artist") == (0 if step == "PUT /artist/editor" else 1)
+    assert all(each["monitored"] for each in [*sim.inside.artists.values(), *sim.inside.albums.values()])
     assert sim.sent("POST /album") == (1 if step == "POST /album" else 0)
     assert sim.sent("POST /command") == 1
     assert (len(sim.inside.artists), len(sim.inside.albums), len(sim.inside.downloads)) == (1, 1, 1)

@@ -15,7 +15,7 @@ from tests.web.serving import running
 from tidegate.web.site import Site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 NO_BROWSER = "NO BROWSER, so no page was tested: run `make browser`, or say in CHROMIUM where one is"
 
@@ -49,6 +49,11 @@ def opened(base: str) -> Iterator[Browser]:
         yield found
 
 
+def tip(badge: Locator) -> str:
+    found: str = badge.evaluate("e => getComputedStyle(e, '::after').content")
+    return found
+
+
 def wide(page: Page) -> int:
     found: int = page.evaluate("document.documentElement.scrollWidth")
     return found
@@ -76,6 +81,9 @@ def test_a_queued_track_looks_different_from_one_that_lidarr_has(
         expect(other).to_have_text("Monitored")
         expect(page.get_by_role("row", name="Sent").get_by_role("link")).to_have_count(1)
         assert other.evaluate("e => getComputedStyle(e).color") != queued.evaluate("e => getComputedStyle(e).color")
+        assert tip(queued) == "none"
+        queued.focus()  # a pointer gets the title, a keyboard and a finger this
+        assert tip(queued) == '"Queued for Lidarr"'
         assert wide(page) <= width
         assert visitor.complaints == []
 
@@ -98,6 +106,30 @@ def test_what_was_given_up_says_why_and_is_retried_with_one_button(opened: Brows
         expect(page.get_by_text("Taken is in the queue again.")).to_be_visible()
         expect(page.get_by_role("row", name="Taken")).to_contain_text("Queued")
         expect(page.get_by_role("link", name="Gave up 0")).to_be_visible()
+        assert visitor.complaints == []
+
+
+@pytest.mark.req("LID-02")
+def test_what_is_not_wanted_is_cancelled_with_one_button_and_that_is_undone_with_another(
+    opened: Browser, base: str
+) -> None:
+    from playwright.sync_api import expect
+
+    from tests.web.browsing import visit
+
+    with visit(opened, base, script=False, width=360) as visitor:
+        page = visitor.go("/lidarr?state=queued")
+        row = page.get_by_role("row", name="Title album-2")
+        row.get_by_role("button", name="Cancel Title album-2").click()
+        expect(page.get_by_text("Title album-2 is cancelled, and is not sent unless you undo that.")).to_be_visible()
+        page.get_by_role("link", name="Cancelled 1").click()
+        row = page.get_by_role("row", name="Title album-2")
+        expect(row).to_contain_text("A person has cancelled it")
+        expect(page.get_by_role("link", name="Cancelled 1")).to_be_in_viewport()  # the tabs are wider than the page
+        assert wide(page) <= 360
+        row.get_by_role("button", name="Undo the cancel of Title album-2").click()
+        expect(page.get_by_text("Title album-2 is in the queue again.")).to_be_visible()
+        expect(page.get_by_role("row", name="Title album-2")).to_contain_text("Queued")
         assert visitor.complaints == []
 
 
