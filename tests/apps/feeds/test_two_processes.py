@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.processes import Place, wait
 from tidegate import Queue
 from tidegate.face.app import install
 from tidegate.face.db import Db
@@ -24,80 +20,13 @@ from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.simulator import FeedSimulator
 
-COMMAND = str(Path(sys.executable).with_name("tidegate"))
-PATIENCE = 120.0
-
-
-def wait(what: Callable[[], Any], why: str) -> Any:
-    """What *what* finds, once it finds something."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        try:
-            found = what()
-        except (httpx2.TransportError, OSError):
-            found = None
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"in vain: {why}")
-
-
-class Place:
-    """A folder with settings, and the processes that run there."""
-
-    def __init__(self, folder: Path, **feeds: Any) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        said = "\n".join(f"{name} = {json.dumps(value)}" for name, value in feeds.items())
-        settings = (
-            f'url = "sqlite:///{folder / "t.db"}"\napps = ["feeds"]\n[server]\nport = {self.port}\n[feeds]\n{said}\n'
-        )
-        (folder / "tidegate.toml").write_text(settings)
-        self._running: subprocess.Popen[str] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def run(self, *args: str, check: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-        return subprocess.run(
-            [COMMAND, *args], cwd=self.folder, env=kept, check=check, capture_output=True, text=True, input=stdin
-        )
-
-    def start(self, verb: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-        log = (self.folder / f"{verb}.log").open("a")
-        self._running = subprocess.Popen([COMMAND, verb], cwd=self.folder, env=kept, stderr=log, stdout=log, text=True)
-        log.close()
-
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> int:
-        assert self._running is not None
-        self._running.send_signal(how)
-        code = self._running.wait(60)
-        self._running = None
-        return code
-
-    def up(self) -> bool:
-        return httpx2.get(f"{self.url}/health/live").status_code == 200
-
-    def close(self) -> None:
-        if self._running is not None:
-            self.kill()
-
-    def log(self, verb: str) -> str:
-        return (self.folder / f"{verb}.log").read_text()
-
 
 @pytest.fixture
 def places(tmp_path: Path) -> Iterator[Callable[..., Place]]:
     with ExitStack() as stack:
 
         def made(name: str, **feeds: Any) -> Place:
-            found = Place(tmp_path / name, **feeds)
+            found = Place(tmp_path / name, "feeds", feeds)
             stack.callback(found.close)
             return found
 
