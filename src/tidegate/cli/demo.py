@@ -19,6 +19,8 @@ from tidegate.cli.at_store import Stopped, plain_mistakes
 from tidegate.cli.exits import Exit
 
 if TYPE_CHECKING:
+    from tidegate import App
+    from tidegate.settings import Loaded
     from tidegate_apps.demo.playing import Theatre
 
 _PACKAGE = "tidegate_apps.demo"
@@ -56,24 +58,10 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
 def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
     from tidegate import assembly
     from tidegate.runtime.log_lines import write_log
-    from tidegate.settings import load
-    from tidegate_apps.demo.app import HOME, demo
+    from tidegate_apps.demo.app import HOME
     from tidegate_apps.demo.seeding import VISITOR
 
-    found, broken = assembly.there_are()
-    missing = [name for name in _NEEDED if name not in {app.name for app in found}]
-    if missing:
-        raise Stopped(
-            f"{', '.join(missing)} cannot be used; install all: pip install 'tidegate[all]'", Exit.CONFIGURATION
-        )
-    apps = [demo(theatre), *theatre.stage.services.under(found)]
-    settings = folder / "tidegate.toml"
-    settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
-    flags: dict[str, Any] = {
-        "url": f"sqlite:///{folder / 'tidegate.db'}", "secret_key_file": str(folder / "tidegate.key"),
-        "convert.storage": str(folder / "files"), "server.host": _HOST, "server.port": port,
-    }  # fmt: skip
-    loaded = load(file=settings, flags=flags, environ={}, apps=apps, broken=broken)
+    loaded, apps = settled(theatre, folder, port)
     write_log(loaded.values.log.level, loaded.values.log.format)
     try:
         at = assembly.listening(_HOST, port)
@@ -86,6 +74,27 @@ def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None
             assembly.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
         finally:
             theatre.close()
+
+
+def settled(theatre: Theatre, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
+    """The settings of the demo, in a file of *folder*, and its applications, the demo among them."""
+    from tidegate import assembly
+    from tidegate.settings import load
+    from tidegate_apps.demo.app import demo
+
+    found, broken = assembly.there_are()
+    missing = [name for name in _NEEDED if name not in {app.name for app in found}]
+    if missing:
+        lacking = f"{', '.join(missing)} cannot be used; install all: pip install 'tidegate[all]'"
+        raise Stopped(lacking, Exit.CONFIGURATION)
+    apps = [demo(theatre), *theatre.stage.services.under(found)]
+    settings = folder / "tidegate.toml"
+    settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
+    flags: dict[str, Any] = {
+        "url": f"sqlite:///{folder / 'tidegate.db'}", "secret_key_file": str(folder / "tidegate.key"),
+        "convert.storage": str(folder / "files"), "server.host": _HOST, "server.port": port,
+    }  # fmt: skip
+    return load(file=settings, flags=flags, environ={}, apps=apps, broken=broken), apps
 
 
 def _say(address: str, folder: Path, *, as_json: bool) -> None:

@@ -88,6 +88,12 @@ def forms(theatre: Theatre) -> APIRouter:
         theatre.again()
         return said(request, HOME, "Everything is mended, and the story begins.")
 
+    @router.post("/demo/story/next")
+    @needs(Right.PUT_IN)
+    def following(request: Request) -> Response:
+        theatre.hurry()
+        return said(request, HOME, "The story goes on.")
+
     @router.post("/demo/story/end")
     @needs(Right.PUT_IN)
     def end(request: Request) -> Response:

@@ -42,6 +42,7 @@ class Player:
         self.played = tuple(Played(step=step) for step in steps)
         self._place = -1 if on else len(steps)
         self.told = on  # whether the story was ever begun
+        self._hurry = False
 
     @property
     def place(self) -> int | None:
@@ -62,12 +63,16 @@ class Player:
         seen_at = here.seen_at if here.seen_at is not None else now if here.step.seen(facts) else None
         here = self._put(replace(here, words=here.step.say(facts), seen_at=seen_at))
         lasted, least = now - (here.began_at or now), here.step.lasts / self.speed
-        if lasted < least or (seen_at is None and lasted < least + here.step.patience):
+        if not self._hurry and (lasted < least or (seen_at is None and lasted < least + here.step.patience)):
             return ()
-        if seen_at is None:
+        if seen_at is None and not self._hurry:
             _log.warning("demo_step_not_seen step=%s facts=%s", self._place + 1, facts)
         self._put(replace(here, ended_at=now))
         return self._begin(self._place + 1, now, facts)
+
+    def hurry(self) -> None:
+        """The next step begins at the next tick, whatever this one waits for."""
+        self._hurry = True
 
     def again(self) -> None:
         """From the beginning, at the next tick."""
@@ -79,7 +84,7 @@ class Player:
         self._place = len(self._steps)
 
     def _begin(self, place: int, now: float, facts: Facts) -> Sequence[Do]:
-        self._place = place
+        self._place, self._hurry = place, False
         if self.over:
             return ()
         step = self._steps[place]
@@ -134,6 +139,11 @@ class Theatre:
                     do(self.stage)
             self.stage.afresh()
             self._player.again()
+
+    def hurry(self) -> None:
+        """Somebody has seen enough of this step."""
+        with self._lock:
+            self._player.hurry()
 
     def end(self) -> None:
         """No further step of the story."""

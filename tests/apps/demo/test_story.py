@@ -106,6 +106,16 @@ def test_a_step_waits_for_what_it_tells_and_then_goes_on_without(caplog: pytest.
     assert "demo_step_not_seen step=1" in caplog.text
 
 
+def test_somebody_who_has_seen_enough_gets_the_next_step() -> None:
+    player = Player([ONE, TWO])
+    player.tick(100, NOTHING)
+    player.hurry()
+
+    assert list(player.tick(101, NOTHING)) == [Stage.revoke]
+    assert list(player.tick(102, NOTHING)) == []
+    assert player.place == 1  # it was one step, not all of them
+
+
 def test_a_story_that_is_twice_as_fast_has_steps_that_are_half_as_long_and_as_much_patience() -> None:
     player = Player([ONE, TWO], speed=2)
     player.tick(100, NOTHING)

@@ -1,0 +1,57 @@
+"""`tidegate demo` as a process: it says where it is, ends on Ctrl-C, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tidegate.cli.exits import Exit
+
+PATIENCE = 120  # seconds
+COMMAND = [str(Path(sys.executable).with_name("tidegate")), "demo"]
+
+
+@pytest.mark.timeout(600)
+def test_it_says_where_it_is_and_leaves_nothing_when_it_ends(tmp_path: Path) -> None:
+    own = {**os.environ, "TMPDIR": str(tmp_path)}
+    asked = [*COMMAND, "--port", "0", "--story", "off", "--json"]
+    # Not in the group of the test: the signal is for it alone.
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, env=own, process_group=0) as running:
+        try:
+            assert running.stdout is not None
+            said = json.loads(running.stdout.readline())
+            with urlopen(said["address"], timeout=PATIENCE) as answer:
+                text = answer.read().decode()
+            assert "<title>Simulated: Demo" in text
+            assert "Break something yourself." in text
+            assert [str(each) for each in tmp_path.iterdir()] == [said["folder"]]
+            port = re.search(r":(\d+)/", said["address"])
+            assert port is not None
+            _taken(port[1], own, tmp_path, said["folder"])
+        finally:
+            running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE) == Exit.OK
+    assert list(tmp_path.iterdir()) == []
+
+
+def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:
+    """A port that is taken is said in one plain line; what is to be kept is kept all the same."""
+    asked = [*COMMAND, "--port", port, "--keep"]
+    found = subprocess.run(asked, capture_output=True, text=True, env=own, timeout=PATIENCE, check=False)
+
+    assert found.returncode == Exit.CONFIGURATION
+    assert found.stderr == (
+        f"tidegate: 127.0.0.1:{port} cannot be used (address already in use); choose another with --port\n"
+    )
+    (kept,) = {str(each) for each in tmp_path.iterdir()} - {first}
+    assert found.stdout == f"The database, the files and the settings are in {kept}\n"
+    (Path(kept) / "tidegate.toml").unlink()
+    Path(kept).rmdir()

@@ -1,0 +1,178 @@
+"""The whole story as somebody sees it who follows its links, and the buttons of its page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.serving import running
+from tidegate import assembly
+from tidegate.cli.demo import settled
+from tidegate.runtime.engine import Engine
+from tidegate.web.site import Site
+from tidegate_apps.demo.playing import Player, Theatre
+from tidegate_apps.demo.seeding import VISITOR
+from tidegate_apps.demo.services import Services
+from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.story import STORY
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.web.browsing import Visit
+
+SLOW = 120_000  # milliseconds: what happens, happens when it may, however slow the machine is
+# No step ends by itself here: the test has seen it first.
+STEPS = [replace(step, lasts=86_400) for step in STORY]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Theatre]]:
+    theatre = Theatre(Stage(Services()), Player(STEPS))
+    loaded, apps = settled(theatre, tmp_path_factory.mktemp("demo"), 0)
+    with assembly.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
+        engine = Engine(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
+        engine.start()
+        stack.callback(engine.join, 60)
+        stack.callback(engine.ask)
+        theatre.open(there.apps)
+        stack.callback(theatre.close)
+        yield stack.enter_context(running(Site(queue=there.queue, apps=there.apps, visitor=VISITOR))), theatre
+
+
+def step(page: Page, number: int) -> None:
+    """The strip is at that step, and the story says that what it tells was seen."""
+    from playwright.sync_api import expect
+
+    strip = page.locator("aside.strip")
+    expect(strip).to_contain_text(f"Step {number} of 7: {STEPS[number - 1].title}", timeout=SLOW)
+    expect(page.locator("ol.steps > li[aria-current=step]")).to_contain_text("Seen", timeout=SLOW)
+    expect(page).to_have_title("Simulated: Demo · Tidegate")
+
+
+@pytest.mark.timeout(600)
+def test_the_story_happens_and_every_page_it_leads_to_shows_it(
+    demo: tuple[str, Theatre], look: Callable[..., Visit]
+) -> None:
+    from playwright.sync_api import expect
+
+    base, _ = demo
+    visit = look(base)
+    told: list[str] = []
+
+    def at(number: int) -> None:
+        """Follows each link of the step, then comes back to its story."""
+        page = visit.go("/demo")
+        step(page, number)
+        told.append(page.locator("aside.strip").inner_text())
+
+    def sees(path: str, *words: str | re.Pattern[str]) -> None:
+        page = visit.go(path)
+        expect(page.locator("aside.strip .mark")).to_have_text("Simulated")
+        for each in words:
+            expect(page.locator("main")).to_contain_text(each, timeout=SLOW)
+
+    def goes_on() -> None:
+        visit.go("/demo").get_by_role("button", name="Next step").click()
+
+    at(1)
+    sees("/convert", "Complete")
+    sees("/feeds", "Simulated feed 3")
+    sees("/tautulli", re.compile(r"[\d,]+ plays since"))
+    goes_on()
+
+    at(2)
+    assert re.search(r"([89]|\d\d) uploads wait, none is lost", told[-1])
+    sees("/convert", "Gateway busy, paused.", "Paused")
+    sees("/targets/convert-gateway", "Paused by breaker")
+    goes_on()
+
+    at(3)
+    assert "1 notice asks you to connect again" in told[-1]
+    sees("/notices", "Spotify needs your attention")
+    assert visit.page.locator("main").inner_text().count("Spotify needs your attention") == 1
+    sees("/music", re.compile("Needs you|Reconnect|Connect again"))
+    goes_on()
+
+    at(4)
+    assert "3 answers in a row: feed 7 rests" in told[-1]
+    sees("/feeds/7", "Resting", "3 times in a row")
+    goes_on()
+
+    at(5)
+    sees("/lidarr", re.compile(r"Lidarr is full: \d+ of 40"))
+    goes_on()
+
+    at(6)
+    sees("/lidarr?state=submitted", "Submitted")
+    goes_on()
+
+    at(7)
+    assert "none is lost" in told[-1]
+    sees("/targets/convert-gateway", "Working")
+    sees("/convert", "Complete")
+    goes_on()
+
+    page = visit.go("/demo")
+    expect(page.locator("aside.strip")).to_contain_text("That was the story. Nothing was lost", timeout=SLOW)
+    expect(page.locator("ol.steps > li .state.good")).to_have_count(7)
+    expect(page.locator("ol.steps")).not_to_contain_text("Not seen")
+    assert not visit.complaints
+
+
+@pytest.mark.timeout(300)
+def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look: Callable[..., Visit]) -> None:
+    from playwright.sync_api import expect
+
+    base, theatre = demo
+    visit = look(base, script=False)
+
+    page = visit.go("/demo")
+    row = page.locator("#service-gone")
+    expect(row).to_contain_text("Well")
+    row.get_by_role("button", name="Let it be gone").click()
+
+    expect(page.locator("#service-gone")).to_contain_text("It answers 410.")
+    expect(page.locator("#said")).to_contain_text("Feed 11: It answers 410.")
+    assert theatre.stage.services.feeds.state(11) == "gone"
+    rests(visit.page, f"{base}/feeds/11")
+
+    page = visit.go("/demo")
+    page.locator("#service-gone").get_by_role("button", name="Mend it").click()
+    expect(page.locator("#service-gone")).to_contain_text("Well")
+    assert theatre.stage.services.feeds.state(11) == "well"
+
+
+def rests(page: Page, url: str) -> None:
+    """Without a script nothing refreshes itself."""
+    from playwright.sync_api import expect
+
+    for _ in range(60):
+        page.goto(url)
+        if page.locator("h1 + *, .head").get_by_text("Resting").count():
+            return
+        page.wait_for_timeout(500)
+    expect(page.locator("main")).to_contain_text("Resting")
+
+
+def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre]) -> None:
+    from starlette.testclient import TestClient
+
+    from tidegate.web.frame import build
+    from tidegate_apps.demo.troubles import TROUBLES
+
+    stage = demo[1].stage
+    site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])
+    client = TestClient(build(site), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"})
+    for name, trouble in TROUBLES.items():
+        for verb, on in (("break", True), ("mend", False)):
+            found = client.post(f"/demo/services/{name}/{verb}", follow_redirects=False)
+            assert (found.status_code, trouble.on(stage)) == (303, on), (name, verb)
+    assert client.post("/demo/services/nobody/break").status_code == 404
+    stranger = client.post("/demo/services/gateway/break", headers={"origin": "http://elsewhere.example"})
+    assert (stranger.status_code, stage.services.gateway.state) == (403, "well")
