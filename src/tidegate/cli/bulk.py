@@ -44,9 +44,7 @@ def _rows(found: list[Bulk]) -> list[str]:
 
 @bulk.command()
 @click.argument("bulk_id", type=click.IntRange(1), metavar="ID")
-@click.option(
-    "--all", "everything", is_flag=True, help="Also jobs that were changed, not only the refused ones."
-)
+@click.option("--all", "everything", is_flag=True, help="Also jobs that were changed, not only the refused ones.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 20_000), help="At most so many jobs.")
 @command_at_store
 def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | None, as_json: bool) -> int:

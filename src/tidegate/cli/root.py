@@ -21,6 +21,7 @@ VERBS = {
     "worker": ("tidegate.cli.worker", "Work on the jobs of a program."),
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),
     "bulk": ("tidegate.cli.bulk", "Show what was done to many jobs at once, and cancel what is under way."),
+    "activity": ("tidegate.cli.activity", "Show who did what, from where, before and after."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, test, clear, enable, disable or reset them."),
     "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
     "user": ("tidegate.cli.user", "Say who may sign in, and as what."),

@@ -64,7 +64,7 @@ class Acting(ABC):
 
     def retry(self, job: Asked, by: str = "person") -> bool:
         """Queues a failed job again: attempts restart, history stays. False when it has not failed, or is barred."""
-        return self.put(lambda tx: people.retry(tx, id_of(job), by))
+        return self.put(lambda tx: actions.try_retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
         """'cancelled', or 'asked' when it runs and its handler was told, or None when it has ended.
@@ -72,7 +72,7 @@ class Acting(ABC):
         Refused when jobs of its kind cannot be cancelled.
         """
         found = self.row(job)
-        done = self.put(lambda tx: people.cancel(tx, found.id, by))
+        done = self.put(lambda tx: actions.try_cancel(tx, found.id, by))
         if done is None and not found.state.final and not found.cancellable:
             raise Refused(actions.why_not_cancelled(found))
         return done

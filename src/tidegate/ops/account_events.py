@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.store import activity_rows
+from tidegate.store.activity_rows import Place
 from tidegate.store.tx import Tx
 
 _KEPT = 5000  # of these, the newest
@@ -46,7 +48,10 @@ KINDS: Mapping[str, str] = {
 def note(tx: Tx, kind: str, name: str, actor: str, **fields: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not one of: {', '.join(KINDS)}")
-    rows = tx.all("account_event", {"kind": kind, "name": name, "actor": actor, "fields": json.dumps(fields)})
+    rows = tx.all("account_event", {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)})
+    place = Place(subject=kind.partition("_")[0], name=name)
+    was, became = ({"role": fields[name]} if fields.get(name) else {} for name in ("was", "role"))
+    activity_rows.note(tx, actor, kind, place, was=was, became=became)
     tx.all("account_events_prune", {"before": rows[0][0] - _KEPT})
 
 

@@ -5,10 +5,12 @@ All of it happens in the caller's transaction. NotThere and Refused say why noth
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
+from tidegate.core.actor import Actor
 from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.job import Job
 from tidegate.core.until import Until, ahead
@@ -19,10 +21,13 @@ from tidegate.machine.cooldown import FRESH
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.store import gate_rows, notice_rows, people, tallies
+from tidegate.store import activity_rows, gate_rows, notice_rows, people, tallies
+from tidegate.store.activity_rows import Place as At
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.notice_rows import Place
 from tidegate.store.tx import Tx
+
+RESET = "breaker_reset"
 
 
 def now_of(tx: Tx) -> float:
@@ -36,19 +41,26 @@ def now_of(tx: Tx) -> float:
 def pause_queue(tx: Tx, name: str, until: Until, by: str, known: Collection[str] = ()) -> float:
     """No job of this queue is claimed until then; returns when that is. *known*: queues that may have no job yet."""
     _require_queue(tx, name, known)
-    end = ahead(until, now_of(tx))
-    tx.all("queue_pause", {"name": name, "until": end, "actor": by})
-    gate_rows.happened(tx, "queue", name, "queue_paused", by, fields={"until": end})
+    now = now_of(tx)
+    end = ahead(until, now)
+    was = _paused_until(tx, name)
+    tx.all("queue_pause", {"name": name, "until": end, "actor": str(by)})
+    _did(tx, by, "queue_paused", At(subject="queue", name=name), {"until": end}, _pause(was, now), _pause(end, now))
     return end
 
 
 def resume_queue(tx: Tx, name: str, by: str, known: Collection[str] = ()) -> bool:
     """Ends a pause; False when there was none."""
     _require_queue(tx, name, known)
+    was = _paused_until(tx, name)
     if not tx.all("queue_resume", {"name": name}):
         return False
-    gate_rows.happened(tx, "queue", name, "queue_resumed", by)
+    _did(tx, by, "queue_resumed", At(subject="queue", name=name), {}, _pause(was, now_of(tx)), _pause(None, 0.0))
     return True
+
+
+def _paused_until(tx: Tx, name: str) -> float | None:
+    return next((until for queue, _, until, _ in tx.all("queue_rows") if queue == name), None)
 
 
 def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
@@ -62,18 +74,20 @@ def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
 
 def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
     """No job of this target is claimed until then; returns when that is."""
-    require_target(tx, name)
-    end = ahead(until, now_of(tx))
-    tx.all("target_pause", {"name": name, "until": end, "actor": by})
-    gate_rows.happened(tx, "target", name, EventKind.TARGET_PAUSED, by, fields={"until": end})
+    row, now = require_target(tx, name)
+    end = ahead(until, now)
+    tx.all("target_pause", {"name": name, "until": end, "actor": str(by)})
+    place = At(subject="target", name=name)
+    _did(tx, by, EventKind.TARGET_PAUSED, place, {"until": end}, _pause(row.paused_until, now), _pause(end, now))
     return end
 
 
 def resume_target(tx: Tx, name: str, by: str) -> bool:
-    require_target(tx, name)
+    row, now = require_target(tx, name)
     if not tx.all("target_resume", {"name": name}):
         return False
-    gate_rows.happened(tx, "target", name, EventKind.TARGET_RESUMED, by)
+    place = At(subject="target", name=name)
+    _did(tx, by, EventKind.TARGET_RESUMED, place, {}, _pause(row.paused_until, now), _pause(None, now))
     return True
 
 
@@ -84,12 +98,12 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
     if state == OPEN:
         if until is None:
             raise ValueError("until: a breaker is forced open until a time; give one")
-        after = shared_breaker.opened(before, now, ahead(until, now), by)
+        after = shared_breaker.opened(before, now, ahead(until, now), str(by))
     elif state == CLOSED:
         after = shared_breaker.closed(before, now)
     else:
         raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
-    move_breaker(tx, name, before, after, by)
+    move_breaker(tx, name, before, after, by, activity_rows.HELD if state == OPEN else activity_rows.CLOSED)
     return before.state
 
 
@@ -97,16 +111,18 @@ def reset_breaker(tx: Tx, name: str, by: str) -> str:
     """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
     row, now = require_target(tx, name)
     before = row.breaker
-    move_breaker(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by)
+    move_breaker(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by, RESET)
     return before.state
 
 
-def move_breaker(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str) -> None:
-    """Writes what a person made of a breaker, with its event."""
+def move_breaker(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str, action: str) -> None:
+    """Writes what a person made of a breaker, with its event. *action* is what they did."""
     gate_rows.put_breaker(tx, name, before, after)
     fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
-    kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else "breaker_reset"
-    gate_rows.happened(tx, "target", name, kind, by, fields=fields)
+    kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else RESET
+    was, became = {"state": before.state}, {"state": after.state, "until": after.until}
+    gate_rows.happened(tx, "target", name, kind, str(by), fields=fields)
+    activity_rows.note(tx, by, action, At(subject="target", name=name), was=was, became=became)
 
 
 def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
@@ -132,7 +148,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
     gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
     told = notice_rows.dealt_with(tx, target, key)
-    gate_rows.happened(tx, "target", target, EventKind.TARGET_CLEARED, by, lane=key)
+    _did(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
     # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
     return bool(told) or (row is not None and not row.empty)
 
@@ -143,12 +159,13 @@ def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = No
     now = now_of(tx)
     end = None if until is None else ahead(until, now)
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key)) or HoldRow(target=target, lane=key, since=now)
-    rest = resting.disabled(row.rest, until=end, by=by, reason=reason, now=now)
+    was = _held(row)
+    rest = resting.disabled(row.rest, until=end, by=str(by), reason=reason, now=now)
     if row.reason != HoldReason.FATAL:
         row = replace(row, reason=str(HoldReason.COOLDOWN), since=now, until=end)
     gate_rows.put_hold(tx, replace(row, rest=rest, probe=None))
-    fields = {"reason": reason, "by": by, "until": end}
-    gate_rows.happened(tx, "target", target, EventKind.TARGET_DISABLED, by, lane=key, fields=fields)
+    fields = {"reason": reason, "by": str(by), "until": end}
+    _did(tx, by, EventKind.TARGET_DISABLED, _key(target, key), fields, was, {"state": "disabled", "until": end})
 
 
 def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
@@ -157,12 +174,13 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
     if row is None or not row.rest.disabled:
         return False
+    was = _held(row)
     row = replace(row, rest=FRESH, probe=None)
     if row.reason != HoldReason.FATAL:
         row = replace(row, reason=gate_rows.OPEN, until=0.0)
     gate_rows.put_hold(tx, row)
     notice_rows.ended(tx, Place(subject=notice_rows.TARGET, name=target, lane=key), (NoticeKind.DISABLED,))
-    gate_rows.happened(tx, "target", target, EventKind.TARGET_ENABLED, by, lane=key, fields={"by": by})
+    _did(tx, by, EventKind.TARGET_ENABLED, _key(target, key), {"by": str(by)}, was, {"state": "enabled"})
     return True
 
 
@@ -172,7 +190,7 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
 def retry(tx: Tx, job: int, by: str) -> None:
     """Queues a failed or cancelled job again: attempts restart, history stays."""
     found = _require_job(tx, job)
-    if people.retry(tx, job, by):
+    if try_retry(tx, job, by):
         return
     kinds = {event.kind for event in people.events(tx, job)}
     if "refused" in kinds:
@@ -182,12 +200,30 @@ def retry(tx: Tx, job: int, by: str) -> None:
     raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 
+def try_retry(tx: Tx, job: int, by: str) -> bool:
+    """As `retry`; False when it cannot be."""
+    was = _job_before(tx, job, by)
+    if not people.retry(tx, job, str(by)):
+        return False
+    _did_to_job(tx, by, activity_rows.RETRIED, job, was, {"state": "queued"})
+    return True
+
+
 def cancel(tx: Tx, job: int, by: str) -> str:
     """'cancelled', or 'asked' when it runs and its handler was told."""
     found = _require_job(tx, job)
-    done = people.cancel(tx, job, by)
+    done = try_cancel(tx, job, by)
     if done is None:
         raise Refused(why_not_cancelled(found))
+    return done
+
+
+def try_cancel(tx: Tx, job: int, by: str) -> str | None:
+    """As `cancel`; None when it cannot be."""
+    was = _job_before(tx, job, by)
+    done = people.cancel(tx, job, str(by))
+    if done is not None:
+        _did_to_job(tx, by, activity_rows.CANCELLED, job, was, {"state": "told to stop" if done == "asked" else done})
     return done
 
 
@@ -203,7 +239,9 @@ def forget(tx: Tx, job: int, by: str) -> None:
     if not people.forget(tx, job):
         raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
     # Its own history is gone with it, so its queue's tells of it.
-    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", by, fields={"job": job, "kind": found.kind})
+    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
+    was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
+    _did_to_job(tx, by, activity_rows.FORGOTTEN, job, was, {"state": "gone"})
 
 
 def _require_job(tx: Tx, job: int) -> Job:
@@ -211,6 +249,50 @@ def _require_job(tx: Tx, job: int) -> Job:
     if found is None:
         raise NotThere(f"there is no job {job}")
     return found
+
+
+# -- what is written down of it --------------------------------------------------------------------------------------
+
+
+def _did(
+    tx: Tx,
+    by: str,
+    kind: str,
+    place: At,
+    fields: Mapping[str, Any],
+    was: Mapping[str, Any],
+    became: Mapping[str, Any],
+) -> None:
+    """The event of a queue or a target, and who did it from where."""
+    gate_rows.happened(tx, place.subject, place.name, str(kind), str(by), lane=place.lane, fields=fields)
+    activity_rows.note(tx, by, str(kind), place, was=was, became=became)
+
+
+def _did_to_job(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
+    """What a person did to one job. What a program does to its own jobs is in their history, and nowhere else."""
+    if isinstance(by, Actor):
+        activity_rows.note(tx, by, action, At(subject="job", name=str(job)), was=was, became=became)
+
+
+def _job_before(tx: Tx, job: int, by: str) -> dict[str, Any]:
+    found = people.get(tx, job) if isinstance(by, Actor) else None
+    return {} if found is None else {"state": str(found.state), "code": found.error_code or found.last_code}
+
+
+def _key(target: str, key: str) -> At:
+    return At(subject="target", name=target, lane=key)
+
+
+def _pause(until: float | None, now: float) -> dict[str, Any]:
+    return {"state": "on"} if until is None or until <= now else {"state": "paused", "until": until}
+
+
+def _held(row: HoldRow | None) -> dict[str, Any]:
+    """How a key was before somebody changed it."""
+    if row is None or row.reason == gate_rows.OPEN:
+        return {"state": "free"}
+    state = "disabled" if row.rest.disabled else row.reason
+    return {"state": state, "until": row.until, "code": row.code, "by": row.rest.by}
 
 
 def _meant(given: str, known: Collection[str]) -> str:

@@ -16,11 +16,13 @@ from tidegate.machine import shared_breaker
 from tidegate.machine.states import HALF_OPEN, OPEN
 from tidegate.ops import actions, explain
 from tidegate.ops.explain import WaitsFor, Why
-from tidegate.store import claims, gate_rows, people, tallies
+from tidegate.store import activity_rows, claims, gate_rows, people, tallies
+from tidegate.store.activity_rows import Place
 from tidegate.store.claims import Front
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.tx import Tx
 
+TESTED = "target_tested"
 _MOST_LANES = 1000
 
 
@@ -70,12 +72,16 @@ def begin(tx: Tx, name: str, by: str, key: str | None = None) -> Trial:
     after = row.breaker
     if shut:
         after = shared_breaker.half_opened(row.breaker, now)
-        actions.move_breaker(tx, name, row.breaker, after, by)
+        actions.move_breaker(tx, name, row.breaker, after, by, TESTED)
     if hold is not None:
         _let_probe(tx, name, found.lane, now)
     if not found.ready:
-        people.bring_forward(tx, found.id, by)
-    gate_rows.happened(tx, "target", name, "target_tested", by, lane=found.lane or None, fields={"job": found.id})
+        people.bring_forward(tx, found.id, str(by))
+    lane = found.lane or None
+    gate_rows.happened(tx, "target", name, TESTED, str(by), lane=lane, fields={"job": found.id})
+    if not shut:
+        place, was = Place(subject="target", name=name, lane=lane), "" if hold is None else hold.reason
+        activity_rows.note(tx, by, TESTED, place, was={"state": was}, became={"state": "a job tries it"})
     waits = [why for why in explain.job(tx, found.id) if why.reason is not WaitsFor.NEXT]
     return Trial(target=name, key=found.lane, job=found.id, breaker=after.state, waits=waits)
 

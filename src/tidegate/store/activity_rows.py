@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core.actor import Actor
+from tidegate.core.redact import redacted
 from tidegate.store.tx import Row, Tx
 
 KEPT = 90 * 86_400.0  # seconds
+# What people do that no event of a queue or a target is called after.
+HELD, CLOSED = "breaker_held_open", "breaker_closed"
+RETRIED, CANCELLED, FORGOTTEN = "job_retried", "job_cancelled", "job_forgotten"
 ACCOUNTS = ("user", "token")  # subjects that only those see who manage people
 _MOST_TEXT = 500
 
@@ -67,7 +71,7 @@ def note(
     tx.all("activity_note", {
         "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": place.subject,
         "name": place.name, "lane": place.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
-        "reason": who.reason[:_MOST_TEXT],
+        "reason": redacted(who.reason, _MOST_TEXT),
     })  # fmt: skip
 
 

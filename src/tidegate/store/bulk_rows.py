@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.actor import Actor
+from tidegate.core.redact import redacted
 from tidegate.store.tx import Row, Tx
 
 RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
@@ -71,7 +72,7 @@ def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequenc
     """Writes down what is to be done to which jobs, in that order; returns its id."""
     id_ = int(tx.all("bulk_new", {
         "action": action, "filter": json.dumps(dict(wanted)), "actor": str(by), "origin": str(by.origin),
-        "reason": by.reason, "expected": len(jobs),
+        "reason": redacted(by.reason), "expected": len(jobs),
     })[0][0])  # fmt: skip
     tx.many("bulk_parts_new", [
         {"at": at, "jobs": json.dumps(list(jobs[at : at + SLICE]))} for at in range(0, len(jobs), SLICE)

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 def routers() -> list[APIRouter]:
     """Every route of it, by resource. A router of routers would read each signature once more."""
     from tidegate.web.api import (
+        activity,
         bulk_actions,
         classify,
         codes,
@@ -26,6 +27,6 @@ def routers() -> list[APIRouter]:
 
     resources = (
         overview, targets, queues, jobs, bulk_actions, failures, workers, notices, events, history, explain,
-        classify, config, codes,
+        activity, classify, config, codes,
     )  # fmt: skip
     return [each.router for each in resources]

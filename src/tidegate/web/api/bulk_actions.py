@@ -8,7 +8,6 @@ from fastapi import Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from tidegate.core.actor import Actor
 from tidegate.ops import bulk
 from tidegate.ops.actions import now_of
 from tidegate.ops.bulk import MOST_LEFT
@@ -120,7 +119,7 @@ def _started(request: Request, body: BulkAction, asking: Asking) -> Response:
     if body.dry_run:
         return shown(about)
     expected = _agreed(body, found)
-    by = Actor.of(asking.by).because(body.reason)
+    by = asking.because(body.reason)
     if found.n > AT_ONCE:
         bulks: Bulks = request.app.state.bulks
         begun = bulks.start(body.action, wanted, by, expected)

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, model_va
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.duration import MOST as LONGEST
-from tidegate.web.api.shapes import Asked, Seconds, iso
+from tidegate.web.api.shapes import Asked, Seconds, Why, iso
 from tidegate.web.problems import Problem
 
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
@@ -33,6 +33,7 @@ class Ending(Asked):
 
     until: Time | SkipJsonSchema[None] = None
     for_: Seconds | SkipJsonSchema[None] = Field(None, alias="for")
+    reason: Why = ""
 
     @model_validator(mode="after")
     def one_end(self) -> Ending:

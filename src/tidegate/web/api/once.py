@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Request, Response
 from pydantic import BaseModel, WithJsonSchema
 
+from tidegate.core.actor import Actor
 from tidegate.ops import idempotency
 from tidegate.ops.idempotency import Begun, Seen
 from tidegate.store.tx import Tx
@@ -40,6 +41,10 @@ class Asking:
     key: str | None
     scope: str
     digest: str
+
+    def because(self, reason: str) -> Actor:
+        """Who asks, and why."""
+        return Actor.of(self.by).because(reason)
 
 
 async def _asking(request: Request, key: KeyHeader = None) -> Asking:

@@ -90,7 +90,7 @@ def pause(name: Named, body: Ending, asking: Acting) -> Response:
 
     def work(tx: Tx) -> Done:
         known = asking.site.queue.queues()
-        end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.by, known)
+        end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.because(body.reason), known)
         return Done(queue=name, action="pause", changed=True, until=end)
 
     return once(asking, work)

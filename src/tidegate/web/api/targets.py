@@ -18,7 +18,7 @@ from tidegate.web.api import names, once, strict
 from tidegate.web.api.answers import next_link, read, says
 from tidegate.web.api.ends import Ending, Time, moment
 from tidegate.web.api.once import Acting, Asking
-from tidegate.web.api.shapes import Asked, GateEventShown, Key, Listed, Moment, Name, Reason, Seconds, Shown
+from tidegate.web.api.shapes import Asked, GateEventShown, Key, Listed, Moment, Name, Reason, Seconds, Shown, Why
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
@@ -107,6 +107,7 @@ class Rest(Asked):
     key: Key = ""
     until: Time | SkipJsonSchema[None] = None
     for_: Seconds | SkipJsonSchema[None] = Field(None, alias="for")
+    reason: Why = ""
 
     @model_validator(mode="after")
     def one_end(self) -> Rest:
@@ -133,6 +134,7 @@ class Force(Asked):
     state: Literal["open", "closed"]
     until: Time | SkipJsonSchema[None] = None
     for_: Seconds | SkipJsonSchema[None] = Field(None, alias="for")
+    reason: Why = ""
 
     @model_validator(mode="after")
     def open_ends(self) -> Force:
@@ -204,7 +206,7 @@ def pause(name: Named, body: Ending, asking: Acting) -> Response:
     """Claims no job of it until a time."""
 
     def work(tx: Tx) -> Done:
-        end = actions.pause_target(tx, name, body.moment(now_of(tx)), asking.by)
+        end = actions.pause_target(tx, name, body.moment(now_of(tx)), asking.because(body.reason))
         return Done(target=name, action="pause", changed=True, until=end)
 
     return _act(asking, name, work)
@@ -250,7 +252,7 @@ def force(name: Named, body: Force, asking: Acting) -> Response:
 
     def work(tx: Tx) -> Done:
         end = moment(body.until, body.for_, now_of(tx)) if body.state == OPEN else None
-        was = actions.force_breaker(tx, name, body.state, asking.by, end)
+        was = actions.force_breaker(tx, name, body.state, asking.because(body.reason), end)
         return Done(target=name, action="force", changed=was != body.state, breaker=body.state, until=end)
 
     return _act(asking, name, work)
@@ -280,7 +282,7 @@ def disable(name: Named, body: Rest, asking: Acting) -> Response:
 
     def work(tx: Tx) -> Done:
         end = moment(body.until, body.for_, now_of(tx))
-        actions.disable_key(tx, name, body.key, asking.by, end)
+        actions.disable_key(tx, name, body.key, asking.because(body.reason), end)
         return Done(target=name, action="disable", changed=True, until=end)
 
     return _act(asking, name, work)

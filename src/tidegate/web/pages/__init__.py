@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from tidegate.web.pages import (
     actions,
+    activity,
     bulk,
     failures,
     finding,
@@ -26,8 +27,8 @@ from tidegate.web.pages import (
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, actions, queue, failures, job, workers, notices, people, tokens,
-    settings, help_pages, finding, preferences,
+    overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices, people,
+    tokens, settings, help_pages, finding, preferences,
 )  # fmt: skip
 
 

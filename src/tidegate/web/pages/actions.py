@@ -50,10 +50,10 @@ def router(site: Site) -> APIRouter:
         request: Request,
         id_: str,
         back: Annotated[str, Query(max_length=2000)] = "",
-        only: Annotated[str, Query(max_length=20)] = "",
+        outcome: Annotated[str, Query(max_length=20)] = "",
         cursor: Annotated[str, Query(max_length=40)] = "",
     ) -> Response:
-        refused_only = only == bulk_rows.REFUSED
+        refused_only = outcome == bulk_rows.REFUSED
 
         def look(tx: Tx) -> tuple[Bulk, Page[Item], float]:
             one = bulk.require(tx, _number(id_))

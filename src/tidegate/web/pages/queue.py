@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
+from tidegate.core.actor import Actor
 from tidegate.errors import NotThere
 from tidegate.ops import actions, allowed, history, listing, reports
 from tidegate.ops.listing import Count, Page
@@ -58,11 +59,20 @@ def router(site: Site) -> APIRouter:
         return _page(site, request, wanted.with_(queue=name), cursor, name, charts.chosen(span))
 
     @found.post("/queue/{name:path}/pause")
-    def pause(request: Request, name: str, back: Field = "", lasts: Field = "", until: Field = "") -> Response:
+    def pause(
+        request: Request,
+        name: str,
+        back: Field = "",
+        lasts: Field = "",
+        until: Field = "",
+        reason: Annotated[str, Form(max_length=300)] = "",
+    ) -> Response:
+        by = Actor.of(site.actor_of(request)).because(reason.strip())
+
         def work(tx: Tx) -> tuple[float, float]:
             now = actions.now_of(tx)
             end = end_of(lasts, until, now)
-            return actions.pause_queue(tx, name, end, site.actor_of(request), site.queue.queues()), now
+            return actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
         said = act(site, work, lambda end: Said(
             text=f"The queue {name} is paused until {times.clock(*end)}.", undo="resume_queue", of=name

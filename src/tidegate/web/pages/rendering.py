@@ -55,6 +55,7 @@ CORE = (
     Entry("/failures", "Failures", "cross"),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices"),
+    Entry("/activity", "Activity", "clock"),
     Entry("/people", "People", "people", ("/tokens",), Right.MANAGE),
     Entry("/settings", "Settings", "settings", (), Right.SEE_SETTINGS),
     Entry("/help", "Help", "help"),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
+from tidegate.core.actor import Actor
 from tidegate.ops import actions, trials
 from tidegate.ops.trials import Trial
 from tidegate.store.tx import Tx
@@ -17,6 +18,7 @@ from tidegate.web.pages.saying import Said, act, answer
 from tidegate.web.site import Site
 
 Field = Annotated[str, Form(max_length=2000)]
+Reason = Annotated[str, Form(max_length=300)]
 Ends = tuple[float, float]  # when it ends, and now
 
 
@@ -132,9 +134,15 @@ def router(site: Site) -> APIRouter:
 
 def _doing(site: Site, action: Callable[[Asked], Said]) -> Callable[..., Response]:
     def doing(
-        request: Request, name: str, back: Field = "", key: Field = "", lasts: Field = "", until: Field = ""
+        request: Request,
+        name: str,
+        back: Field = "",
+        key: Field = "",
+        lasts: Field = "",
+        until: Field = "",
+        reason: Reason = "",
     ) -> Response:
-        by = site.actor_of(request)
+        by = Actor.of(site.actor_of(request)).because(reason.strip())
         said = action(Asked(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
         return answer(request, said, back, "/targets", name)
 

@@ -1,0 +1,109 @@
+"""Who did what, from where, and how it was before and after: for people, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.ops.listing import Page
+from tidegate.store import activity_rows
+from tidegate.store.activity_rows import Deed, Place, Wanted
+from tidegate.store.tx import Tx
+
+# What somebody did, as the middle of a sentence: ann ... the queue mail.
+ACTIONS: Mapping[str, str] = {
+    "queue_paused": "paused",
+    "queue_resumed": "resumed",
+    "target_paused": "paused",
+    "target_resumed": "resumed",
+    "target_cleared": "cleared",
+    "target_disabled": "disabled",
+    "target_enabled": "enabled",
+    "target_tested": "tested",
+    "breaker_held_open": "held open the breaker of",
+    "breaker_closed": "closed the breaker of",
+    "breaker_reset": "reset the breaker of",
+    "job_retried": "retried",
+    "job_cancelled": "cancelled",
+    "job_forgotten": "forgot",
+    "bulk_started": "began",
+    "bulk_cancelled": "cancelled",
+    "user_added": "added",
+    "user_role_changed": "changed the role of",
+    "user_password_set": "set the password of",
+    "user_signed_out": "signed out",
+    "user_removed": "removed",
+    "token_made": "made",
+    "token_removed": "removed",
+}
+SUBJECTS: Mapping[str, str] = {
+    "queue": "the queue {}", "target": "{}", "job": "job {}", "bulk": "bulk action {}", "notice": "notice {}",
+    "user": "the user {}", "token": "the token {}",
+}  # fmt: skip
+ORIGINS: Mapping[str, str] = {"page": "page", "api": "API", "cli": "command line", "program": "program"}
+# How parts of a state are said; a part that is not here is said with its name.
+_SAID: Mapping[str, str] = {
+    "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
+    "left": "{} left as they were", "done": "{} done",
+}  # fmt: skip
+_HIDDEN = ("filter", "kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One deed with its words."""
+
+    deed: Deed
+
+    @property
+    def what(self) -> str:
+        """What was done to what: "paused the queue mail"."""
+        return f"{ACTIONS.get(self.deed.action, self.deed.action.replace('_', ' '))} {named(self.deed.place)}"
+
+    def before(self, moment: Callable[[float], str]) -> str:
+        return told(self.deed.was, moment)
+
+    def after(self, moment: Callable[[float], str]) -> str:
+        return told(self.deed.became, moment)
+
+    def as_json(self) -> dict[str, Any]:
+        deed = self.deed
+        return {
+            "id": deed.id, "at": deed.at, "actor": deed.actor, "origin": deed.origin, "action": deed.action,
+            "subject": deed.place.subject, "name": deed.place.name, "key": deed.place.lane, "before": dict(deed.was),
+            "after": dict(deed.became), "reason": deed.reason, "says": f"{deed.actor} {self.what}",
+        }  # fmt: skip
+
+
+def listed(tx: Tx, wanted: Wanted, *, cursor: str | None = None, most: int = 50) -> Page[Line]:
+    """What matches, the newest first. ValueError for a cursor that is none."""
+    found = activity_rows.listed(tx, wanted, most + 1, _before(cursor))
+    lines = [Line(each) for each in found[:most]]
+    return Page(lines, f"a{found[most - 1].id:x}" if len(found) > most else None)
+
+
+def named(place: Place) -> str:
+    """What it is about, in words."""
+    text = SUBJECTS.get(place.subject, "{}").format(place.name)
+    return f"key {place.lane} of {text}" if place.lane else text
+
+
+def told(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
+    """A state in a few words; empty when nothing is known of it."""
+    parts = []
+    for name, value in state.items():
+        if value in (None, "") or name in _HIDDEN:
+            continue
+        shown = moment(float(value)) if name == "until" else f"{value:,}" if isinstance(value, int) else str(value)
+        parts.append(_SAID.get(name, f"{name} {{}}").format(shown))
+    return ", ".join(parts)
+
+
+def _before(cursor: str | None) -> int:
+    if cursor is None:
+        return 2**62
+    digits = cursor[1:]
+    if cursor[:1] != "a" or not digits or len(digits) > 15 or set(digits) - set("0123456789abcdef"):
+        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
+    return int(digits, 16)

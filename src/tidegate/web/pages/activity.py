@@ -1,0 +1,100 @@
+"""`/activity`: who did what, from where, before and after; the same as a feed for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+
+from tidegate.core.duration import seconds
+from tidegate.ops import activity
+from tidegate.ops.actions import now_of
+from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
+from tidegate.ops.listing import Page
+from tidegate.store.activity_rows import ACCOUNTS, Place, Wanted
+from tidegate.store.tx import Tx
+from tidegate.web.api.activity import sees_accounts
+from tidegate.web.pages import times
+from tidegate.web.pages.paging import cursor_of
+from tidegate.web.pages.rendering import page, rendered
+from tidegate.web.site import Site
+
+AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
+Text = Annotated[str, Query(max_length=300)]
+_PATHS: Mapping[str, str] = {
+    "queue": "/queue/{}", "target": "/targets/{}", "job": "/jobs/{}", "bulk": "/actions/{}", "notice": "/notices",
+    "user": "/people/{}", "token": "/people",
+}  # fmt: skip
+
+
+class Asked:
+    """The filter, as the address has it; what makes no sense there is taken as not said."""
+
+    def __init__(
+        self,
+        actor: Text = "",
+        action: Text = "",
+        origin: Text = "",
+        subject: Text = "",
+        name: Text = "",
+        age: Text = "",
+    ) -> None:
+        self.query = {
+            "actor": actor.strip(), "action": action if action in ACTIONS else "",
+            "origin": origin if origin in ORIGINS else "", "subject": subject if subject in SUBJECTS else "",
+            "name": name.strip(), "age": age if age in dict(AGES) else "",
+        }  # fmt: skip
+
+    def wanted(self, tx: Tx, *, accounts: bool) -> Wanted:
+        said, age = self.query, self.query["age"]
+        return Wanted(
+            actor=said["actor"], action=said["action"], origin=said["origin"], subject=said["subject"],
+            name=said["name"], accounts=accounts, earliest=now_of(tx) - seconds(age) if age else 0.0,
+        )  # fmt: skip
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/activity")
+    def show(
+        request: Request, actor: Text = "", action: Text = "", origin: Text = "", subject: Text = "", name: Text = "",
+        age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
+    ) -> Response:  # fmt: skip
+        asked = Asked(actor, action, origin, subject, name, age)
+        accounts = sees_accounts(request)
+
+        def look(tx: Tx) -> tuple[Page[Line], float]:
+            wanted = asked.wanted(tx, accounts=accounts)
+            return cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at)), now_of(tx)
+
+        seen, now = site.read(look)
+        hidden = () if accounts else ACCOUNTS
+        return page(
+            request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
+            actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
+            subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_of, paged=bool(cursor),
+            moment=lambda at: times.clock(at, now), wanted=asked.query,
+        )  # fmt: skip
+
+    @found.get("/activity.atom")
+    def feed(request: Request) -> Response:
+        def look(tx: Tx) -> tuple[Page[Line], float]:
+            return activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50), now_of(tx)
+
+        seen, now = site.read(look)
+        answer = rendered(request, "activity.atom", 200, {
+            "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_of,
+            "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
+        })  # fmt: skip
+        answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
+        return answer
+
+    return found
+
+
+def path_of(place: Place) -> str:
+    """The page of what it is about."""
+    return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))

@@ -1,0 +1,230 @@
+"""Who did what: everything that people do is written down with the change, from where it came, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.runtime_jobs.gating import play
+from tidegate.core.actor import Actor, Origin
+from tidegate.errors import Refused
+from tidegate.face.queue import Queue
+from tidegate.face.target import Target
+from tidegate.machine.lifecycle import Fail
+from tidegate.ops import accounts, actions, activity, bulk
+from tidegate.ops.activity import Line
+from tidegate.ops.listing import Filter
+from tidegate.ops.rights import Role
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import activity_rows, people
+from tidegate.store.activity_rows import Wanted
+from tidegate.store.tx import Tx
+
+ADA = Actor("ada", Origin.PAGE, "the disk is full")
+
+
+def clocked(at: float) -> str:
+    return f"{at:.0f}"
+
+
+def done(q: Queue, **wanted: Any) -> list[Line]:
+    return q.store.read(lambda tx: activity.listed(tx, Wanted(**wanted))).items
+
+
+def note(q: Queue, name: str, by: Actor = ADA) -> None:
+    q.store.write(lambda tx: activity_rows.note(tx, by, "x", activity_rows.Place(subject="job", name=name)))
+
+
+def said(line: Line) -> str:
+    return f"{line.deed.actor} {line.what}: {line.before(clocked)} -> {line.after(clocked)}"
+
+
+@pytest.fixture
+def mail(q: Queue, clock: VirtualClock) -> Queue:
+    """Two jobs: one has failed, one waits; both call a target."""
+    target = Target("smtp")
+
+    @q.job(queue="mail", name="send", target=target)
+    async def send(n: int) -> None:
+        raise Fail("gone")
+
+    send.enqueue(1)
+
+    async def main() -> None:
+        await q.adrain()
+
+    play(clock, main)
+    send.enqueue(2, due="1h")
+    return q
+
+
+# What somebody does, and what is read of it: job 1 has failed, job 2 waits, and it is `clock.now()`.
+DEEDS: dict[str, tuple[Callable[[Tx, float], Any], str]] = {
+    "queue_paused": (
+        lambda tx, now: actions.pause_queue(tx, "mail", now + 60, ADA),
+        "ada paused the queue mail: on -> paused, until {minute}",
+    ),
+    "target_paused": (
+        lambda tx, now: actions.pause_target(tx, "smtp", now + 60, ADA),
+        "ada paused smtp: on -> paused, until {minute}",
+    ),
+    "breaker_held_open": (
+        lambda tx, now: actions.force_breaker(tx, "smtp", "open", ADA, now + 60),
+        "ada held open the breaker of smtp: closed -> open, until {minute}",
+    ),
+    "breaker_reset": (
+        lambda tx, _: actions.reset_breaker(tx, "smtp", ADA),
+        "ada reset the breaker of smtp: closed -> closed",
+    ),
+    "target_disabled": (
+        lambda tx, now: actions.disable_key(tx, "smtp", "7", ADA, now + 60),
+        "ada disabled key 7 of smtp: free -> disabled, until {minute}",
+    ),
+    "target_cleared": (
+        lambda tx, _: actions.clear_key(tx, "smtp", "7", ADA),
+        "ada cleared key 7 of smtp: free -> cleared",
+    ),
+    "job_retried": (lambda tx, _: actions.retry(tx, 1, ADA), "ada retried job 1: failed, code gone -> queued"),
+    "job_cancelled": (lambda tx, _: actions.cancel(tx, 2, ADA), "ada cancelled job 2: queued -> cancelled"),
+    "job_forgotten": (lambda tx, _: actions.forget(tx, 1, ADA), "ada forgot job 1: failed, code gone -> gone"),
+    "user_added": (
+        lambda tx, _: accounts.add_user(tx, "bob", Role.ADMIN, "x" * 64, ADA),
+        "ada added the user bob:  -> admin",
+    ),
+}
+
+
+@pytest.mark.parametrize("action", DEEDS)
+def test_what_people_do_is_written_down_with_how_it_was_and_became(
+    mail: Queue, clock: VirtualClock, action: str
+) -> None:
+    do, expected = DEEDS[action]
+    mail.store.write(lambda tx: do(tx, clock.now()))
+
+    (found,) = done(mail, accounts=True)
+
+    assert said(found) == expected.format(minute=f"{clock.now() + 60:.0f}")
+    assert (found.deed.action, found.deed.origin, found.deed.reason) == (action, "page", "the disk is full")
+    assert found.deed.at == clock.now()
+
+
+def test_what_is_ended_says_what_it_was_before(mail: Queue, clock: VirtualClock) -> None:
+    end = f"{clock.now() + 3600:.0f}"
+    mail.pause("mail", "1h")
+    mail.resume("mail")
+    mail.target("smtp").pause("1h")
+    mail.target("smtp").resume()
+    mail.store.write(lambda tx: actions.disable_key(tx, "smtp", "7", ADA))
+    mail.store.write(lambda tx: actions.enable_key(tx, "smtp", "7", ADA))
+
+    assert [said(each) for each in reversed(done(mail))] == [
+        f"person paused the queue mail: on -> paused, until {end}",
+        f"person resumed the queue mail: paused, until {end} -> on",
+        f"person paused smtp: on -> paused, until {end}",
+        f"person resumed smtp: paused, until {end} -> on",
+        "ada disabled key 7 of smtp: free -> disabled",
+        "ada enabled key 7 of smtp: disabled, by ada -> enabled",
+    ]
+
+
+def test_a_pause_that_was_over_is_no_state_before(mail: Queue, clock: VirtualClock) -> None:
+    mail.pause("mail", "1h")
+    clock.advance(3601)
+    mail.pause("mail", "1h")
+
+    assert done(mail)[0].before(clocked) == "on"
+
+
+def test_what_is_refused_or_changes_nothing_is_not_written_down(mail: Queue) -> None:
+    with pytest.raises(Refused):
+        mail.store.write(lambda tx: actions.retry(tx, 2, ADA))
+    assert mail.resume("mail") is False
+    assert done(mail) == []
+
+
+def test_what_a_program_does_to_its_own_jobs_is_in_their_history_only(mail: Queue) -> None:
+    mail.retry(1)
+    mail.cancel(2)
+
+    assert done(mail) == []
+    mail.cancel(1, Actor("ada", Origin.API))
+    assert [said(each) for each in done(mail)] == ["ada cancelled job 1: queued, code gone -> cancelled"]
+
+
+def test_an_actor_is_a_name_wherever_one_is_kept(mail: Queue) -> None:
+    mail.store.write(lambda tx: people.retry(tx, 1, ADA))
+
+    assert mail.events(1)[-1].actor == "ada"
+
+
+def test_a_bulk_action_is_one_deed_and_its_cancel_another(mail: Queue) -> None:
+    one = bulk.begin(mail.store, "retry", Filter(queue="mail"), ADA, expected=1)
+    assert one is not None
+    mail.store.write(lambda tx: bulk.cancel(tx, one.id, Actor("bob", Origin.CLI)))
+
+    assert [said(each) for each in reversed(done(mail))] == [
+        "ada began bulk action 1:  -> retry, 1 jobs",
+        "bob cancelled bulk action 1: running, 0 done -> 1 left as they were",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ({}, ["c", "b", "a"]),
+        ({"actor": "ada"}, ["c", "a"]),
+        ({"action": "target_paused"}, ["b"]),
+        ({"origin": "cli"}, ["b"]),
+        ({"subject": "queue"}, ["c", "a"]),
+        ({"subject": "queue", "name": "a"}, ["a"]),
+        ({"accounts": True}, ["d", "c", "b", "a"]),
+        ({"actor": "nobody"}, []),
+    ],
+)
+def test_deeds_are_found_by_who_what_where_and_when(q: Queue, wanted: dict[str, Any], names: list[str]) -> None:
+    def put(tx: Tx) -> None:
+        for by, action, subject, name in (
+            (ADA, "queue_paused", "queue", "a"), (Actor("bob", Origin.CLI), "target_paused", "target", "b"),
+            (ADA, "queue_resumed", "queue", "c"), (ADA, "user_removed", "user", "d"),
+        ):  # fmt: skip
+            activity_rows.note(tx, by, action, activity_rows.Place(subject=subject, name=name))
+
+    q.store.write(put)
+    assert [each.deed.place.name for each in done(q, **wanted)] == names
+
+
+def test_a_page_ends_where_the_next_one_begins(q: Queue) -> None:
+    for n in range(5):
+        note(q, str(n))
+    cursor: str | None = None
+    seen: list[str] = []
+    while True:
+        page = q.store.read(partial(activity.listed, wanted=Wanted(), cursor=cursor, most=2))
+        seen += [each.deed.place.name for each in page.items]
+        if (cursor := page.next) is None:
+            break
+    assert seen == ["4", "3", "2", "1", "0"]
+    with pytest.raises(ValueError, match="cursor: 'x' is not one that a page gave"):
+        q.store.read(lambda tx: activity.listed(tx, Wanted(), cursor="x"))
+
+
+def test_old_deeds_are_removed_and_a_time_is_a_filter(q: Queue, clock: VirtualClock) -> None:
+    for name in ("old", "new"):
+        note(q, name)
+        clock.advance(100)
+    middle = clock.now() - 150
+
+    assert [each.deed.place.name for each in done(q, earliest=middle)] == ["new"]
+    assert [each.deed.place.name for each in done(q, latest=middle)] == ["old"]
+    assert q.store.write(lambda tx: activity_rows.prune(tx, middle, 10)) == 1
+    assert [each.deed.place.name for each in done(q)] == ["new"]
+
+
+def test_a_secret_in_a_reason_is_not_kept(q: Queue) -> None:
+    by = Actor("ada", Origin.CLI, "password=hunter2 was wrong")
+    note(q, "1", by)
+
+    assert "hunter2" not in done(q)[0].deed.reason

@@ -1,0 +1,66 @@
+"""What was done to many jobs, and who did what, at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tidegate.face.queue import Queue
+from tidegate.machine.lifecycle import Fail
+from tidegate.ops import bulk
+from tidegate.ops.listing import Filter
+
+
+@pytest.fixture
+def failed(url: str) -> str:
+    """A database with three jobs that have failed."""
+    with Queue(url) as queue:
+
+        @queue.job(queue="mail", name="send")
+        async def send(n: int) -> None:
+            raise Fail("gone")
+
+        send.enqueue_many([1, 2, 3])
+        asyncio.run(queue.adrain())
+    return url
+
+
+def test_what_is_done_to_many_has_an_id_and_says_who_and_why(command: Command, failed: str) -> None:
+    asked = ("jobs", "retry", "--queue", "mail", "--expect", "3", "--by", "ada", "--reason", "it is back")
+    assert command(*asked, "--url", failed).out == "3 jobs queued again (bulk action 1).\n"
+
+    found = json.loads(command("bulk", "show", "1", "--all", "--json", "--url", failed).out)
+    assert (found["state"], found["changed"], found["origin"], found["actor"]) == ("done", 3, "cli", "ada")
+    assert [(each["job"], each["outcome"]) for each in found["items"]] == [
+        (1, "changed"),
+        (2, "changed"),
+        (3, "changed"),
+    ]
+    assert "3 of 3" in command("bulk", "list", "--url", failed).out
+    (deed,) = json.loads(command("activity", "--json", "--url", failed).out)
+    assert (deed["says"], deed["reason"]) == ("ada began bulk action 1", "it is back")
+
+
+def test_one_that_is_under_way_is_cancelled_once(command: Command, failed: str) -> None:
+    with Queue(failed) as queue:
+        bulk.begin(queue.store, "retry", Filter(queue="mail"), "ada", expected=3)
+
+    assert (
+        command("bulk", "cancel", "1", "--url", failed).out == "Cancelled after 0 jobs; 3 jobs stayed as they were.\n"
+    )
+    assert command("bulk", "cancel", "1", "--url", failed).code == 6
+    assert command("bulk", "show", "2", "--url", failed).code == 7
+
+
+def test_deeds_are_told_with_before_and_after(command: Command, failed: str) -> None:
+    command("jobs", "pause", "mail", "--for", "1h", "--by", "ada", "--url", failed)
+    command("jobs", "resume", "mail", "--by", "bob", "--url", failed)
+
+    out = command("activity", "--actor", "bob", "--origin", "cli", "--url", failed).out
+    assert "resumed the queue mail  paused, until " in out
+    assert " -> on" in out
+    assert "ada" not in out
+    assert command("activity", "--actor", "eve", "--url", failed).out == "Nobody did anything like that.\n"
