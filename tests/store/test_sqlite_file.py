@@ -50,6 +50,34 @@ def test_each_connection_is_durable_against_power_loss(db: Database) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize("name", ["only_lane", "pick"])
+def test_a_statement_is_planned_once_whatever_values_it_is_given_later(jobs: Jobs, name: str) -> None:
+    planned: list[str | None] = []
+
+    def asked(_code: int, table: str | None, *_: object) -> int:
+        """For each column, while a statement is planned; never while it runs."""
+        planned.append(table)
+        return 0
+
+    sql = next(each.sql for each in core_statements(Dialect.SQLITE) if each.name == name)
+    connection = sqlite_driver.connect(sqlite(jobs).url.removeprefix("sqlite:///"), "apsw")
+    connection.raw.authorizer = asked
+
+    def run(word: str, n: int) -> None:
+        values = {"now": 0.0, "queue": word, "target": word, "lane": word, "n": n, "newest": n}
+        connection.execute(sql, values)
+
+    run("first", 1)
+    assert "tg_job" in planned
+    planned.clear()
+
+    for n, word in enumerate(("second", "third", ""), 2):
+        run(word, n)
+    connection.close()
+
+    assert "tg_job" not in planned
+
+
 def test_a_library_with_a_known_fault_does_not_keep_a_wal(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, safe in (((3, 40, 1), False), ((3, 51, 2), False), ((3, 51, 3), True), ((3, 54, 0), True)):
         monkeypatch.setattr(sqlite3, "sqlite_version_info", version)

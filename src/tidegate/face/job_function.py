@@ -75,7 +75,9 @@ class JobFunction(Generic[A, R]):
         *after*: jobs that must be done first. *due*: not before that time, or not for that long (30, "5m").
         The higher *priority* goes first, from -1000 to 1000.
         """
-        return self._enqueue([self._new(args, after, due, priority)], connection)[0]
+        new = self._new(args, after, due, priority)
+        made = self._queue.put_in([new], connection)[0]
+        return Enqueued(made.id, made.created, self._queue, self._put.result)
 
     async def aenqueue(
         self,
@@ -133,7 +135,7 @@ class JobFunction(Generic[A, R]):
     def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind
         now = self._queue.clock.now()
-        parents = [after] if isinstance(after, (int, Enqueued)) else after
+        parents = (after,) if isinstance(after, (int, Enqueued)) else after
         unique = None if put.unique is None else put.unique(args)
         return NewJob(
             queue=kind.queue,
@@ -147,7 +149,7 @@ class JobFunction(Generic[A, R]):
             most_attempts=kind.policy.attempts,
             unique_key=None if unique is None else _short(unique, "unique"),
             unique_while=0 if unique is None else put.unique_while,
-            parents=tuple(id_of(each, field="after") for each in parents),
+            parents=tuple([id_of(each, field="after") for each in parents]) if parents else (),
             cancellable=kind.cancellable,
         )
 

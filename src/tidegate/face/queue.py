@@ -231,13 +231,11 @@ class Queue(Working):
 
     def put(self, work: Callable[[Tx], T], connection: Any = None) -> T:
         """Runs *work* in a transaction of its own, or on the user's open connection; wakes the workers."""
-        if isinstance(connection, DbTx):
-            return work(connection.tx)
-        if connection is not None:
-            return work(self.store.on(connection))
-        result = self.store.write(work)
-        self.woken()
-        return result
+        if connection is None:
+            result = self.store.write(work)
+            self.woken()
+            return result
+        return work(connection.tx if isinstance(connection, DbTx) else self.store.on(connection))
 
     def put_in(self, jobs: list[NewJob], connection: Any = None) -> list[Taken]:
         """One answer per job, in order; see `put`."""

@@ -9,7 +9,8 @@ a partial index is only found by a state that is written out.
 
 A fragment stands where the databases differ. `{rows id bigint, fence bigint}` is a table of parameters called `given`:
 arrays on PostgreSQL, run once; one row at a time on SQLite, where a statement costs next to nothing. There an update
-`from {rows ...}` has plain parameters in place of the table, which spares it a copy of every page that it changes.
+`from {rows ...}` has plain parameters in place of the table, which spares it a copy of every page that it changes; so
+has an insert whose columns all stand as `given.x`, which is then one of values.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ FRAGMENTS: Mapping[str, tuple[str, str]] = {
 }
 _FRAGMENT = re.compile(r"\{([a-z_]+)((?: [^{}]*)?)\}")
 _UPDATE_FROM = re.compile(r"(update .*)\bfrom \{rows ([^{}]*)\}(\s+where .*)", re.DOTALL)
+_INSERT_FROM = re.compile(
+    r"(insert into [^()]*\([^()]*\)\s+)select (.*)\sfrom \{rows ([^{}]*)\}\s+where true"
+    r"((?:\s+(?:on conflict|returning)\b.*)?)",
+    re.DOTALL,
+)
 _GIVEN = re.compile(r"\bgiven\.([a-z_][a-z0-9_]*)")
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)")  # or a text, which has none
 _TEXT = re.compile(r"'(?:[^']|'')*'")
@@ -79,14 +85,27 @@ def bodies(text: str) -> dict[str, str]:
 def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     bare = _TEXT.sub("''", body)
     returns = not _CHANGES.search(bare) or bool(_RETURNS.search(bare))
-    if dialect is Dialect.SQLITE and (update := _UPDATE_FROM.fullmatch(body)):
-        sql, _ = _expanded(name, _GIVEN.sub(r":\1", update[1] + update[3]), dialect)
-        return Statement(name, sql, _rows(update[2], dialect, one=True)[1], returns)
+    if dialect is Dialect.SQLITE and (plain := _of_one_row(body)):
+        sql, _ = _expanded(name, _GIVEN.sub(r":\1", plain[0]), dialect)
+        return Statement(name, sql, _rows(plain[1], dialect, one=True)[1], returns)
     sql, columns = _expanded(name, body, dialect)
     if dialect is Dialect.SQLITE:
         return Statement(name, sql, columns, returns)
     one = _with_parameters(_expanded(name, body, dialect, one=True)[0]) if columns else ""
     return Statement(name, _with_parameters(sql), columns, returns, one)
+
+
+def _of_one_row(body: str) -> tuple[str, str] | None:
+    """A statement that can do without its table of parameters, and the columns of that; None for all others."""
+    if update := _UPDATE_FROM.fullmatch(body):
+        return update[1] + update[3], update[2]
+    insert = _INSERT_FROM.fullmatch(body)
+    if insert is None:
+        return None
+    columns = "|".join(_rows(insert[3], Dialect.SQLITE, one=True)[1])
+    if re.search(rf"(?<![.:\w])(?:{columns})\b", _TEXT.sub("''", insert[2])):
+        return None  # one that is not called given.x
+    return f"{insert[1]}values ({insert[2]}){insert[4]}", insert[3]
 
 
 def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> tuple[str, tuple[str, ...]]:

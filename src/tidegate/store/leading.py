@@ -62,10 +62,11 @@ class Leading(ABC, Generic[W]):
         """Returns when *piece* has been done, by this thread or by another."""
         try:
             with self._mutex:
-                self._waiting.append(piece)
-                leads = self._leader is None
+                leads = self._leader is None  # so nobody is waiting
                 if leads:
-                    self._leader = piece
+                    self._leader, piece.batch = piece, [piece]
+                else:
+                    self._waiting.append(piece)
             if not leads:
                 piece.gate.acquire()  # until somebody has done it, or asks us to lead
             if not piece.done:
@@ -76,8 +77,9 @@ class Leading(ABC, Generic[W]):
         return piece.answer()
 
     def _lead(self, piece: Piece[W, Any]) -> None:
-        with self._mutex:
-            piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        if piece.batch is None:
+            with self._mutex:
+                piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
         try:
             self._perform(piece.batch)
         except BaseException:

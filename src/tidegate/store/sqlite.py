@@ -37,7 +37,10 @@ class SqliteTx:
         return self._execute(self._book[name].sql, {"now": self._now, **(params or {})})
 
     def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
-        sql, shared, found = self._book[name].sql, {"now": self._now, **(params or {})}, list[Row]()
+        sql = self._book[name].sql
+        if len(rows) == 1:
+            return self._execute(sql, {"now": self._now, **(params or {}), **rows[0]})
+        shared, found = {"now": self._now, **(params or {})}, list[Row]()
         for row in rows:
             found += self._execute(sql, {**shared, **row})
         return found

@@ -8,9 +8,10 @@
 -- New jobs; a twin that holds the same unique leaves no row.
 insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
                     unique_key, unique_while, parents, parents_open, cancellable)
-select queue, kind, target, lane,
-       case when parents_open > 0 then 'blocked' when due_at > {now} then 'waiting' else 'ready' end,
-       priority, {now}, coalesce(due_at, {now}), expires_at, args, most_attempts, unique_key, unique_while, parents, parents_open, cancellable
+select given.queue, given.kind, given.target, given.lane,
+       case when given.parents_open > 0 then 'blocked' when given.due_at > {now} then 'waiting' else 'ready' end,
+       given.priority, {now}, coalesce(given.due_at, {now}), given.expires_at, given.args, given.most_attempts,
+       given.unique_key, given.unique_while, given.parents, given.parents_open, given.cancellable
 from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, expires_at double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer, cancellable integer}
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
@@ -40,7 +41,7 @@ select job.id, job.state from tg_job as job join {rows id bigint} on job.id = gi
 update tg_job set children = children + given.n from {rows id bigint, n integer} where tg_job.id = given.id;
 
 -- name: link
-insert into tg_link (parent, child) select parent, child from {rows parent bigint, child bigint} where true
+insert into tg_link (parent, child) select given.parent, given.child from {rows parent bigint, child bigint} where true
 on conflict (parent, child) do nothing;
 
 -- name: fronts
@@ -187,7 +188,8 @@ returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children, tg_job.last_at
 -- name: attempt_events
 -- One row per attempt, written when it ends; its events are read back from it.
 insert into tg_event (job, fence, seq, kind, at, attempt, began_at, code, status, message, actor)
-select job, fence, 0, kind, {now}, attempt, began_at, code, status, message, actor
+select given.job, given.fence, 0, given.kind, {now}, given.attempt, given.began_at, given.code, given.status,
+    given.message, given.actor
 from {rows job bigint, fence bigint, kind text, attempt integer, began_at double precision, code text, status integer, message text, actor text}
 where true
 on conflict (job, fence, seq) do nothing;
@@ -216,7 +218,7 @@ from tg_event as event join {rows job bigint, fence bigint} on event.job = given
 where event.seq = 0;
 
 -- name: tally
-insert into tg_tally (queue, what, delta) select queue, what, delta
+insert into tg_tally (queue, what, delta) select given.queue, given.what, given.delta
 from {rows queue text, what text, delta bigint} where true;
 
 -- name: tallies

@@ -64,23 +64,18 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-class Book:
+class Book(dict[str, Statement]):
     """The statements of a store by name."""
 
-    __slots__ = ("_statements",)
-
     def __init__(self, statements: Iterable[Statement]) -> None:
-        self._statements: dict[str, Statement] = {}
+        super().__init__()
         self.add(statements)
 
     def add(self, statements: Iterable[Statement]) -> None:
         for statement in statements:
-            if statement.name in self._statements:
+            if statement.name in self:
                 raise ValueError(f"statement {statement.name!r} stands twice")
-            self._statements[statement.name] = statement
+            self[statement.name] = statement
 
-    def __getitem__(self, name: str) -> Statement:
-        try:
-            return self._statements[name]
-        except KeyError:
-            raise KeyError(f"there is no statement {name!r}") from None
+    def __missing__(self, name: str) -> Statement:
+        raise KeyError(f"there is no statement {name!r}")

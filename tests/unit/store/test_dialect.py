@@ -82,6 +82,35 @@ def test_an_update_of_named_rows_takes_plain_parameters_where_rows_come_one_by_o
 
 
 @pytest.mark.parametrize(
+    ("body", "sql"),
+    [
+        (
+            "insert into t (a, b) select given.a, coalesce(given.b, {now}) from {rows a int, b int} where true",
+            "insert into t (a, b) values (:a, coalesce(:b, :now))",
+        ),
+        (
+            "insert into t (a) select given.a from {rows a int} where true on conflict (a) do nothing returning a",
+            "insert into t (a) values (:a) on conflict (a) do nothing returning a",
+        ),
+        (
+            "insert into t (a, b) select given.a, b from {rows a int, b int} where true",
+            "insert into t (a, b) select given.a, b from (select :a as a, :b as b) as given where true",
+        ),
+        (
+            "insert into t (a) select given.a from {rows a int} where given.a > 0",
+            "insert into t (a) select given.a from (select :a as a) as given where given.a > 0",
+        ),
+    ],
+)
+def test_an_insert_of_given_columns_is_one_of_values_where_rows_come_one_by_one(body: str, sql: str) -> None:
+    found = one(body, SQLITE)
+
+    assert found.sql == sql
+    assert found.columns[0] == "a"
+    assert "unnest" in one(body).sql
+
+
+@pytest.mark.parametrize(
     ("body", "returns"),
     [
         ("select 1", True), ("with x as (select 1) select * from x", True), ("insert into t values (1)", False),
