@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +13,11 @@ import click
 
 from tidegate import Installed, NotThere
 from tidegate_apps.music.contract import Kind
-from tidegate_apps.music.looks import Line
-from tidegate_apps.music.states import State
+from tidegate_apps.music.looks import CALM, Line
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _LOCAL = "local"  # whoever is at the machine, while nobody has a password
-_LOOK_EVERY = 0.25
-_STAYS = ("fatal", "retry_after", "other")  # what holds a call although somebody asks for it
 
 
 def at_server(command: F) -> F:
@@ -96,31 +92,19 @@ def disconnect(obj: Any, provider: str, config: Path, url: str, user: str, as_js
 @at_server
 def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str, as_json: bool) -> None:
     """Asks the server that runs to sync a service now, and waits until it was called."""
-    from tidegate_apps.music.asking import lines_of
+    from tidegate_apps.music.awaiting import awaited
 
     with obj(config=config, url=url) as there:
         kind = _kind(there, provider)
         asked = there.queue.clock.now()
         there.jobs.connections.ask(user, kind.name)
-        end = time.monotonic() + wait
-        while True:
-            line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
-            since = 0.0 if line.row is None else line.row.connected_at
-            if all(served(work.state, asked, since) for work in line.works) and line.works:
-                break
-            if time.monotonic() >= end:
-                click.echo("nobody has called it yet; is the server running?", err=True)
-                sys.exit(8)
-            time.sleep(_LOOK_EVERY)
+        line = awaited(there, user, kind, asked, wait)
+        if line is None:
+            click.echo("nobody has called it yet; is the server running?", err=True)
+            sys.exit(8)
         _say(_as_json(line), as_json, _line(line))
-    if line.look.name not in ("ok", "syncing"):
+    if line.look.name not in CALM:
         sys.exit(1)
-
-
-def served(state: State, asked: float, since: float) -> bool:
-    """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
-    tried = state.tried_at or 0.0
-    return tried >= asked or (state.held in _STAYS and tried >= since)
 
 
 @music.command("list")

@@ -26,7 +26,11 @@ class Replaced(Exception):
 
 
 class WrongValue(ValueError):
-    """Something that was entered cannot be used; the text is for people."""
+    """Something that was entered cannot be used; the text is for people. *field* is empty when it is about none."""
+
+    def __init__(self, why: str, field: str = "") -> None:
+        super().__init__(f"{field}: {why}" if field else why)
+        self.why, self.field = why, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +258,16 @@ def entered(kind: Kind, given: Mapping[str, str], before: Mapping[str, str] | No
     fields = {each.name: each for each in asked_for(kind)}
     for name in given:
         if name not in fields:
-            raise WrongValue(f"{name}: {kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}")
+            raise WrongValue(f"{kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}", name)
     found: dict[str, str] = {}
     for name, each in fields.items():
         value = given.get(name, "").strip() or each.default
         if not value and each.secret and before:
             value = before.get(name, "")
         if len(value) > MOST_VALUE or "\0" in value:
-            raise WrongValue(f"{name}: it is too long, or no text; give at most {MOST_VALUE} characters")
+            raise WrongValue(f"it is too long, or no text; give at most {MOST_VALUE} characters", name)
         if not value and each.required:
-            raise WrongValue(f"{name}: it is empty; give the {each.label}")
+            raise WrongValue(f"it is empty; give the {each.label}", name)
         if value:
             found[name] = _checked(each, value)
     return found
@@ -273,7 +277,7 @@ def _checked(each: Field, value: str) -> str:
     try:
         return each.check(value)
     except ValueError as error:
-        raise WrongValue(f"{each.name}: {error}") from error
+        raise WrongValue(str(error), each.name) from error
 
 
 def _told(kind: Kind) -> list[Field]:

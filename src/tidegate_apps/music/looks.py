@@ -16,11 +16,13 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets o
     "paused": ("Paused", "pause", "warn"),
     "syncing": ("Syncing", "play", "busy"),
     "ok": ("Working", "check", "good"),
+    "idle": ("Nothing to do", "check", "calm"),
     "new": ("Not tried yet", "circle", "calm"),
     "none": ("Not connected", "unplug", "calm"),
     "unset": ("Not set up", "settings", "calm"),
     "off": ("Switched off", "pause", "calm"),
 }
+CALM = frozenset({"ok", "syncing", "idle", "new"})  # nobody need look at it
 _OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "paused"}
 _URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
 OPERATIONS: Mapping[str, str] = {
@@ -108,7 +110,11 @@ def look_of(state: State) -> Look:
         return Look(name="syncing")
     if state.failures:
         return Look(name="degraded", reason=state.message or "")
-    return Look(name="new" if state.success_at is None else "ok")
+    if state.success_at is not None:
+        return Look(name="ok")
+    if state.tried_at is not None:
+        return Look(name="idle", reason="There is nothing in your library to ask it for.")
+    return Look(name="new")
 
 
 def line_of(offer: Offer, row: Row | None, states: Sequence[State], ends_at: float | None = None) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -10,7 +11,8 @@ from tidegate import Installed
 from tidegate.web import Right, page, who_asks
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
-from tidegate_apps.music.connections import asked_for
+from tidegate_apps.music.connections import WrongValue, asked_for
+from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.looks import line_of
 from tidegate_apps.music.settings import Settings, of_kind, operator_values
 
@@ -57,12 +59,25 @@ def _facts(there: Installed[Settings]) -> list[tuple[str, str]]:
 
 def show_connect(request: Request, there: Installed[Settings]) -> Response:
     """What a provider asks for."""
-    kind, user = kind_of(there, request.path_params["provider"]), user_of(request)
-    row = there.jobs.connections.get(user, kind.name)
-    line = line_of(offer_of(there, kind), row, [])
+    return connect_page(request, there, kind_of(there, request.path_params["provider"]))
+
+
+def connect_page(
+    request: Request,
+    there: Installed[Settings],
+    kind: Kind,
+    given: Mapping[str, str] | None = None,
+    wrong: WrongValue | None = None,
+) -> Response:
+    """The form, with what is known; *given* was entered a moment ago and is *wrong*, and no secret is shown again."""
+    row = there.jobs.connections.get(user_of(request), kind.name)
+    before = {} if row is None or not row.there else row.shown_values()
+    fields = asked_for(kind)
+    shown = {each.name: (given or {}).get(each.name, before.get(each.name, each.default)) for each in fields}
     return page(
-        request, "music/connect.html", kind=kind, line=line, fields=asked_for(kind),
-        entered={} if row is None or not row.there else row.shown_values(),
+        request, "music/connect.html", status=200 if wrong is None else 422, kind=kind, fields=fields, shown=shown,
+        line=line_of(offer_of(there, kind), row, []), entered=bool(before), wrong=wrong,
+        labels={each.name: each.label for each in fields},
     )  # fmt: skip
 
 

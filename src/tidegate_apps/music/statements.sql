@@ -119,7 +119,7 @@ on conflict (user_id, provider, operation) do update set tried_at = excluded.tri
 
 -- name: forget_all_health
 -- A new process begins without it.
-update music_state set failures = 0, failed_since = null, code = null, message = null, advice = null, detail = null,
+update music_state set tried_at = case when success_at is not null then tried_at end, failures = 0, failed_since = null, code = null, message = null, advice = null, detail = null,
     held = null, next_at = null, began_at = null
 where failures > 0 or held is not null or began_at is not null;
 

@@ -83,6 +83,7 @@ def line(client: TestClient, provider: str) -> dict[str, Any]:
     ("values", "name", "word", "reason"),
     [
         ({}, "new", "Not tried yet", ""),
+        ({"tried_at": 50.0}, "idle", "Nothing to do", "There is nothing in your library to ask it for."),
         ({"success_at": 50.0, "next_at": 350.0}, "ok", "Working", ""),
         ({"success_at": 50.0, "began_at": 60.0}, "syncing", "Syncing", ""),
         (
@@ -289,3 +290,35 @@ def test_the_page_says_how_it_is_set_up_and_tells_no_secret(served: Served, clie
         for name, value in operator_values(served.there.settings, kind).items():
             secret = next(each for each in kind.fields if each.name == name).secret
             assert not (secret and value in text)
+
+
+def test_a_form_that_was_refused_keeps_what_was_entered_and_shows_no_secret(client: TestClient) -> None:
+    given = {"url": "music.example.org", "user": "ada7", "password": "low tide"}
+    answer = client.post("/music/connect/navidrome", data=given, headers={"Origin": HERE})
+    assert answer.status_code == 422
+    assert "Nothing was saved. Address: it names no server" in answer.text
+    assert 'value="music.example.org"' in answer.text
+    assert 'value="ada7"' in answer.text
+    assert "low tide" not in answer.text
+    assert line(client, "navidrome")["connected"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"success_at": 5.0}, "Last.fm was called, and works."),
+        (
+            {"failures": 1, "code": "network", "message": "It is away.", "held": "backoff"},
+            "Last.fm was called, but all is not well: It is away.",
+        ),
+        (None, "Last.fm was called; its first answer is still to come."),
+    ],
+)
+def test_whoever_asks_for_a_call_is_told_how_it_went(
+    served: Served, client: TestClient, values: dict[str, Any] | None, said: str
+) -> None:
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    if values is not None:  # as whoever syncs would write it a moment later
+        state(served, "lastfm", tried_at=time.time() + 60, **values)
+    page = client.post("/music/sync/lastfm", headers={"Origin": HERE}, follow_redirects=True)
+    assert said in page.text

@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue
-from tidegate_apps.music.commands import served
+from tidegate_apps.music.awaiting import served
 from tidegate_apps.music.contract import Operation
 from tidegate_apps.music.looks import look_of
 from tidegate_apps.music.states import State

@@ -9,7 +9,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from tidegate import Installed, NotThere
 from tidegate.web import Right, form, needs, said
 from tidegate_apps.music.asking import kind_of, user_of
+from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, outcome
 from tidegate_apps.music.connections import Connections, WrongValue
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.pages import connect_page
 from tidegate_apps.music.settings import Settings
 
 Sent = Annotated[dict[str, str], Depends(form)]
@@ -25,11 +28,12 @@ def router(there: Installed[Settings]) -> APIRouter:
     def connect(request: Request, provider: str, sent: Sent) -> Response:
         kind, user = kind_of(there, provider), user_of(request)
         given = {name: value for name, value in sent.items() if name != "back"}
+        asked = there.queue.clock.now()
         try:
             connections.enter(user, kind, given, blanks_stay=True)
         except WrongValue as error:
-            return said(request, f"/music/connect/{kind.name}", f"Nothing was saved: {error}.", tone="bad")
-        return said(request, PAGE, f"{kind.title} is connected, and called now.")
+            return connect_page(request, there, kind, given, wrong=error)
+        return told(request, there, kind, "is connected", asked)
 
     @found.post("/music/disconnect/{provider}")
     @needs(Right.PUT_IN)
@@ -42,10 +46,18 @@ def router(there: Installed[Settings]) -> APIRouter:
     @needs(Right.PUT_IN)
     def sync(request: Request, provider: str) -> Response:
         kind = kind_of(there, provider)
+        asked = there.queue.clock.now()
         try:
             connections.ask(user_of(request), kind.name)
         except NotThere:
             return said(request, PAGE, f"{kind.title} is not connected.", tone="warn")
-        return said(request, PAGE, f"{kind.title} is called now.")
+        return told(request, there, kind, "was called", asked)
 
     return found
+
+
+def told(request: Request, there: Installed[Settings], kind: Kind, done: str, asked: float) -> Response:
+    """Back to the page, with how the call went if that is known soon."""
+    line = awaited(there, user_of(request), kind, asked, AT_A_PAGE) if there.settings.sync else None
+    text, tone = outcome(kind, done, line)
+    return said(request, PAGE, text, tone=tone)

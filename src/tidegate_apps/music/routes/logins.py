@@ -18,6 +18,7 @@ from tidegate_apps.music.connections import Connections, Journey
 from tidegate_apps.music.contract import Kind, LoginRefused, Surroundings
 from tidegate_apps.music.handlers import transport, user_agent
 from tidegate_apps.music.pacing import Limiters
+from tidegate_apps.music.routes.forms import told
 from tidegate_apps.music.settings import Settings, addresses
 
 _log = logging.getLogger("tidegate.music")
@@ -93,7 +94,8 @@ def router(there: Installed[Settings]) -> APIRouter:
             await surroundings.transport.aclose()
         operator = {each.name for each in kind.fields if each.operator}
         kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
+        asked = there.queue.clock.now()
         await asyncio.to_thread(connections.put, user, kind, kept)
-        return said(request, PAGE, f"{kind.title} is connected, and called now.")
+        return await asyncio.to_thread(told, request, there, kind, "is connected", asked)
 
     return found

@@ -1,0 +1,44 @@
+"""Whoever asks for a call wants to know how it went: it is waited for a little, and said in words."""
+
+from __future__ import annotations
+
+import time
+
+from tidegate import Installed
+from tidegate_apps.music.asking import lines_of
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.looks import CALM, Line
+from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.states import State
+
+AT_A_PAGE = 3.0  # seconds that somebody waits for a page
+_LOOK_EVERY = 0.1
+_STAYS = ("fatal", "retry_after", "other")  # what holds a call although somebody asks for it
+
+
+def served(state: State, asked: float, since: float) -> bool:
+    """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
+    tried = state.tried_at or 0.0
+    return tried >= asked or (state.held in _STAYS and tried >= since)
+
+
+def awaited(there: Installed[Settings], user: str, kind: Kind, asked: float, most: float) -> Line | None:
+    """How a provider is once it was called, or cannot be, since *asked*; None when that takes longer than *most*."""
+    end = time.monotonic() + most
+    while True:
+        line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
+        since = 0.0 if line.row is None else line.row.connected_at
+        if line.works and all(served(work.state, asked, since) for work in line.works):
+            return line
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_LOOK_EVERY)
+
+
+def outcome(kind: Kind, done: str, line: Line | None) -> tuple[str, str]:
+    """What is said of it on a page, and in which tone. *done*: what the person did, as in "is connected"."""
+    if line is None:
+        return f"{kind.title} {done}; its first answer is still to come.", "good"
+    if line.look.name in CALM:
+        return f"{kind.title} {done}, and works.", "good"
+    return f"{kind.title} {done}, but all is not well: {line.look.reason or line.look.word}", "warn"
