@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.face.app import App, Installed, Simulator, install, known, load
 from tidegate.face.queue import Queue
+from tidegate.face.telling import Telling
 from tidegate.ops import accounts
 from tidegate.ops.jwts import Issuer
+from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.stopping import Watchdog, on_signals
 from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.secrets import Secrets
+from tidegate.store.telling_rows import Row
 
 if TYPE_CHECKING:
     from tidegate.settings import Loaded
@@ -43,6 +46,7 @@ class Assembled:
 
     loaded: Loaded
     queue: Queue
+    telling: Telling
     apps: list[Installed[Any]] = field(default_factory=list)
     simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
     visitor: str = ""  # as whom uploads of people without a name count; empty: each browser is somebody else
@@ -70,7 +74,8 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
     values = loaded.values
     with contextlib.ExitStack() as stack:
         queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
-        there = Assembled(loaded=loaded, queue=queue)
+        apps_there: list[Installed[Any]] = []
+        there = Assembled(loaded=loaded, queue=queue, telling=_telling(loaded, queue, apps_there), apps=apps_there)
         key = functools.cache(lambda: secrets_of(loaded))
         for app in (each for each in apps if each.name in loaded.apps):
             settings = loaded.app(app.name)
@@ -84,6 +89,24 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
             stack.push(installed.closing)
             there.apps.append(installed)
         yield there
+
+
+def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> Telling:
+    """What tells people through the channels of the settings, beside every worker."""
+    values = loaded.values
+    host = _shown(values.server.host, values.server.port)
+
+    def path(row: Row) -> str:
+        from tidegate.web.pages.notices import place_of
+
+        return place_of(row, apps) or "/notices"
+
+    made = Telling(
+        queue, values.channels.all(), values.notices.policy(), address=values.notices.address or f"http://{host}",
+        path=path,
+    )  # fmt: skip
+    queue.alongside(made.run)
+    return made
 
 
 def _changed(settings: Any, values: Any) -> Any:
@@ -153,7 +176,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
         app, log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
         loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS,
     )  # fmt: skip
-    server, engine = Server(config), _engine(there) if work and there.works else None
+    server, engine = Server(config), _engine(there, work=work)
     longest = WorkerPolicy(grace=there.loaded.values.worker.grace).longest_stop
     watchdog = Watchdog(longest + _LAST_ANSWERS)
 
@@ -161,8 +184,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
         stop = asyncio.Event()
         with on_signals(stop, watchdog):
             answering = asyncio.create_task(server.serve(sockets=[at]))
-            if engine is not None:
-                engine.start()
+            engine.start()
             while not server.started and not answering.done():  # noqa: ASYNC110 - it has only a flag
                 await asyncio.sleep(0.01)
             ready(f"http://{_shown(host, port)}")
@@ -171,12 +193,11 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             await asyncio.wait({answering, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
             _log.info("server_stopping")
-            if engine is not None:
-                engine.ask()
+            engine.ask()
             app.state.closing.set()  # streams end by themselves; nothing else would end them
             server.should_exit = True
             await answering
-            if engine is not None and not await asyncio.to_thread(engine.join, longest):
+            if not await asyncio.to_thread(engine.join, longest):
                 _log.error("workers_did_not_end seconds=%s", longest)
 
     try:
@@ -185,9 +206,12 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
         watchdog.disarm()
 
 
-def _engine(there: Assembled) -> Engine:
-    worker = there.loaded.values.worker
-    queues = None if ALL in worker.queues else frozenset(worker.queues)
+def _engine(there: Assembled, *, work: bool) -> Engine:
+    """The workers; where they run elsewhere, what tells people, so that it is also told when there are none."""
+    worker, own = there.loaded.values.worker, frozenset({OWN_QUEUE} & there.queue.queues())
+    queues = own if not work else None if ALL in worker.queues else frozenset(worker.queues) | own
+    if not there.works or (not work and not own):
+        return Engine(there.telling.run)
     return Engine(
         lambda stop: there.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
     )
@@ -200,6 +224,7 @@ def _site(there: Assembled) -> Any:
 
     return Site(
         queue=there.queue,
+        telling=there.telling,
         apps=tuple(there.apps),
         version=__version__,
         config=lambda: [each.as_json() for each in there.loaded.effective()],

@@ -45,6 +45,7 @@ PAGES = {
     "forget": "/jobs/5/forget",
     "workers": "/workers",
     "notices": "/notices",
+    "channels": "/channels",
     "people": "/people",
     "person": "/people/otto",
     "person-remove": "/people/otto/remove",

@@ -23,6 +23,7 @@ VERBS = {
     "bulk": ("tidegate.cli.bulk", "Show what was done to many jobs at once, and cancel what is under way."),
     "activity": ("tidegate.cli.activity", "Show who did what, from where, before and after."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, test, clear, enable, disable or reset them."),
+    "channels": ("tidegate.cli.channels", "List where notices go beside the page, and test one of them."),
     "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
     "user": ("tidegate.cli.user", "Say who may sign in, and as what."),
     "token": ("tidegate.cli.token", "Make and remove what programs show instead of a password."),

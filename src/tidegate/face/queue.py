@@ -8,7 +8,7 @@ import random
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
@@ -97,6 +97,7 @@ class Queue(Working):
         self._declared: dict[str, Target] = {}
         self._schedules: dict[str, Schedule] = {}
         self._wakes: list[Wake] = []
+        self._alongside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._cycled: set[str] = set()
         self._lock = threading.Lock()
         self._store: Store | None = None

@@ -122,8 +122,9 @@ class Telling:
         new = self._jobs[name].made(sent)
         return intake.enqueue(tx, [new])[0].id
 
-    async def run(self, stop: asyncio.Event, every: float = LOOK) -> None:
+    async def run(self, stop: asyncio.Event | None = None, every: float = LOOK) -> None:
         """Looks until *stop*; a database that is away is asked again."""
+        stop = stop or asyncio.Event()
         await self.queue.at_store(lambda: self._safely(self.declare))
         while not stop.is_set():
             await self.queue.at_store(lambda: self._safely(self.look))

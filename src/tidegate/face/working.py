@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +51,7 @@ class Working(Acting):
     _store_id: str
     _wakes: list[Wake]
     _cycled: set[str]
+    _alongside: list[Callable[[], Coroutine[Any, Any, None]]]
 
     def keep(self, queue: str, **kept: Duration) -> None:
         """How long the final jobs of a queue are kept (done="90d", failed="90d"), where the settings name it not.
@@ -116,6 +117,10 @@ class Working(Acting):
         _no_loop("adrain")
         return asyncio.run(self.adrain(queue, concurrency=concurrency))
 
+    def alongside(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Every worker of this queue also runs that, for as long as it works."""
+        self._alongside.append(run)
+
     def in_cycles(self, queue: str) -> None:
         """The jobs of this queue are worked on by `drain` alone: a worker that runs takes none of them."""
         self._cycled.add(valid_name(queue, field="queue"))
@@ -144,16 +149,23 @@ class Working(Acting):
         threads: Threads = Inline() if self.inline else RealThreads(concurrency)
         wake = Wake(None if self.inline else watching.watcher(self.store))
         self._wakes.append(wake)
+        more: list[Callable[[Worker], Coroutine[Any, Any, None]]] = [_without_worker(run) for run in self._alongside]
+        if self._schedules:
+            more.append(keeping(list(self._schedules.values())))
         worker = Worker(
             self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
             policy=policy, queues=wanted - cycled, store_id=self._store_id, cycled=cycled,
-            dice=self._dice, beside=[keeping(list(self._schedules.values()))] if self._schedules else [],
+            dice=self._dice, beside=more,
         )  # fmt: skip
         return worker, wake, threads
 
     def _gates(self) -> JobGates:
         codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}
         return JobGates(self._targets, self._dice, fail_fast=codes)
+
+
+def _without_worker(run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
+    return lambda worker: run()
 
 
 def _no_loop(instead: str) -> None:

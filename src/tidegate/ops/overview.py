@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.ops import explain, listing, reports
+from tidegate.ops import channels, explain, listing, reports
 from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
 from tidegate.ops.words import HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
@@ -26,7 +26,7 @@ _MOST_COUNTED = 1000
 class Need:
     """One thing that a person should do."""
 
-    kind: str  # fatal, unclassified, failed, no_worker, stuck, paused
+    kind: str  # fatal, unclassified, failed, no_worker, stuck, paused, channel
     title: str
     message: str
     subject: str = ""  # "target spotify", "queue mail"
@@ -73,7 +73,7 @@ def overview(tx: Tx) -> Overview:
     tokens = Counter(each.token for each in stands)
     needs = [
         *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(queues), *_queues(tx, queues, now),
-        *_paused(stands, queues),
+        *_paused(stands, queues), *_channels(tx),
     ]  # fmt: skip
     return Overview(
         now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
@@ -229,6 +229,14 @@ def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator
         yield Need(
             kind="paused", title=f"The {subject} is paused", message=f"{by} paused it; its jobs wait.", subject=subject,
             href=href, action="Resume it",
+        )  # fmt: skip
+
+
+def _channels(tx: Tx) -> Iterator[Need]:
+    for each in channels.failing(tx):
+        yield Need(
+            kind="channel", title=f"The channel {each.name} does not deliver", message=each.reason,
+            subject=f"channel {each.name}", href="/channels", action="Open the channels",
         )  # fmt: skip
 
 

@@ -46,6 +46,8 @@ _OF_ACTION: Mapping[str, Right] = {
     "disable": Right.SWITCH,
     "ack": Right.READ_NOTICE,
     "read": Right.READ_NOTICE,
+    "snooze": Right.READ_NOTICE,
+    "address": Right.SEE,  # one's own
     "classify": Right.SEE,  # it changes nothing
     "bulk": Right.SEE,  # the action is in the form: the handler asks for the right to that
     "bulk-actions": Right.SEE,

@@ -16,6 +16,7 @@ from tidegate.core.codes import CORE, CodeBook
 from tidegate.errors import StoreError
 from tidegate.face.app import Installed, Strip
 from tidegate.face.queue import Queue
+from tidegate.face.telling import Telling
 from tidegate.store.tx import Tx
 from tidegate.web.live.policy import LivePolicy
 
@@ -89,6 +90,7 @@ class Site:
     """
 
     queue: Queue
+    telling: Telling | None = None
     apps: Sequence[Installed[Any]] = ()
     version: str = tidegate.__version__
     config: Callable[[], list[dict[str, Any]]] = list

@@ -35,7 +35,7 @@ T = 1_800_000_000.0
 
 
 def heard(id_: int = 1, kind: str = "fatal", level: str = "error", at: float = T, **more: float | None) -> Heard:
-    return Heard(id=id_, kind=kind, level=level, created_at=at, **more)  # type: ignore[arg-type]
+    return Heard(id=id_, kind=kind, level=level, created_at=at, **more)
 
 
 def over(id_: int = 2, at: float = T + 60, **more: float | None) -> Heard:

@@ -10,6 +10,7 @@ def routers() -> list[APIRouter]:
     from tidegate.web.api import (
         activity,
         bulk_actions,
+        channels,
         classify,
         codes,
         config,
@@ -26,7 +27,7 @@ def routers() -> list[APIRouter]:
     )
 
     resources = (
-        overview, targets, queues, jobs, bulk_actions, failures, workers, notices, events, history, explain,
+        overview, targets, queues, jobs, bulk_actions, failures, workers, notices, channels, events, history, explain,
         activity, classify, config, codes,
     )  # fmt: skip
     return [each.router for each in resources]

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Path, Query, Request, Response
 
 from tidegate.ops import notices
+from tidegate.ops.listing import Page
 from tidegate.ops.notices import NoticeLine
+from tidegate.store import telling_rows
+from tidegate.store.telling_rows import Delivery
+from tidegate.store.tx import Tx
 from tidegate.web.api import strict
 from tidegate.web.api.answers import next_link, read, says
 from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import JobId, Listed, Moment, Shown
+from tidegate.web.api.shapes import Asked, JobId, Listed, Moment, Shown
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
 router = strict.api("notices")
 
 
+class DeliveryShown(Shown):
+    """What one channel was told of a notice: queued, delivered or failed, and why it failed."""
+
+    channel: str
+    state: str
+    instead_of: str | None
+    created_at: Moment
+    ended_at: Moment | None
+    why: str | None
+
+
 class NoticeShown(Shown):
-    """One notice. *open*: what it tells of goes on."""
+    """One notice. *open*: what it tells of goes on. *why*: channels are not told, or not before *waits_until*."""
 
     id: int
     kind: str
@@ -39,10 +54,28 @@ class NoticeShown(Shown):
     ended_at: Moment | None
     acked_at: Moment | None
     acked_by: str | None
+    told_at: Moment | None
+    waits_until: Moment | None
+    why: str | None
+    snoozed_until: Moment | None
+    snoozed_by: str | None
+    deliveries: list[DeliveryShown]
 
 
 class Notices(Listed[NoticeShown]):
     unread: int
+
+
+class Snooze(Asked):
+    """For how long."""
+
+    lasts: Literal["15m", "1h", "4h", "1d"]
+
+
+class Snoozed(Shown):
+    id: int
+    action: str
+    until: Moment
 
 
 class Acked(Shown):
@@ -60,14 +93,10 @@ def list_notices(
 ) -> Response:
     """The newest first."""
     try:
-        found, n = site_of(request).read(
-            lambda tx: (
-                notices.listed(tx, unread_only=unread, cursor=cursor or None, most=limit), notices.unread(tx)
-            )
-        )  # fmt: skip
+        found, sent, n = site_of(request).read(lambda tx: _look(tx, unread, cursor, limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    page = Notices(items=[_shown(each) for each in found.items], next_cursor=found.next, unread=n)
+    page = Notices(items=[_shown(each, sent[each.id]) for each in found.items], next_cursor=found.next, unread=n)
     return read(request, page, next_link(request, found.next))
 
 
@@ -77,5 +106,27 @@ def acknowledge(id: Annotated[JobId, Path()], asking: Acting) -> Response:  # no
     return once(asking, lambda tx: Acked(id=id, action="ack", changed=notices.acknowledge(tx, id, asking.by)))
 
 
-def _shown(line: NoticeLine) -> NoticeShown:
-    return NoticeShown(**line.as_json())
+@router.post("/notices/{id}/snooze", responses=says(Snoozed, 400, 404, 409))
+def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Response:  # noqa: A002 - the same
+    """Tells nobody of it for that long; then again, if it goes on."""
+
+    def work(tx: Tx) -> Snoozed:
+        return Snoozed(id=id, action="snooze", until=notices.snooze(tx, id, body.lasts, asking.by))
+
+    return once(asking, work)
+
+
+def _look(tx: Tx, unread: bool, cursor: str, limit: int) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], int]:
+    found = notices.listed(tx, unread_only=unread, cursor=cursor or None, most=limit)
+    return found, telling_rows.deliveries(tx, [line.id for line in found.items]), notices.unread(tx)
+
+
+def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
+    told = [
+        DeliveryShown(
+            channel=each.channel, state=each.state, instead_of=each.instead_of, created_at=each.created_at,
+            ended_at=each.ended_at, why=each.why,
+        )
+        for each in sent
+    ]  # fmt: skip
+    return NoticeShown(**line.as_json(), deliveries=told)

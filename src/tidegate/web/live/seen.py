@@ -130,7 +130,8 @@ def told(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
     tone, icon = LEVELS[line.level]
     return {
         "id": line.id, "kind": line.kind, "level": line.level, "tone": tone, "icon": icon, "title": line.title,
-        "message": f"{line.message} {line.advice}".strip(), "href": place_of(line, site) or "/notices",
+        "message": f"{line.message} {line.advice}".strip(),
+        "href": place_of(line, site.apps if site else ()) or "/notices",
         "subject": line.subject, "name": line.name, "created_at": line.created_at, "open": line.open,
         "unread": line.unread,
     }  # fmt: skip

@@ -8,6 +8,7 @@ from tidegate.web.pages import (
     actions,
     activity,
     bulk,
+    channels,
     failures,
     finding,
     help_pages,
@@ -27,8 +28,8 @@ from tidegate.web.pages import (
 from tidegate.web.site import Site
 
 _PAGES = (
-    overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices, people,
-    tokens, settings, help_pages, finding, preferences,
+    overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices,
+    channels, people, tokens, settings, help_pages, finding, preferences,
 )  # fmt: skip
 
 

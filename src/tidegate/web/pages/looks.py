@@ -27,6 +27,7 @@ NEEDS: Mapping[str, tuple[str, str]] = {  # of a card: tone, icon
     "stuck": ("warn", "hourglass"),
     "no_worker": ("bad", "unplug"),
     "paused": ("calm", "pause"),
+    "channel": ("bad", "notices"),
 }
 _UNKNOWN = Word("Unknown", "help", "calm", {"": "nothing is known of it."})
 

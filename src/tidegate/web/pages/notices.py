@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 
-from tidegate.ops import notices
+from tidegate.core.channel import TARGETS
+from tidegate.face.app import Installed
+from tidegate.machine.telling import GAVE_UP
+from tidegate.ops import channels, notices
+from tidegate.ops.channels import ChannelReport
+from tidegate.ops.listing import Page
 from tidegate.ops.notices import NoticeLine
+from tidegate.store import telling_rows
+from tidegate.store.telling_rows import Delivery
+from tidegate.store.tx import Tx
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer
@@ -25,6 +34,8 @@ LEVELS = {
 }
 _PLACES = {"target": "/targets/", "queue": "/queue/", "job": "/jobs/"}
 
+SNOOZES_IN_WORDS = {"15m": "15 min", "1h": "1 h", "4h": "4 h", "1d": "1 day"}
+
 Field = Annotated[str, Form(max_length=2000)]
 
 
@@ -37,15 +48,19 @@ def router(site: Site) -> APIRouter:
         unread: Annotated[str, Query(max_length=5)] = "",
         cursor: Annotated[str, Query(max_length=500)] = "",
     ) -> Response:
-        listed = site.read(
-            lambda tx: cursor_of(
+        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
+            found = cursor_of(
                 cursor, lambda given: notices.listed(tx, unread_only=bool(unread), cursor=given, most=_MOST)
             )
-        )
+            sent = telling_rows.deliveries(tx, [line.id for line in found.items])
+            return found, sent, channels.failing(tx)
+
+        listed, sent, failing = site.read(look)
         return page(
-            request, "notices.html", listed=listed, only_unread=bool(unread), levels=LEVELS,
+            request, "notices.html", listed=listed, sent=sent, failing=failing, became=channels.what_became,
+            snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread), levels=LEVELS,
             paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
-            place=partial(place_of, site=site),
+            place=partial(place_of, apps=site.apps),
         )  # fmt: skip
 
     @found.post("/notices/{id_}/read")
@@ -54,6 +69,16 @@ def router(site: Site) -> APIRouter:
             return Said(text="The notice is marked as read.") if was else Said(text="It was read already.", tone="warn")
 
         said = act(site, lambda tx: notices.acknowledge(tx, id_, site.actor_of(request)), say)
+        return answer(request, said, back, "/notices")
+
+    @found.post("/notices/{id_}/snooze")
+    def snooze(
+        request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
+    ) -> Response:
+        said = act(
+            site, lambda tx: notices.snooze(tx, id_, lasts, site.actor_of(request)),
+            lambda until: Said(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
+        )  # fmt: skip
         return answer(request, said, back, "/notices")
 
     @found.post("/notices/read")
@@ -67,17 +92,33 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def place_of(line: NoticeLine, site: Site | None = None) -> str:
+class About(Protocol):
+    """What a notice is about."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+
+
+def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     """Where what a notice is about has its page; empty when it has none.
 
     What an application tells under its own name, or of a target of its own, is on its page; and on a page of its own
     if it has one for each key.
     """
+    if line.kind == GAVE_UP:
+        return "/failures"
+    if line.name.startswith(TARGETS):
+        return "/channels"
     paths = [
-        page.path
-        for there in (site.apps if site else ())
-        if line.name in (there.app.name, *there.app.targets)
-        for page in there.app.pages
+        page.path for there in apps if line.name in (there.app.name, *there.app.targets) for page in there.app.pages
     ]
     if line.subject == "target" and paths:
         each = next((path for path in paths if path.endswith("/{id}")), None)

@@ -54,7 +54,7 @@ CORE = (
     Entry("/queue", "Queue", "queue", ("/jobs", "/bulk", "/actions")),
     Entry("/failures", "Failures", "cross"),
     Entry("/workers", "Workers", "workers"),
-    Entry("/notices", "Notices", "notices"),
+    Entry("/notices", "Notices", "notices", ("/channels",)),
     Entry("/activity", "Activity", "clock"),
     Entry("/people", "People", "people", ("/tokens",), Right.MANAGE),
     Entry("/settings", "Settings", "settings", (), Right.SEE_SETTINGS),

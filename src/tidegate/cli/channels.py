@@ -1,0 +1,57 @@
+"""`tidegate channels`: where people are told beside the page, and a test of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tidegate.cli.at_store import command_at_store, plain_mistakes, say, show_what, table, when
+from tidegate.cli.configured import config_option, load_settings
+from tidegate.cli.exits import Exit
+from tidegate.cli.groups import Group
+from tidegate.ops import channels as reports
+from tidegate.ops.channels import ChannelReport
+
+
+@click.group(cls=Group)
+def channels() -> None:
+    """Lists where notices go beside the page, and tests one of them."""
+
+
+@channels.command("list")
+@command_at_store
+def list_(url: str, driver: str | None, as_json: bool) -> int:
+    """Lists every channel, in order, with its last delivery."""
+    return show_what(reports.channels, _lines, url, driver, as_json=as_json)
+
+
+def _lines(found: list[ChannelReport]) -> list[str]:
+    head = ("CHANNEL", "KIND", "STATE", "IS TOLD", "LAST DELIVERY", "LAST TEST", "WHY")
+    rows = [
+        (each.name, each.row.kind, each.word, each.told, when(each.row.last_at), when(each.row.tested_at), each.reason)
+        for each in found
+    ]
+    return table(rows, head) or ["There is no channel but the page; name one in the settings: [channels.NAME]."]
+
+
+@channels.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@config_option
+def test(name: str, config: Path | None, as_json: bool) -> int:
+    """Sends a test through a channel of the settings now, and says how that went."""
+    from tidegate.face.queue import Queue
+    from tidegate.face.telling import Telling
+
+    with plain_mistakes():
+        values = load_settings(config).values
+        with Queue(values.url) as queue:
+            address = values.notices.address or f"http://{values.server.host}:{values.server.port}"
+            tested = Telling(queue, values.channels.all(), address=address).test(name)
+    fine = tested.fault is None
+    said = f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
+    code = None if tested.fault is None else tested.fault.code
+    about = {"channel": name, "delivered": fine, "code": code, "why": tested.why}
+    say(about, as_json, lambda: [said])
+    return Exit.OK if fine else Exit.NEGATIVE

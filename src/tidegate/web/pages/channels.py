@@ -1,0 +1,72 @@
+"""`/channels`: where people are told, how the last delivery of each went, and a test of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Path, Request, Response
+
+from tidegate.errors import NotThere
+from tidegate.ops import channels
+from tidegate.store.tx import Tx
+from tidegate.web.access import WHO
+from tidegate.web.pages.rendering import page
+from tidegate.web.pages.saying import Said, act, answer, attempt
+from tidegate.web.site import Site
+
+_MAIL = re.compile(r"[^@\s<>\",]{1,100}@[^@\s<>\",]{1,150}")
+
+Field = Annotated[str, Form(max_length=300)]
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/channels")
+    def show(request: Request) -> Response:
+        who = _who(request)
+        listed, own = site.read(lambda tx: (channels.channels(tx), _address(tx, who)))
+        mails = any(each.row.kind == "smtp" for each in listed)
+        return page(request, "channels.html", listed=listed, own=own, mails=mails, whose=who)
+
+    @found.post("/channels/{name}/test")
+    def test(request: Request, name: Annotated[str, Path(max_length=40)], back: Field = "") -> Response:
+        return answer(request, attempt(lambda: _tested(site, name)), back, "/channels")
+
+    @found.post("/channels/address")
+    def address(request: Request, mail: Field = "", back: Field = "") -> Response:
+        who = _who(request)
+        said = act(site, lambda tx: _put(tx, who, mail.strip()), lambda text: Said(text=text))
+        return answer(request, said, back, "/channels")
+
+    return found
+
+
+def _tested(site: Site, name: str) -> Said:
+    if site.telling is None:
+        raise NotThere("no channel is known here; name them in the settings of the server")
+    tested = site.telling.test(name)
+    if tested.fault is None:
+        return Said(text=f"A test was delivered through the channel {name}. Look whether it has come.")
+    return Said(text=f"The channel {name} did not deliver: {tested.why}", tone="bad")
+
+
+def _who(request: Request) -> str:
+    who = request.scope.get(WHO)
+    return "" if who is None else str(who.owner)
+
+
+def _address(tx: Tx, who: str) -> str:
+    rows = tx.all("address", {"who": who})
+    return str(rows[0][0]) if rows else ""
+
+
+def _put(tx: Tx, who: str, mail: str) -> str:
+    if not mail:
+        tx.all("address_drop", {"who": who})
+        return "No mail is sent to you."
+    if not _MAIL.fullmatch(mail):
+        raise ValueError("mail: that is no address; give one such as ada@example.org")
+    tx.all("address_put", {"who": who, "mail": mail})
+    return f"You are mailed at {mail} when an account of yours needs you."

@@ -1,0 +1,139 @@
+"""Channels and snoozes through the API, on the pages and at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.channels.receiving import Hook, hook
+from tests.web.api.building import Shop
+from tidegate.cli.root import run as command
+from tidegate.core.channel import Channel, Webhook
+from tidegate.face.telling import Telling
+from tidegate.store import notice_rows
+from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+
+
+@pytest.fixture
+def receiver() -> Iterator[Hook]:
+    with hook() as found:
+        yield found
+
+
+@pytest.fixture
+def client(there: Shop, receiver: Hook) -> Iterator[TestClient]:
+    channel = Channel(name="hook", way=Webhook(url=f"{receiver.url}T0/s3cr3t"))
+    telling = Telling(there.queue, [channel], address="https://t.example")
+    telling.declare()
+    with TestClient(build(Site(queue=there.queue, telling=telling)), base_url="http://localhost") as found:
+        yield found
+
+
+def tell(there: Shop, **more: Any) -> int:
+    new = NewNotice(
+        kind="fatal", level="error", place=Place(subject="target", name="mailer"), episode=1.0, title="It fails",
+        message="It failed.", **more,
+    )  # fmt: skip
+    there.queue.store.write(lambda tx: notice_rows.raised(tx, new))
+    return int(there.queue.store.read(lambda tx: tx.all("notices", {"before": 2**62, "n": 1}))[0][0])
+
+
+def test_a_channel_is_listed_without_its_secrets(client: TestClient) -> None:
+    text = client.get("/api/v1/channels").text
+
+    (found,) = json.loads(text)["items"]
+    assert (found["name"], found["kind"], found["state"], found["last_at"]) == ("hook", "webhook", "new", None)
+    assert found["leads_to"].endswith("/…")
+    assert "s3cr3t" not in text + client.get("/channels").text
+
+
+def test_a_test_is_sent_now_and_what_came_of_it_is_said(client: TestClient, receiver: Hook) -> None:
+    assert client.post("/api/v1/channels/hook/test").json() == {
+        "channel": "hook", "delivered": True, "code": None, "why": "",
+    }  # fmt: skip
+    assert receiver.documents()[0]["type"] == "notice.test"
+    receiver.always = 401
+    answer = client.post("/api/v1/channels/hook/test").json()
+    assert (answer["delivered"], answer["code"]) == (False, "unauthorized")
+    (found,) = client.get("/api/v1/channels").json()["items"]
+    assert (found["state"], found["tested_ok"]) == ("failing", False)
+    assert "does not deliver" in client.get("/").text
+    assert "does not deliver" in client.get("/notices").text
+    assert client.post("/api/v1/channels/pigeon/test").status_code == 404
+
+
+def test_a_form_tests_a_channel_too(client: TestClient, receiver: Hook) -> None:
+    page = client.post("/channels/hook/test", headers={"origin": "http://localhost"})
+
+    assert "A test was delivered through the channel hook." in page.text
+    assert len(receiver.got) == 1
+    assert client.post("/channels/hook/test", headers={"origin": "http://evil.example"}).status_code == 403
+    assert len(receiver.got) == 1
+
+
+def test_a_snooze_ends_and_hides_until_then(client: TestClient, there: Shop) -> None:
+    id_ = tell(there)
+    before = client.get("/api/v1/notices").json()["unread"]
+    answer = client.post(f"/api/v1/notices/{id_}/snooze", json={"lasts": "1h"})
+
+    assert (answer.status_code, answer.json()["action"]) == (200, "snooze")
+    listed = client.get("/api/v1/notices").json()
+    assert listed["unread"] == before - 1
+    assert listed["items"][0]["snoozed_until"] == answer.json()["until"]
+    assert "snoozed by local" in client.get("/notices").text
+
+
+@pytest.mark.parametrize(("body", "status"), [({"lasts": "9y"}, 400), ({}, 400), ({"lasts": "1h", "x": 1}, 400)])
+def test_a_snooze_without_an_end_is_refused(client: TestClient, there: Shop, body: dict[str, Any], status: int) -> None:
+    assert client.post(f"/api/v1/notices/{tell(there)}/snooze", json=body).status_code in (status, 422)
+
+
+def test_what_is_over_cannot_be_snoozed(client: TestClient, there: Shop) -> None:
+    id_ = tell(there, over=True)
+
+    assert client.post(f"/api/v1/notices/{id_}/snooze", json={"lasts": "1h"}).status_code == 409
+    assert client.post("/api/v1/notices/99999/snooze", json={"lasts": "1h"}).status_code == 404
+
+
+def test_the_page_snoozes_and_says_until_when(client: TestClient, there: Shop) -> None:
+    id_ = tell(there)
+    page = client.post(f"/notices/{id_}/snooze", data={"lasts": "4h"}, headers={"origin": "http://localhost"})
+
+    assert "Nobody is told of it for 4 h" in page.text
+
+
+def test_the_page_says_what_channels_were_told_and_why_not(client: TestClient, there: Shop) -> None:
+    id_ = tell(there)
+    site: Site = client.app.state.site  # type: ignore[attr-defined]
+    assert site.telling is not None
+    site.telling.look()
+    assert "hook: on its way" in client.get("/notices").text
+    listed = {each["id"]: each["deliveries"] for each in client.get("/api/v1/notices").json()["items"]}
+    assert [(each["channel"], each["state"]) for each in listed[id_]] == [("hook", "queued")]
+
+
+def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = tmp_path / "tidegate.toml"
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    settings.write_text(
+        f'url = "{url}"\napps = []\n[channels.hook]\nkind = "webhook"\nurl = "{receiver.url}s3cr3t"\n', encoding="utf-8"
+    )
+
+    def run(*args: str) -> tuple[int, str]:
+        code = command(["channels", *args])
+        return code, capsys.readouterr().out
+
+    assert run("test", "hook", "--config", str(settings)) == (0, "Delivered through hook. Look whether it has come.\n")
+    receiver.always = 500
+    code, said = run("test", "hook", "--config", str(settings), "--json")
+    assert (code, json.loads(said)["code"]) == (1, "upstream_failure")
+    assert run("test", "pigeon", "--config", str(settings))[0] == 7
+    code, said = run("list", "--url", url)
+    assert (code, "Does not deliver" in said, "s3cr3t" in said) == (0, True, False)
