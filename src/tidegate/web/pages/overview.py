@@ -30,8 +30,8 @@ def router(site: Site) -> APIRouter:
     @found.get("/")
     def show(request: Request) -> Response:
         seen, gauges, reported = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx)))
-        # What the applications brought along is no sign that anybody has begun.
-        new = not reported and {queue.name for queue in seen.queues} <= site.queue.queues()
+        # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
+        new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
         return page(request, "overview.html", gauges=gauges, new=new, begin=_begin(site), **_values(site, seen))
 
     return found
