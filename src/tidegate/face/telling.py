@@ -51,7 +51,10 @@ class Tested:
 
 def reason_of(fault: Fault) -> str:
     """Why a letter was not taken, for the operator who set the channel up."""
-    return f"{fault.message} ({fault.detail})" if fault.detail else fault.message
+    detail = fault.detail
+    for ours in ("NotSent: ", "Answered: "):
+        detail = detail.removeprefix(ours)
+    return f"{fault.message} ({detail})" if detail else fault.message
 
 
 class Telling:

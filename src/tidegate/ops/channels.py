@@ -12,7 +12,7 @@ from tidegate.store.tx import Tx
 # How a channel stands: the word, the tone and the icon of it.
 STATES = {
     "off": ("Switched off", "bad", "stop"),
-    "failing": ("Does not deliver", "bad", "alert"),
+    "failing": ("Failing", "bad", "alert"),
     "ok": ("Working", "good", "check"),
     "new": ("Not tried yet", "calm", "circle"),
 }

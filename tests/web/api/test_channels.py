@@ -136,4 +136,4 @@ def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pyte
     assert (code, json.loads(said)["code"]) == (1, "upstream_failure")
     assert run("test", "pigeon", "--config", str(settings))[0] == 7
     code, said = run("list", "--url", url)
-    assert (code, "Does not deliver" in said, "s3cr3t" in said) == (0, True, False)
+    assert (code, "Failing" in said, "s3cr3t" in said) == (0, True, False)

@@ -22,6 +22,7 @@ def notify(way: Apprise, letter: Letter) -> None:
         import apprise
     except ImportError as error:
         raise NotSent("misconfigured", "apprise is not installed: pip install 'tidegate[apprise]'") from error
+    logging.getLogger("apprise").propagate = False  # what it says is read here, and may name an address
     asset = apprise.AppriseAsset(app_id="Tidegate", app_desc="Tidegate", app_url="", async_mode=False)
     there = apprise.Apprise(asset=asset)
     captured = apprise.LogCapture(level=logging.WARNING, fmt="%(message)s")  # type: ignore[no-untyped-call]
