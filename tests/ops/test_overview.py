@@ -289,6 +289,27 @@ def test_the_rate_of_a_queue_says_when_it_is_drained(q: Queue, clock: VirtualClo
     assert q.store.read(lambda tx: reports.queues(tx, ages=False))[0].rate is None
 
 
+def test_of_jobs_that_are_all_held_nobody_says_when_they_are_done_and_each_says_what_holds_it(
+    q: Queue, clock: VirtualClock
+) -> None:
+    send = sending(q, Target("api"))
+    send.enqueue_many(list(range(50)))
+    drained(q, clock)
+    send.enqueue_many(list(range(50, 70)))
+
+    def held() -> tuple[object, str]:
+        jobs = q.store.read(lambda tx: listing.jobs(tx, listing.Filter(state="ready"), most=1)).items
+        found = q.store.read(lambda tx: reports.holding(tx, jobs))
+        return seen(q).queues[0].drained_in, jobs[0].reason(clock.now() + 9, found)
+
+    assert held() == (pytest.approx(120), "In line for api for 9 s.")
+    q.target("api").pause("1h", by="ada")
+    assert held() == (None, "Held for 9 s: api is paused.")
+    q.target("api").resume(by="ada")
+    q.target("api").force("open", "1h", by="ada")
+    assert held() == (None, "Held for 9 s: api is paused by its breaker.")
+
+
 def test_all_of_it_can_be_said_in_json(q: Queue, clock: VirtualClock) -> None:
     refused(q, "svc", "7")
     sending(q, Target("api"), Refusal(503)).enqueue(1)

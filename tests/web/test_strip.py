@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
-from tidegate import App, Queue, Strip, install
+from tidegate import App, Page, Queue, Strip, install
 from tidegate.ops import overview
 from tidegate.web import ANYONE, needs, owner_session
 from tidegate.web.frame import build
@@ -73,3 +73,14 @@ def test_visitors_are_one_owner_where_the_site_says_so_and_else_each_browser_is_
 
     assert client(apart).get("/whose").json() != client(apart).get("/whose").json()
     assert client(together).get("/whose").json() == client(together).get("/whose").json() == "visitor:everybody"
+
+
+def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_application(q: Queue) -> None:
+    page = Page[Any](path="/albums", title="Albums", show=lambda request, there: Response())
+    albums = install(App[Any](name="albums", targets=["spotify"], pages=[page]), q)
+
+    with_it, without = client(Site(queue=q, apps=[albums])).get("/").text, client(Site(queue=q)).get("/").text
+
+    assert 'href="/targets/spotify">Open spotify' in without
+    assert 'href="/albums">Open Albums' in with_it
+    assert "Open spotify" not in with_it

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.errors import NotThere
+from tidegate.machine.states import OPEN
 from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE, Why
 from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, standing
@@ -79,9 +80,9 @@ class JobLine:
     def word(self) -> str:
         return words.JOBS[self.token].word
 
-    def reason(self, now: float) -> str:
-        """Why it is as it is, in one line."""
-        return words.job_reason(self, now)
+    def reason(self, now: float, held: Mapping[str, str] | None = None) -> str:
+        """Why it is as it is, in one line; *held*: what `holding` found before targets."""
+        return words.job_reason(self, now, (held or {}).get(self.target, ""))
 
     def as_json(self) -> dict[str, Any]:
         return {"state": self.state, "token": self.token, "word": self.word, **asdict(self)}
@@ -146,18 +147,32 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
         at_work = sum(name in worker.queues for worker in there)
-        oldest = _oldest(tx, name, now) if ages and counts[name].get("ready") else None
+        first = _first(tx, name) if ages and counts[name].get("ready") else []
+        held = holding(tx, first)
+        # While they are all held, nobody knows when there will be none left.
+        goes_on = not first or any(job.target not in held for job in first)
         found.append(QueueReport(
-            name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work, oldest=oldest,
-            rate=_rate(tx, name, now) if ages else None,
+            name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work,
+            oldest=max((max(0.0, now - job.due_at) for job in first), default=None),
+            rate=_rate(tx, name, now) if ages and goes_on else None,
         ))  # fmt: skip
     return found
 
 
-def _oldest(tx: Tx, queue: str, now: float) -> float | None:
-    """Seconds, of those few that were made first: each of them may have been put off."""
+def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
+    """What stands before all jobs of a target, for those of *jobs* that could go otherwise: "shut" or "paused"."""
+    now = float(tx.all("clock")[0][0])
+    names = sorted({job.target for job in jobs if job.stage == Stage.READY and job.target})
+    found = {name: row for name in names if (row := gate_rows.target(tx, name)) is not None}
+    paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
+    shut = {name for name, row in found.items() if row.breaker.state == OPEN}
+    return {**dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
+
+
+def _first(tx: Tx, queue: str) -> list[JobLine]:
+    """Those few that could go and were made first: each of them may have been put off."""
     ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": 20})]
-    return max((max(0.0, now - JobLine(*row).due_at) for row in tx.many("list_rows", ids)), default=None)
+    return [JobLine(*row) for row in tx.many("list_rows", ids)]
 
 
 def _rate(tx: Tx, queue: str, now: float) -> float | None:

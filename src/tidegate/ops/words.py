@@ -32,7 +32,7 @@ TARGETS: Mapping[str, Word] = {
     "action": Word("Needs you", "alert", "bad", {
         "": "{who} refused: {said} A person must act, and then clear it.",
         "asked": "{who} refused: {said} It is asked again {when}; a person can clear it before.",
-        "program": "a program says that it was refused; it must be connected again there.",
+        "program": "it refuses our access; somebody must connect it again.",
     }),
     "paused": Word("Paused", "pause", "calm", {
         "": "paused by {by}; it goes on {when}, or when it is resumed.",
@@ -43,37 +43,37 @@ TARGETS: Mapping[str, Word] = {
         "forced": "opened by {by}; it stays so until it is closed.",
         "forced_until": "opened by {by}; a few calls try it {when}.",
         "probed": "{failed}; no call for {age}, it is asked every {every} whether it is well again.",
-        "program": "{failed}; a program makes no calls for now.",
-        "program_until": "{failed}{code}; a program makes no calls, a few try it {when}.",
+        "program": "{failed}; no call is made for now.",
+        "program_until": "{failed}{code}; no call is made, a few try it {when}.",
     }),
     "probing": Word("Testing recovery", "half", "warn", {
         "": "{good} of {most} trial calls were good.",
         "due": "{failed}; its time is over, the next call tries it.",
-        "program": "a program tries a few calls.",
+        "program": "a few calls try it.",
     }),
     "disabled": Word("Resting", "moon", "warn", {
         "": "{who} failed too often{code}; tried again {when}.",
         "ordered": "{who} disabled by {by}; tried again {when}.",
         "endless": "{who} disabled by {by}; a person must enable it.",
-        "program": "a program lets it rest.",
-        "program_until": "a program lets it rest{code}; it tries again {when}.",
+        "program": "it rests.",
+        "program_until": "it rests{code}; tried again {when}.",
     }),
     "limited": Word("Rate-limited", "timer", "warn", {
         "": "{who} asked to wait; tried again {when}.",
-        "program": "it asked a program to wait.",
-        "program_until": "it asked a program to wait; tried again {when}.",
+        "program": "it asked to wait.",
+        "program_until": "it asked to wait; tried again {when}.",
     }),
     "degraded": Word("Backing off", "quarter", "warn", {
         "": "{who} failed {times}{code}; tried again {when}.",
-        "program": "calls of a program fail; they are tried again.",
-        "program_until": "calls of a program fail{code}; tried again {when}.",
+        "program": "calls fail; they are tried again.",
+        "program_until": "calls fail{code}; tried again {when}.",
     }),
     "silent": Word("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
     "ok": Word("Working", "check", "good", {
         "": "nothing holds its calls.",
         "counted": "{bad} of the last {requests} calls failed.",
         "again": "well again for {age}.",
-        "program": "a program calls it, and nothing holds it.",
+        "program": "it is called, and nothing holds it.",
     }),
     "new": Word("Not tried yet", "circle", "calm", {"": "no call yet."}),
 }  # fmt: skip
@@ -84,7 +84,10 @@ JOBS: Mapping[str, Word] = {
     "retrying": Word("Retrying", "again", "warn", {
         "": "attempt {attempt} of {most} ended{code}; the next one {when}.",
     }),
-    "queued": Word("Queued", "list", "calm", {"": "in line for {age}.", "target": "in line for {target} for {age}."}),
+    "queued": Word("Queued", "list", "calm", {
+        "": "in line for {age}.", "target": "in line for {target} for {age}.",
+        "shut": "held for {age}: {target} is paused by its breaker.", "paused": "held for {age}: {target} is paused.",
+    }),
     "running": Word("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
     "done": Word("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
     "failed": Word("Failed", "cross", "bad", {
@@ -131,11 +134,11 @@ def job_token(job: Line) -> str:
     return "expired" if job.stage == Stage.FAILED and job.code == "expired" else job.stage
 
 
-def job_reason(job: Line, now: float) -> str:
-    """Why a job is as it is, in one line."""
+def job_reason(job: Line, now: float, held: str = "") -> str:
+    """Why a job is as it is, in one line; *held*: what stands before all jobs of its target, "shut" or "paused"."""
     token, situation = job_token(job), ""
     if job.stage == Stage.READY and job.target:
-        situation = "target"
+        situation = held or "target"
     elif "refused" in JOBS[token].lines and not job.attempt:
         situation = "refused"
     since = job.due_at if job.finished_at is None else job.finished_at

@@ -47,7 +47,9 @@ def strip(theatre: Theatre) -> Strip:
         return Strip(mark=MARK, title="The story begins in a moment.", links=links)
     if not player.told:
         broken = [each for each in TROUBLES.values() if each.on(theatre.stage)]
-        words = "Everything works." if not broken else " ".join(f"{each.service}: {each.ill}" for each in broken)
+        words = f"{broken[0].service}: {broken[0].ill}" if broken else "Everything works."
+        if len(broken) > 1:
+            words = f"{len(broken)} things are broken now: {', '.join(dict.fromkeys(each.service for each in broken))}."
         return Strip(mark=MARK, title="Break something yourself.", text=words, links=links, tone="calm")
     return Strip(mark=MARK, title="That was the story.", text=theatre.words, links=links, tone="calm")
 

@@ -101,8 +101,8 @@ _ALL = (
         on=lambda stage: stage.lidarr_filled,
     ),
     _lidarr(
-        "lidarr", "broken", "It answers 500.", "Let it answer 500",
-        "Albums are tried again with growing waits; after five failures the whole queue is held.",
+        "metadata", "metadata down", "Its metadata service is down.", "Take its metadata away",
+        "It cannot add anything new: what needs that service is held, and the rest goes on.",
     ),
     Trouble(
         name="tautulli", service="Tautulli", ill="It answers 500.", breaks="Let it answer 500", mends="Mend it",

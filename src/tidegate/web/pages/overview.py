@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from tidegate.face.app import Page as FirstPage
 from tidegate.ops import actions
-from tidegate.ops.overview import Overview, overview
+from tidegate.ops.overview import Need, Overview, overview
 from tidegate.ops.words import TARGETS
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
@@ -32,6 +33,7 @@ def router(site: Site) -> APIRouter:
         seen, gauges, reported = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx)))
         # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
         new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
+        seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
         return page(request, "overview.html", gauges=gauges, new=new, begin=_begin(site), **_values(site, seen))
 
     return found
@@ -46,6 +48,16 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
         "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
         "need_look": looks.of_need, "store_url": shown_store(site.queue.url),
     }  # fmt: skip
+
+
+def _at_home(need: Need, site: Site) -> Need:
+    """What must be done to a target of an application is done on its page."""
+    target = need.subject.removeprefix("target ")
+    for there in site.apps if need.kind == "fatal" else ():
+        home = next((each for each in there.app.pages if each.title), None)
+        if target in there.app.targets and home is not None:
+            return replace(need, href=home.path, action=f"Open {home.title}")
+    return need
 
 
 def _reported(tx: Tx) -> bool:

@@ -45,6 +45,7 @@ class Seen:
     events: list[GateEvent]
     may: dict[int, tuple[str, ...]]  # what can be done to each job
     past: charts.Past | None  # of one queue
+    held: dict[str, str]  # what stands before all jobs of a target
 
 
 def router(site: Site) -> APIRouter:
@@ -121,6 +122,7 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None, span: str) -> S
         codes=listing.codes(tx),
         events=[] if name is None else gate_rows.events(tx, "queue", name, 8),
         may=allowed.of_jobs(tx, (job.id for job in jobs.items)),
+        held=reports.holding(tx, jobs.items),
         past=None if name is None else charts.of_queue(history.of_queue(tx, name, span), span, actions.now_of(tx)),
     )
 
