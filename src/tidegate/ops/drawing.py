@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.sax.saxutils import escape, quoteattr
 
 # Plain classes instead of variables: viewers outside of browsers know them too.
@@ -41,6 +42,16 @@ def page(width: int, height: int, title: str, description: str, shapes: list[str
         "</svg>",
         "",
     ])  # fmt: skip
+
+
+def part(width: int, top: int, bottom: int, label: str, shapes: list[str]) -> str:
+    """The same between *top* and *bottom* as a part of a page, whose stylesheet has the colours.
+
+    There a class has "o-" before it: the page has words such as band of its own.
+    """
+    inside = re.sub(r'class="([a-z-]+)"', r'class="o-\1"', "\n".join(shapes))
+    size = f'viewBox="0 {top} {width} {bottom - top}"'
+    return f'<svg class="outage" {size} role="img" aria-label={quoteattr(label)}>\n{inside}\n</svg>'
 
 
 def text(x: float, y: float, words: str, *, kind: str = "soft", size: int = 13, anchor: str = "start") -> str:

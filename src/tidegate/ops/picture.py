@@ -41,6 +41,23 @@ class _Scale:
 
 def picture(result: Simulation, title: str) -> str:
     """A whole SVG document."""
+    axis, shapes = _drawn(result)
+    said = [
+        drawing.text(24, 36, title, kind="strong", size=20),
+        drawing.text(24, 60, played(result), size=14),
+        drawing.text(24, 82, outcome(result), size=14),
+    ]
+    return drawing.page(_WIDTH, int(axis + 84), title, summary(result), [*said, *shapes])
+
+
+def inside(result: Simulation) -> str:
+    """The same as a part of a page, which says beside it what was played."""
+    axis, shapes = _drawn(result)
+    return drawing.part(_WIDTH, _TOP - 48, int(axis + 84), summary(result), shapes)
+
+
+def _drawn(result: Simulation) -> tuple[float, list[str]]:
+    """Where the axis is, and the shapes."""
     scale = _Scale(result.plan.lasts, result.plan.every)
     rows = [why for why in Shut if any(span.why is why for span in result.spans)]
     lanes = [
@@ -50,13 +67,7 @@ def picture(result: Simulation, title: str) -> str:
     ]
     gates_end = _TOP + _ROW * (len(rows) + bool(result.told)) + (14 if rows or result.told else 0)
     axis = gates_end + _LANE * len(lanes) + 6
-    shapes = [
-        drawing.text(24, 36, title, kind="strong", size=20),
-        drawing.text(24, 60, played(result), size=14),
-        drawing.text(24, 82, outcome(result), size=14),
-        *_bands(result, scale, axis),
-        *_grid(scale, axis),
-    ]
+    shapes = [*_bands(result, scale, axis), *_grid(scale, axis)]
     for number, why in enumerate(rows):
         shapes += _gate(why, [span for span in result.spans if span.why is why], scale, _TOP + number * _ROW)
     if result.told:
@@ -65,7 +76,7 @@ def picture(result: Simulation, title: str) -> str:
     for number, (label, calls) in enumerate(lanes):
         shapes += _lane(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
     shapes += _legend(axis + 62, tallest, told=bool(result.told))
-    return drawing.page(_WIDTH, int(axis + 84), title, summary(result), shapes)
+    return axis, shapes
 
 
 def _bands(result: Simulation, scale: _Scale, axis: float) -> list[str]:

@@ -10,10 +10,12 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
 from tidegate.ops import actions, history, reports
+from tidegate.ops.history import Calls, History
+from tidegate.ops.in_force import LENGTHS
 from tidegate.ops.reports import TargetDetail
 from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
-from tidegate.web.pages import charts, policy
+from tidegate.web.pages import charts, outages, policy
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
 
@@ -32,18 +34,26 @@ class Seen:
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
     past: charts.Past
+    calls: History[Calls]
 
 
 def router(site: Site) -> APIRouter:
     found = APIRouter()
 
     @found.get("/targets/{name:path}")
-    def show(request: Request, name: str, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+    def show(
+        request: Request,
+        name: str,
+        span: Annotated[str, Query(max_length=20)] = "",
+        outage: Annotated[str, Query(max_length=20)] = "",
+    ) -> Response:
         seen = site.read(lambda tx: _seen(tx, name, charts.chosen(span)))
-        report = seen.detail.report
+        report, length = seen.detail.report, outages.asked(outage)
+        playable = outages.possible(report.rules)
         return page(
             request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
-            breaker=policy.breaker(report.rules), held_token=_HELD.get,
+            breaker=policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
+            outage=outages.drawn(report.rules, length, seen.calls) if playable and length else None,
         )  # fmt: skip
 
     return found
@@ -58,5 +68,6 @@ def _seen(tx: Tx, name: str, span: str) -> Seen:
     detail = replace(detail, keys=keys)
     buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
     filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
-    past = charts.of_target(history.of_target(tx, name, span), span, actions.now_of(tx))
-    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling, past)
+    calls = history.of_target(tx, name, span)
+    past = charts.of_target(calls, span, actions.now_of(tx))
+    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling, past, calls)

@@ -1,0 +1,43 @@
+"""An outage played against the numbers of a target, drawn for its page. Runs in a child process of the server.
+
+There the breaker that is played counts in no metric of the server and writes into no log of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidegate.face.target import Target
+from tidegate.ops import in_force, report
+from tidegate.ops.picture import inside
+from tidegate.testing.simulation import simulate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The numbers as the store has them, one of `in_force.LENGTHS`, and the seconds between two calls."""
+
+    rules: dict[str, Any]
+    length: str
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """The picture, the same in a sentence, and what was counted: name, Tidegate, a plain loop, a loop of 3 tries."""
+
+    svg: str
+    summary: str
+    rows: list[list[str]]
+
+
+def draw(asked: Asked) -> Drawn:
+    """ValueError when the numbers make no gate."""
+    gates, length = in_force.gates(asked.rules), in_force.LENGTHS[asked.length]
+    if gates is None:
+        raise ValueError("rules: no gate would close in an outage")
+    make = partial(Target, "target", backoff=gates.backoff, cooldown=gates.cooldown, breaker=gates.breaker)
+    result = simulate(make, outage=length.outage, every=asked.every, lasts=length.lasts, probe=gates.probe)
+    return Drawn(svg=inside(result), summary=report.summary(result), rows=report.rows(result))
