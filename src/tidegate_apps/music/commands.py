@@ -58,7 +58,7 @@ def status(obj: Any, config: Path, url: str, user: str, as_json: bool) -> None:
 @at_server
 def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url: str, user: str, as_json: bool) -> None:
     """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
-    from tidegate_apps.music.connections import WrongValue, asked_for
+    from tidegate_apps.music.entering import WrongValue, asked_for
 
     given = dict(each.partition("=")[::2] for each in values)
     with obj(config=config, url=url) as there:

@@ -9,28 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any
 
 from tidegate import Db, DbTx, NotThere
 from tidegate.secrets import BadSecret, Secrets
-from tidegate_apps.music.contract import Field, Kind
+from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, entered, hidden, leading
 
-MOST_VALUE = 4000  # characters
-_JOURNEY = 600.0  # seconds that a login at a service may take
 _SLICE = 500
 
 
 class Replaced(Exception):
     """The credentials were replaced or removed meanwhile; what was to be saved belongs to nobody."""
-
-
-class WrongValue(ValueError):
-    """Something that was entered cannot be used; the text is for people. *field* is empty when it is about none."""
-
-    def __init__(self, why: str, field: str = "") -> None:
-        super().__init__(f"{field}: {why}" if field else why)
-        self.why, self.field = why, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +45,6 @@ class Row:
         """What was entered and is no secret."""
         found: dict[str, str] = json.loads(self.shown)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """A login that somebody has begun."""
-
-    user: str
-    provider: str
-    values: Mapping[str, str] = field(repr=False)
-    verifier: str = field(repr=False)
 
 
 class Connections:
@@ -116,11 +95,11 @@ class Connections:
         """Connects, or connects anew; the generation that begins with it. WrongValue names a field."""
         checks = {each.name: each for each in kind.fields}
         kept = {
-            name: _checked(checks[name], value) if name in checks else value for name, value in values.items() if value
+            name: checked(checks[name], value) if name in checks else value for name, value in values.items() if value
         }
         params = {
             "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
-            "account": _account(kind, kept), **self._written(user, kind, kept),
+            "account": account(kind, kept), **self._written(user, kind, kept),
         }  # fmt: skip
 
         def write(tx: DbTx) -> int:
@@ -145,8 +124,8 @@ class Connections:
             before = {} if row is None or not row.there else self.values(row)
         except BadSecret:
             before = {}
-        told = [(each, given.get(each.name, "").strip()) for each in _told(kind)]
-        if any(value and _checked(each, value) != before.get(each.name) for each, value in told):
+        told = [(each, given.get(each.name, "").strip()) for each in leading(kind)]
+        if any(value and checked(each, value) != before.get(each.name) for each, value in told):
             before = {}
         values = entered(kind, given, before if blanks_stay else None)
         hidden = {each.name for each in kind.fields if each.hidden}
@@ -195,7 +174,7 @@ class Connections:
 
     def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:
         """Connects as the settings say, unless that was done before; what people changed since then stays."""
-        digest, purpose = _hidden(json.dumps(dict(sorted(values.items())))), f"declared {_purpose(user, kind.name)}"
+        digest, purpose = hidden(json.dumps(dict(sorted(values.items())))), f"declared {_purpose(user, kind.name)}"
         row = self.get(user, kind.name)
         try:
             before = "" if row is None or not row.declared else self._secrets().decrypt(purpose, row.declared)
@@ -207,32 +186,6 @@ class Connections:
         self.put(user, kind, values, self._secrets().encrypt(purpose, digest))
         return True
 
-    # -- logins at a service -------------------------------------------------------------------------------------------
-
-    def depart(self, state: str, journey: Journey) -> None:
-        kept = self._secrets().encrypt(
-            f"music journey {state}", json.dumps({"values": dict(journey.values), "verifier": journey.verifier})
-        )
-        now = self._now()
-
-        def write(tx: DbTx) -> None:
-            tx.all("forget_journeys", before=now - _JOURNEY)
-            whose = {"user_id": journey.user, "provider": journey.provider}
-            tx.all("begin_journey", state=_hidden(state), kept=kept, at=now, **whose)
-
-        self._db.write(write)
-
-    def arrive(self, state: str, user: str, provider: str) -> Journey | None:
-        """The login that *state* belongs to, once; None when it is another user's, another provider's, or too old."""
-        row = self._db.one("end_journey", state=_hidden(state))
-        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _JOURNEY:
-            return None
-        try:
-            kept: dict[str, Any] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
-        except BadSecret:
-            return None
-        return Journey(user, provider, kept["values"], kept["verifier"])
-
     def _written(self, user: str, kind: Kind, values: Mapping[str, str]) -> dict[str, str]:
         secret = {each.name for each in kind.fields if each.secret or each.hidden}
         known = {each.name for each in kind.fields}
@@ -243,62 +196,9 @@ class Connections:
         }
 
 
-def asked_for(kind: Kind) -> tuple[Field, ...]:
-    """What a user is asked for."""
-    return tuple(each for each in kind.fields if not each.operator and not each.hidden)
-
-
-def by_itself(kind: Kind, operator: Mapping[str, str]) -> bool:
-    """Whether it needs nothing of a user, and the operator has entered the rest."""
-    return not any(each.required for each in asked_for(kind)) and kind.oauth is None and not kind.missing(operator)
-
-
-def entered(kind: Kind, given: Mapping[str, str], before: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What somebody entered, cleaned; a secret that was left empty stays as it was. WrongValue names the field."""
-    fields = {each.name: each for each in asked_for(kind)}
-    for name in given:
-        if name not in fields:
-            raise WrongValue(f"{kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}", name)
-    found: dict[str, str] = {}
-    for name, each in fields.items():
-        value = given.get(name, "").strip() or each.default
-        if not value and each.secret and before:
-            value = before.get(name, "")
-        if len(value) > MOST_VALUE or "\0" in value:
-            raise WrongValue(f"it is too long, or no text; give at most {MOST_VALUE} characters", name)
-        if not value and each.required:
-            raise WrongValue(f"it is empty; give the {each.label}", name)
-        if value:
-            found[name] = _checked(each, value)
-    return found
-
-
-def _checked(each: Field, value: str) -> str:
-    try:
-        return each.check(value)
-    except ValueError as error:
-        raise WrongValue(str(error), each.name) from error
-
-
-def _told(kind: Kind) -> list[Field]:
-    """What says where a connection leads, and to whom."""
-    return [each for each in asked_for(kind) if not each.secret]
-
-
-def _account(kind: Kind, values: Mapping[str, str]) -> str:
-    """What tells one account from another. Where nothing but a login says whose it is, each login may be another's."""
-    names = [each.name for each in _told(kind) or [each for each in kind.fields if each.hidden]]
-    return _hidden(json.dumps([values.get(name, "") for name in names]))
-
-
 def _next(tx: DbTx) -> int:
     return int(tx.all("next_version")[0][0])
 
 
 def _purpose(user: str, provider: str) -> str:
     return f"music {provider} of {user}"
-
-
-def _hidden(text: str) -> str:
-    """What tells that two texts are the same. A table has it of a state: whoever reads it can come back with none."""
-    return sha256(text.encode()).hexdigest()

@@ -12,6 +12,7 @@ from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, __v
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.health import Healths, Outside
+from tidegate_apps.music.journeys import Journeys
 from tidegate_apps.music.keeping import Keeping
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.settings import Settings
@@ -33,6 +34,7 @@ class Jobs:
 
     kinds: Mapping[str, Kind]
     connections: Connections
+    journeys: Journeys
     shop: Callable[[], Workshop]  # made by whoever syncs: its targets tell the store of themselves
     sync: JobFunction[str, None] | None = None
     contact_asked_for: bool = False  # once is enough
@@ -50,6 +52,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
     found = Jobs(
         kinds=kinds,
         connections=Connections(there.db, lambda: there.secrets, clock.now, wake, forgetting(there)),
+        journeys=Journeys(there.db, lambda: there.secrets, clock.now),
         contact_asked_for=bool(there.settings.contact),
         shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
     )

@@ -6,7 +6,7 @@ alike their names are; two entries that turn out to have the same id become one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidegate import DbTx
@@ -113,53 +113,48 @@ def _chosen(rows: Sequence[Sequence[Any]], mbid: str | None) -> int | None:
 
 def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
     """Gives an artist its id; if another one has it, the two become that one. Returns who it is now."""
-    row = tx.one("owner_of_artist", id=id_)
-    if row is None or row[1] == mbid:
+    into = _other(tx, "artist", id_, mbid)
+    if into is None:
         return id_
-    there = tx.one("artist_by_mbid", user_id=row[0], mbid=mbid)
-    if there is None:
-        tx.all("set_artist_mbid", id=id_, mbid=mbid)
-        return id_
-    into = int(there[0])
-    for album, key, album_mbid in tx.all("albums_of_artist", artist_id=id_):
-        twin = _chosen(tx.all("albums_by_key", artist_id=into, name_key=key), album_mbid)
-        if twin is None:
-            tx.all("move_album", id=album, artist_id=into)
-        else:
-            _join_albums(tx, album, twin, album_mbid)
-    for track, key, track_mbid in tx.all("tracks_of_artist", artist_id=id_):
-        twin = _chosen(tx.all("tracks_by_key", artist_id=into, name_key=key), track_mbid)
-        if twin is None:
-            tx.all("move_track", id=track, artist_id=into)
-        else:
-            _join_tracks(tx, track, twin, track_mbid)
+    joins: dict[str, Callable[[DbTx, int, int, str | None], object]] = {"album": _join_albums, "track": _join_tracks}
+    for kind, join in joins.items():
+        for part, key, part_mbid in tx.all(f"{kind}s_of_artist", artist_id=id_):
+            twin = _chosen(tx.all(f"{kind}s_by_key", artist_id=into, name_key=key), part_mbid)
+            if twin is None:
+                tx.all(f"move_{kind}", id=part, artist_id=into)
+            else:
+                join(tx, part, twin, part_mbid)
     _join(tx, "artist", id_, into)
     tx.all("recount_artist", id=into)
     return into
 
 
 def identify_album(tx: DbTx, id_: int, mbid: str) -> int:
-    row = tx.one("owner_of_album", id=id_)
-    if row is None or row[1] == mbid:
+    into = _other(tx, "album", id_, mbid)
+    if into is None:
         return id_
-    there = tx.one("album_by_mbid", user_id=row[0], mbid=mbid)
-    if there is None:
-        tx.all("set_album_mbid", id=id_, mbid=mbid)
-        return id_
-    _join_albums(tx, id_, int(there[0]), None)
-    return int(there[0])
+    _join_albums(tx, id_, into, None)
+    return into
 
 
 def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
-    row = tx.one("owner_of_track", id=id_)
-    if row is None or row[1] == mbid:
+    into = _other(tx, "track", id_, mbid)
+    if into is None:
         return id_
-    there = tx.one("track_by_mbid", user_id=row[0], mbid=mbid)
-    if there is None:
-        tx.all("set_track_mbid", id=id_, mbid=mbid)
-        return id_
-    for artist in _join_tracks(tx, id_, int(there[0]), None):
+    for artist in _join_tracks(tx, id_, into, None):
         tx.all("recount_artist", id=artist)
+    return into
+
+
+def _other(tx: DbTx, kind: str, id_: int, mbid: str) -> int | None:
+    """Who else of that user has the id of MusicBrainz; when nobody has, *id_* gets it, and it is None."""
+    row = tx.one(f"owner_of_{kind}", id=id_)
+    if row is None or row[1] == mbid:
+        return None
+    there = tx.one(f"{kind}_by_mbid", user_id=row[0], mbid=mbid)
+    if there is None:
+        tx.all(f"set_{kind}_mbid", id=id_, mbid=mbid)
+        return None
     return int(there[0])
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.apps.music.building import Studio, World, kind_of
 from tests.databases import BOTH, Database, database
 from tidegate import Queue
 from tidegate.runtime.clock import VirtualClock
+from tidegate_apps.music.contract import Operation
 
 
 @pytest.fixture
@@ -30,3 +34,17 @@ def quick(tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
     found = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'music.db'}", "apsw")
     with Queue(found.url, driver=found.driver, clock=clock, inline=True) as made:
         yield made
+
+
+@pytest.fixture
+def studio(quick: Queue) -> Callable[..., Any]:
+    """Makes one, with providers of these names that all do the same operations."""
+
+    @contextmanager
+    def made(*names: str, operations: tuple[Operation, ...] = (Operation.PLAYS,), **settings: Any) -> Iterator[Studio]:
+        world = World(quick.clock)  # type: ignore[arg-type]
+        kinds = [kind_of(world, name, *operations) for name in names or ("svc",)]
+        with Studio.opened(quick, *kinds, world=world, **settings) as found:
+            yield found
+
+    return made

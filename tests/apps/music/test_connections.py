@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,11 @@ from tests.apps.music.building import KEY, World, kind_of
 from tidegate import NotThere, Queue
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets
-from tidegate_apps.music.connections import Connections, Journey, WrongValue, entered
+from tidegate_apps.music.connections import Connections, Replaced
 from tidegate_apps.music.contract import Field
+from tidegate_apps.music.entering import WrongValue, entered, hidden
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.journeys import Journey, Journeys
 from tidegate_apps.music.library import tables
 
 SECRET = "correct horse battery staple"
@@ -30,13 +34,16 @@ def svc(**more: object):  # type: ignore[no-untyped-def]  # a kind of the tests
 
 def test_no_table_has_a_secret_in_plain_text_and_only_the_key_reads_it(queue: Queue, connections: Connections) -> None:
     connections.put("ada", svc(), {"user": "ada7", "password": SECRET, "session": "hidden-too"})
-    connections.depart("the-state", Journey("ada", "svc", {"password": SECRET}, "the-verifier"))
     db = tables(queue)
+    Journeys(db, lambda: KEY, lambda: 1.0).depart(
+        "the-state", Journey("ada", "svc", {"password": SECRET}, "the-verifier")
+    )
 
     everything = json.dumps([db.all("connections_of", user_id="ada"), db.all("connections", after=0, n=9)])
-    journeys = repr(queue.store.read(lambda tx: tx.all("music.healths")))
-    for text in (SECRET, "hidden-too"):
-        assert text not in everything + journeys
+    begun = db.one("end_journey", state=hidden("the-state"))
+    assert begun is not None
+    for text in (SECRET, "hidden-too", "the-verifier", "the-state"):
+        assert text not in everything + repr(begun)
     row = connections.get("ada", "svc")
     assert row is not None
     assert row.shown_values() == {"user": "ada7"}
@@ -88,25 +95,25 @@ def test_what_the_settings_declare_leaves_nothing_in_a_table_to_try_passwords_on
     assert not later.declare("ada", svc(), {"password": SECRET})  # the former key still reads what it made
 
 
-def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(
-    connections: Connections, clock: VirtualClock
-) -> None:
+def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(queue: Queue, clock: VirtualClock) -> None:
+    journeys = Journeys(tables(queue), lambda: KEY, clock.now)
+
     def begun(state: str) -> None:
-        connections.depart(state, Journey("ada", "svc", {"client_id": "7"}, "verifier"))
+        journeys.depart(state, Journey("ada", "svc", {"client_id": "7"}, "verifier"))
 
     begun("one")
-    found = connections.arrive("one", "ada", "svc")
+    found = journeys.arrive("one", "ada", "svc")
     assert found is not None
     assert (found.verifier, found.values) == ("verifier", {"client_id": "7"})
-    assert connections.arrive("one", "ada", "svc") is None
+    assert journeys.arrive("one", "ada", "svc") is None
     begun("two")
-    assert connections.arrive("two", "bob", "svc") is None
+    assert journeys.arrive("two", "bob", "svc") is None
     begun("three")
-    assert connections.arrive("three", "ada", "other") is None
+    assert journeys.arrive("three", "ada", "other") is None
     begun("four")
     clock.advance(601)
-    assert connections.arrive("four", "ada", "svc") is None
-    assert connections.arrive("", "ada", "svc") is None
+    assert journeys.arrive("four", "ada", "svc") is None
+    assert journeys.arrive("", "ada", "svc") is None
 
 
 @pytest.mark.parametrize(
@@ -145,3 +152,22 @@ def test_no_secret_goes_along_to_another_address_or_account(quick: Queue) -> Non
     connections.put("ada", lastfm, {"user": "ada7", "session_key": "of ada7"})
     connections.enter("ada", lastfm, {"user": "ada8"})
     assert connections.values(connections.get("ada", "lastfm")) == {"user": "ada8"}  # type: ignore[arg-type]
+
+
+@pytest.mark.req("SYNC-16")
+def test_rotated_credentials_are_on_disk_before_they_are_used_and_never_replace_newer_ones(
+    studio: Callable[..., Any],
+) -> None:
+    with studio() as s:
+        s.shop.connections.put("ada", s.kinds["svc"], {"user": "ada-at-svc", "password": "s3cret"})
+        old = s.shop.connections.get("ada", "svc")
+        kind = s.kinds["svc"]
+        s.shop.connections.save(old, kind, {"password": "rotated", "refresh_token": "r2"})
+        values = s.shop.connections.values(s.shop.connections.get("ada", "svc"))
+        assert values == {"user": "ada-at-svc", "password": "rotated", "refresh_token": "r2"}
+        s.connect(password="entered anew")
+        with pytest.raises(Replaced):
+            s.shop.connections.save(old, kind, {"password": "too late"})
+        s.shop.connections.remove("ada", "svc")
+        with pytest.raises(Replaced):
+            s.shop.connections.save(s.shop.connections.get("ada", "svc"), kind, {"password": "too late"})

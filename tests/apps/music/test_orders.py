@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,18 +15,6 @@ from tidegate_apps.music.looks import look_of
 from tidegate_apps.music.states import State
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
-
-
-@pytest.fixture
-def studio(quick: Queue) -> Callable[..., Any]:
-    @contextmanager
-    def made(*names: str, operations: tuple[Operation, ...] = (Operation.PLAYS,), **settings: Any) -> Iterator[Studio]:
-        world = World(quick.clock)  # type: ignore[arg-type]
-        kinds = [kind_of(world, name, *operations) for name in names or ("svc",)]
-        with Studio.opened(quick, *kinds, world=world, **settings) as found:
-            yield found
-
-    return made
 
 
 class Then:

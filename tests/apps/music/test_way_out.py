@@ -10,7 +10,7 @@ import pytest
 from tests.apps.music.providers.building import Desk, fault_in, lists
 from tests.apps.music.providers.conftest import desk, running  # noqa: F401 - fixtures
 from tidegate import net
-from tidegate_apps.music.connections import WrongValue, entered
+from tidegate_apps.music.entering import WrongValue, entered
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.way_out import HOME, WayOut, server, why_not
 

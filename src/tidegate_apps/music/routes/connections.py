@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from tidegate import Installed
 from tidegate.web import Problem, Right, needs
 from tidegate_apps.music.asking import kind_of, lines_of, user_of
-from tidegate_apps.music.connections import Connections, WrongValue
+from tidegate_apps.music.connections import Connections
+from tidegate_apps.music.entering import WrongValue
 from tidegate_apps.music.looks import Line, Work
 from tidegate_apps.music.settings import Settings
 

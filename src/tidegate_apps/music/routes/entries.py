@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -54,33 +55,19 @@ class PlaysShown(BaseModel):
 def router(there: Installed[Settings]) -> APIRouter:
     found = APIRouter(tags=["music"])
 
-    def entries(request: Request, shelf: str, user: str, q: str, cursor: str, limit: int) -> EntriesShown:
-        page = shelves.entries(there.db, shelf, user_of(request, user), like=q, cursor=cursor, n=limit)
-        return EntriesShown(items=[_entry(each) for each in page.items], next_cursor=page.next_cursor)
+    def listed(shelf: str) -> Callable[..., EntriesShown]:
+        @needs(Right.SEE)
+        def entries(
+            request: Request, user: User = "", q: Find = "", cursor: Cursor = "", limit: Limit = 100
+        ) -> EntriesShown:
+            page = shelves.entries(there.db, shelf, user_of(request, user), like=q, cursor=cursor, n=limit)
+            return EntriesShown(items=[_entry(each) for each in page.items], next_cursor=page.next_cursor)
 
-    @found.get("/artists")
-    @needs(Right.SEE)
-    def music_artists(
-        request: Request, user: User = "", q: Find = "", cursor: Cursor = "", limit: Limit = 100
-    ) -> EntriesShown:
-        """Artists, the most played first."""
-        return entries(request, "artists", user, q, cursor, limit)
+        return entries
 
-    @found.get("/albums")
-    @needs(Right.SEE)
-    def music_albums(
-        request: Request, user: User = "", q: Find = "", cursor: Cursor = "", limit: Limit = 100
-    ) -> EntriesShown:
-        """Albums, the most played first."""
-        return entries(request, "albums", user, q, cursor, limit)
-
-    @found.get("/tracks")
-    @needs(Right.SEE)
-    def music_tracks(
-        request: Request, user: User = "", q: Find = "", cursor: Cursor = "", limit: Limit = 100
-    ) -> EntriesShown:
-        """Tracks, the most played first."""
-        return entries(request, "tracks", user, q, cursor, limit)
+    for shelf in shelves.SHELVES:
+        about = f"{shelf.capitalize()}, the most played first."
+        found.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
 
     @found.get("/plays")
     @needs(Right.SEE)

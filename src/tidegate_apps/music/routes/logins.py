@@ -14,9 +14,10 @@ from tidegate import Installed, classify
 from tidegate.secrets import BadSecret
 from tidegate.web import Right, needs, said
 from tidegate_apps.music.asking import kind_of, offer_of, user_of
-from tidegate_apps.music.connections import Connections, Journey
+from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.contract import Kind, LoginRefused, Surroundings
 from tidegate_apps.music.handlers import transport, user_agent
+from tidegate_apps.music.journeys import Journey, Journeys
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.routes.forms import told
 from tidegate_apps.music.settings import Settings, addresses
@@ -33,6 +34,7 @@ async def _nobody(changes: Mapping[str, str]) -> None:
 def router(there: Installed[Settings]) -> APIRouter:
     found = APIRouter()
     connections: Connections = there.jobs.connections
+    journeys: Journeys = there.jobs.journeys
 
     def around(kind: Kind) -> Surroundings:
         clock, settings = there.queue.clock, there.settings
@@ -65,7 +67,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         state = token_urlsafe(32)
         values = values_of(user, kind)
         begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, surroundings=around(kind))
-        connections.depart(state, Journey(user, kind.name, {}, begun.verifier))
+        journeys.depart(state, Journey(user, kind.name, {}, begun.verifier))
         return RedirectResponse(begun.url, status_code=303)
 
     @found.get("/music/back/{provider}")
@@ -73,7 +75,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     async def back(request: Request, provider: str) -> Response:
         kind, user = kind_of(there, provider), user_of(request)
         answer = {name: value[:_MOST] for name, value in request.query_params.items()}
-        journey = await asyncio.to_thread(connections.arrive, answer.get("state", ""), user, kind.name)
+        journey = await asyncio.to_thread(journeys.arrive, answer.get("state", ""), user, kind.name)
         if journey is None or kind.oauth is None:
             return said(request, PAGE, f"That login at {kind.title} was not begun here. Connect once more.", tone="bad")
         values = await asyncio.to_thread(values_of, user, kind)

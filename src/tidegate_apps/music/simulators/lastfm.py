@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.music.simulators.catalogue import TRACKS, Track
-from tidegate_apps.music.simulators.listening import Listening, Time
-from tidegate_apps.music.simulators.service import HTML, Fault, Service
+from tidegate_apps.music.simulators.service import HTML, Fault, Listened
 
 KEY, SECRET = "lastfm-simulated-key", "lastfm-simulated-secret"
 
@@ -51,7 +50,7 @@ def _xml(number: int) -> Step:
     return Step(200, body, {"Content-Type": "text/xml; charset=utf-8"})
 
 
-class LastFmService(Service):
+class LastFmService(Listened):
     """*hidden*: users whose history only they themselves see. *playing*: who hears something right now."""
 
     name = "lastfm"
@@ -62,13 +61,8 @@ class LastFmService(Service):
         "garbled": Step(200, "<br />Warning: too many connections", {"Content-Type": "application/json"}),
     }
 
-    def __init__(self, clock: Time, every: float | None = None) -> None:
-        self._every = every
-        super().__init__(clock)
-
     def begin(self) -> None:
         super().begin()
-        self.listening = Listening(self.clock, self._every)
         self.users: set[str] = set()
         self.hidden: set[str] = set()
         self.playing: set[str] = set()

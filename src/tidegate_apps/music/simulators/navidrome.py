@@ -11,8 +11,7 @@ from functools import partial
 
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.music.simulators.catalogue import TRACKS, Track
-from tidegate_apps.music.simulators.listening import Listening, Time
-from tidegate_apps.music.simulators.service import HTML, PAGE, Fault, Service
+from tidegate_apps.music.simulators.service import HTML, PAGE, Fault, Listened
 
 _SESSION = 48 * 3600.0
 _LOGINS, _IN = 5, 20.0
@@ -68,19 +67,14 @@ FAULTS: Mapping[str, Fault] = {
 }  # fmt: skip
 
 
-class NavidromeServer(Service):
+class NavidromeServer(Listened):
     """Users are made by `user`. *has_log*: newer versions keep a log of plays. *refuses_reused_salts* is a setting."""
 
     name = "navidrome"
     faults = FAULTS
 
-    def __init__(self, clock: Time, every: float | None = None) -> None:
-        self._every = every
-        super().__init__(clock)
-
     def begin(self) -> None:
         super().begin()
-        self.listening = Listening(self.clock, self._every)
         self.passwords: dict[str, str] = {}
         self.playlists: dict[str, SavedList] = {}
         self._key = b"navidrome"

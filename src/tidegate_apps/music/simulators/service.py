@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from tidegate.testing import Asked, Hang, Simulator, Step
-from tidegate_apps.music.simulators.listening import Time
+from tidegate_apps.music.simulators.listening import Listening, Time
 
 PAGE = "<!DOCTYPE html><html><head><title>Please wait</title></head><body>Checking your browser.</body></html>"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -42,7 +43,7 @@ ANY: Mapping[str, Fault] = {
 }
 
 
-class Service:
+class Service(ABC):
     """One service under a path of its name. `now` and `next` say what it does instead of answering well.
 
     *where* is the name of one of its `routes`; without it, the fault is that of all of them.
@@ -83,9 +84,9 @@ class Service:
         """The faults that are on, by the name of the route; the empty name is that of all."""
         return dict(self._now)
 
+    @abstractmethod
     def mount(self, sim: Simulator) -> None:
         """Declares the routes of the service."""
-        raise NotImplementedError
 
     def known(self) -> tuple[str, ...]:
         return ("well", *self.faults, *ANY)
@@ -115,3 +116,15 @@ class Service:
             raise ValueError(
                 f"where: {where!r:.40} is not a route of {self.name}; give one of {', '.join(self.routes)}"
             )
+
+
+class Listened(Service):
+    """A service that knows what its users hear; *every*: seconds between two songs of each."""
+
+    def __init__(self, clock: Time, every: float | None = None) -> None:
+        self._every = every
+        super().__init__(clock)
+
+    def begin(self) -> None:
+        super().begin()
+        self.listening = Listening(self.clock, self._every)

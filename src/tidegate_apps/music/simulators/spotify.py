@@ -10,8 +10,8 @@ from functools import partial
 
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.music.simulators.catalogue import TRACKS, Track
-from tidegate_apps.music.simulators.listening import Listening, Time
-from tidegate_apps.music.simulators.service import Fault, Service
+from tidegate_apps.music.simulators.listening import Time
+from tidegate_apps.music.simulators.service import Fault, Listened
 from tidegate_apps.music.simulators.spotify_accounts import REVOKED, Accounts, Consent, refused
 
 _WINDOW = 30.0
@@ -59,20 +59,18 @@ class OwnedList:
     exists: bool = True
 
 
-class SpotifyService(Service):
+class SpotifyService(Listened):
     """*generation*: "new" knows playlists by their `items`, "old" by their `tracks`. *limit*: requests in 30 s."""
 
     name = "spotify"
     faults = FAULTS
 
     def __init__(self, clock: Time, every: float | None = None) -> None:
-        self._every = every
         self.accounts = Accounts(clock)
-        super().__init__(clock)
+        super().__init__(clock, every)
 
     def begin(self) -> None:
         super().begin()
-        self.listening = Listening(self.clock, self._every)
         self.accounts.begin()
         self.playlists: dict[str, OwnedList] = {}
         self.generation = "new"
