@@ -32,6 +32,12 @@ def rate(times: int, work: Callable[[], object]) -> float:
     return times / (time.perf_counter() - start)
 
 
+def in_turns(rounds: int, *loops: tuple[int, Callable[[], object]]) -> list[float]:
+    """The best rate of each loop, which is how many times it does its work, and the work."""
+    found = [[rate(times, work) for times, work in loops] for _ in range(rounds)]
+    return [max(rates) for rates in zip(*found, strict=True)]
+
+
 @dataclass(slots=True)
 class Counting:
     """A queue with one kind of job, which notes when it ran."""

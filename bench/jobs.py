@@ -10,16 +10,17 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bench import job_growth, job_waits
-from bench.job_loops import JOBS, THREADS, at_least, counting, in_threads, p99, rate, within
+from bench.job_loops import JOBS, THREADS, at_least, counting, in_threads, in_turns, p99, rate, within
 from bench.row import Row, at_most
 from tidegate import Queue
 
 ONE_BY_ONE = 2_000
+_ROUNDS = 3  # in which the raw loop and the queue take turns: what the machine does meanwhile meets both
 _BULK = 25_000  # a second
 
 
@@ -32,13 +33,18 @@ def run() -> list[Row]:
 
 
 def sqlite_rows(folder: Path) -> list[Row]:
-    raw_put = raw_inserts(folder / "raw.db")
     own = counting(f"sqlite:///{folder / 'jobs.db'}")
-    put = own.note.enqueue
+    put, some = own.note.enqueue, ONE_BY_ONE // 2
     with own.queue as queue:
-        one = rate(ONE_BY_ONE, lambda: [put(i) for i in range(ONE_BY_ONE)])
         waits: list[float] = []
-        many = rate(ONE_BY_ONE, lambda: waits.extend(in_threads(put, ONE_BY_ONE)))
+        put(0)  # opens the database
+        with raw_insert(folder / "raw.db") as raw_put_in:
+            raw_put, one, many = in_turns(
+                _ROUNDS,
+                (some, lambda: [raw_put_in("1") for _ in range(some)]),
+                (some, lambda: [put(i) for i in range(some)]),
+                (some // THREADS * THREADS, lambda: waits.extend(in_threads(put, some))),
+            )
         raw, drain = own.side_by_side()
         return [
             Row("SQLite, raw insert + commit", f"{raw_put:,.0f}/s"),
@@ -73,7 +79,8 @@ def postgres_rows(url: str) -> list[Row]:
         ]
 
 
-def raw_inserts(path: Path) -> float:
+@contextmanager
+def raw_insert(path: Path) -> Iterator[Callable[[str], object]]:
     """The smallest durable queue: one table, one index, one insert per commit."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("pragma journal_mode = wal")
@@ -81,9 +88,8 @@ def raw_inserts(path: Path) -> float:
     db.execute("create table job (id integer primary key, state int not null default 0, args text not null)")
     db.execute("create index ready on job (id) where state = 0")
     insert = "insert into job (args) values (?)"
-    found = rate(ONE_BY_ONE, lambda: [db.execute(insert, ("1",)) for _ in range(ONE_BY_ONE)])
+    yield lambda args: db.execute(insert, (args,))
     db.close()
-    return found
 
 
 def unique_bulk(queue: Queue) -> None:

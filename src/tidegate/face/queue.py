@@ -240,17 +240,22 @@ class Queue(Working):
 
     def put_in(self, jobs: list[NewJob], connection: Any = None) -> list[Taken]:
         """One answer per job, in order; see `put`."""
-        if connection is None and self.store.dialect is Dialect.POSTGRES and Gathering.takes(jobs):
+        if connection is not None:
+            return self.put(lambda tx: intake.enqueue(tx, jobs), connection)
+        store = self.store
+        if store.dialect is Dialect.POSTGRES and Gathering.takes(jobs):
             taken = [self._gathering.put(jobs[0])]
-            self.woken()
-            return taken
-        return self.put(lambda tx: intake.enqueue(tx, jobs), connection)
+        else:
+            taken = store.write(lambda tx: intake.enqueue(tx, jobs))
+        self.woken()
+        return taken
 
     def woken(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:
             wake.news()
-        watching.tell(self.store)
+        if self._store is not None:
+            watching.tell(self._store)
 
     async def at_store(self, work: Callable[[], T]) -> T:
         """Runs *work*, which waits for the database, without blocking the loop."""

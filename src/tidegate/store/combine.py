@@ -68,8 +68,11 @@ class Combiner(Leading[Work]):
         try:
             self._connection.execute("begin immediate")
             begun = True
-            for piece in batch:
-                self._one(piece, alone=len(batch) == 1)
+            if len(batch) == 1:
+                batch[0].result = batch[0].work()
+            else:
+                for piece in batch:
+                    self._one(piece)
             self._connection.execute("commit")
         except Exception as error:
             self._undone()
@@ -81,10 +84,7 @@ class Combiner(Leading[Work]):
             else:
                 fail(batch, error)
 
-    def _one(self, piece: Piece[Work, Any], *, alone: bool) -> None:
-        if alone:
-            piece.result = piece.work()
-            return
+    def _one(self, piece: Piece[Work, Any]) -> None:
         self._connection.execute("savepoint piece")
         try:
             piece.result = piece.work()

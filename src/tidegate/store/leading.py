@@ -24,8 +24,7 @@ class Piece(Generic[W, T]):
 
     def __init__(self, work: W) -> None:
         self.work = work
-        self.gate = threading.Lock()
-        self.gate.acquire()
+        self.gate: threading.Lock | None = None  # where its thread waits, if it does
         self.batch: list[Piece[W, Any]] | None = None  # those that it leads, itself among them
         self.done = False
         self.result: T | None = None
@@ -62,12 +61,13 @@ class Leading(ABC, Generic[W]):
         """Returns when *piece* has been done, by this thread or by another."""
         try:
             with self._mutex:
-                leads = self._leader is None  # so nobody is waiting
-                if leads:
+                if self._leader is None:  # so nobody is waiting
                     self._leader, piece.batch = piece, [piece]
                 else:
+                    piece.gate = threading.Lock()
+                    piece.gate.acquire()
                     self._waiting.append(piece)
-            if not leads:
+            if piece.gate is not None:
                 piece.gate.acquire()  # until somebody has done it, or asks us to lead
             if not piece.done:
                 self._lead(piece)
@@ -97,12 +97,13 @@ class Leading(ABC, Generic[W]):
                 self._waiting.remove(piece)
             if self._leader is piece:
                 self._leader = self._waiting[0] if self._waiting else None
-                if self._leader is not None:
+                if self._leader is not None and self._leader.gate is not None:
                     self._leader.gate.release()
             answered, piece.batch = piece.batch or [], []
         for each in answered:
             each.done = True
-            each.gate.release()
+            if each.gate is not None:
+                each.gate.release()
 
     def _once_more(self, piece: Piece[W, Any]) -> None:
         """What an interrupted leader has not done goes back, for the next one."""

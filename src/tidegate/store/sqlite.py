@@ -21,6 +21,7 @@ T = TypeVar("T")
 Now = Callable[[], float]
 
 _MOST_IDLE = 8
+_FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
 
 
 class SqliteTx:
@@ -93,7 +94,8 @@ class SqliteStore:
         self._process = os.getpid()
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        self._same_process()
+        if os.getpid() != self._process:
+            raise StoreError(_FORKED)
         return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._book, self._clock())))
 
     def read(self, work: Callable[[Tx], T]) -> T:
@@ -187,4 +189,4 @@ class SqliteStore:
 
     def _same_process(self) -> None:
         if os.getpid() != self._process:
-            raise StoreError("the store was opened before a fork; open it in the child, SQLite does not survive it")
+            raise StoreError(_FORKED)
