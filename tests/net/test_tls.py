@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.net.serving import OK, PUBLIC, client, names, redirect, serving
+from tests.net.serving import OK, PUBLIC, Names, client, names, redirect, serving
 from tidegate import classify, net
 
 
@@ -105,3 +106,54 @@ async def test_a_redirect_from_https_to_http_is_not_followed(authority: Authorit
             with pytest.raises(net.BadRedirect, match="from https to http"):
                 await fetching.get(f"https://feed.example:{server.port}/")
         assert plain.connections == 0
+
+
+async def test_a_name_with_a_dot_at_its_end_is_the_name_without_it(authority: Authority, tmp_path: Path) -> None:
+    tls, asked = authority.serving_as("feed.example", tmp_path)
+    resolver = Names({"feed.example.": [[PUBLIC]]})
+    async with serving(OK, tls=tls) as server, client(resolver=resolver, tls=authority.trusting()) as fetching:
+        assert (await fetching.get(f"https://feed.example.:{server.port}/")).body == b"ok"
+    assert asked == ["feed.example"]
+
+
+async def test_an_address_is_not_trusted_with_the_certificate_of_a_name(authority: Authority, tmp_path: Path) -> None:
+    tls, _ = authority.serving_as("feed.example", tmp_path)
+    async with serving(OK, tls=tls) as server, client(tls=authority.trusting()) as fetching:
+        with pytest.raises(net.Unreachable, match="certificate"):
+            await fetching.get(f"https://{PUBLIC}:{server.port}/")
+    assert server.requests == []
+
+
+async def test_one_who_ends_the_connection_instead_of_a_handshake_is_not_called_slow() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(talk, PUBLIC, 0)
+    async with server, client() as fetching:
+        with pytest.raises(net.Unreachable, match="could not be reached: it ended the connection"):
+            await fetching.get(f"https://{PUBLIC}:{server.sockets[0].getsockname()[1]}/")
+
+
+async def test_a_fetch_that_is_cancelled_as_soon_as_tls_stands_leaves_its_socket_to_nobody(
+    authority: Authority, tmp_path: Path
+) -> None:
+    fetches: list[asyncio.Task[net.Fetched]] = []
+
+    class Cancelling(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            fetches[-1].cancel()
+
+    tls, _ = authority.serving_as("feed.example", tmp_path)
+    trusting = authority.trusting()
+    async with serving(OK, tls=tls) as server, client(resolver=names(feed=[PUBLIC]), tls=trusting) as fetching:
+        trusting.sslobject_class = Cancelling
+        fetches.append(asyncio.ensure_future(fetching.get(f"https://feed.example:{server.port}/")))
+        await asyncio.wait(fetches)
+        assert fetches[0].cancelled()
+        trusting.sslobject_class = ssl.SSLObject
+        # The next sockets get the number of the one that was closed.
+        for _ in range(3):
+            assert (await fetching.get(f"https://feed.example:{server.port}/")).body == b"ok"

@@ -27,14 +27,21 @@ class Connector:
     async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Line:
         """A connection to *host*, whose name is the one that *tls* asks for; Unreachable when there is none."""
         connected = await self._reached(host, port)
-        named = None if tls is None else host
+        line = Line(connected)
+        named = None if tls is None else host.removesuffix(".")
         try:
             loop = asyncio.get_running_loop()
-            _, line = await loop.create_connection(Line, sock=connected, ssl=tls, server_hostname=named)
-        except BaseException as error:
+            await loop.create_connection(lambda: line, sock=connected, ssl=tls, server_hostname=named)
+        # The socket belongs to its transport, which closes it in the next turn of the loop. Closed beneath it, its
+        # number would go to another connection while the transport still listens to it.
+        except OSError as error:
+            line.close()
+            raise _unreachable(host, error) from error
+        except asyncio.CancelledError:
+            line.close()
+            raise
+        except BaseException:  # there was no transport yet
             connected.close()
-            if isinstance(error, OSError):
-                raise _unreachable(host, error) from error
             raise
         return line
 
@@ -76,7 +83,8 @@ async def _opened(address: str, port: int) -> socket.socket:
 
 
 def _unreachable(host: str, error: OSError) -> Unreachable:
-    return Unreachable(f"{host} could not be reached: {str(error) or 'it did not answer in time'}")
+    unsaid = "it did not answer in time" if isinstance(error, TimeoutError) else "it ended the connection"
+    return Unreachable(f"{host} could not be reached: {str(error) or unsaid}")
 
 
 def in_turns(addresses: Sequence[str]) -> list[str]:

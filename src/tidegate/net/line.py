@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import cast
 
 from tidegate.net.failures import TooBig
@@ -13,22 +14,27 @@ _HIGH = 262_144  # bytes that nobody has taken yet; beyond it the other side has
 class Line(asyncio.Protocol):
     """The stream of one connection. One task reads from it at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, connected: socket.socket | None = None) -> None:
+        self._socket = connected
         self._transport: asyncio.Transport | None = None
         self._came = bytearray()
         self._waits: asyncio.Future[None] | None = None
-        self._over = self._paused = False
+        self._over = self._paused = self._rests = False
         self._error: Exception | None = None
         self._left = 0
 
     @property
     def quiet(self) -> bool:
         """Whether it can be used again: it is open, and nothing came that nobody asked for."""
-        return not self._over and not self._came
+        return not self._over and not self._came and not self._unseen()
 
     def expect(self, most: int) -> None:
         """So many bytes may come from now on."""
-        self._left = most
+        self._left, self._rests = most, False
+
+    def rest(self) -> None:
+        """Nothing may come from now on, until something is expected: it ends when something does."""
+        self._rests = True
 
     async def read(self) -> bytes:
         """What has come, none at the end; TooBig when that is more than is expected, OSError when it broke."""
@@ -67,6 +73,9 @@ class Line(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._rests:
+            self.close()
+            return
         self._came += data
         if len(self._came) > _HIGH and not self._paused and self._transport is not None:
             self._paused = True
@@ -80,6 +89,18 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._over, self._error = True, self._error or exc
         self._wake()
+
+    def _unseen(self) -> bool:
+        """Whether the system has bytes, or the end, that the loop has not come round to."""
+        if self._socket is None:
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def _wake(self) -> None:
         if self._waits is not None and not self._waits.done():

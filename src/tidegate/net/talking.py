@@ -50,6 +50,7 @@ class Connection:
         if not over or self._talk.trailing_data[0] or not self._line.quiet:
             return False
         self._talk.start_next_cycle()
+        self._line.rest()
         self.served += 1
         return True
 
