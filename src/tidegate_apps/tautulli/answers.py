@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _YEAR_10000 = 253_402_300_800
+_EXACT = 2**53  # so far a float, and every database, tells two neighbours apart
+_LONGEST = 1000  # characters of a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,7 @@ class Status:
     integrity: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
+class Play(NamedTuple):
     """One row of the history. Times are UNIX time, durations are seconds."""
 
     row_id: int
@@ -101,23 +102,22 @@ class Place:
 
 def play_of(row: Mapping[str, Any]) -> Play | None:
     """A row of the history; None for a stream that goes on, which has no id yet, and for a row without a time."""
-    row_id = number(row.get("row_id") if row.get("row_id") is not None else row.get("id"))
-    started = moment(row.get("started")) or moment(row.get("date"))
-    if row_id is None or started is None or row.get("state"):
+    get = row.get
+    row_id = number(get("row_id") if get("row_id") is not None else get("id"))
+    started = moment(get("started")) or moment(get("date"))
+    if row_id is None or started is None or get("state"):
         return None
-    duration = number(row.get("play_duration"))
+    duration = number(get("play_duration"))
     return Play(
-        row_id=row_id, reference_id=number(row.get("reference_id")), started=started,
-        stopped=moment(row.get("stopped")),
-        duration=max(0, (number(row.get("duration")) if duration is None else duration) or 0),
-        paused=max(0, number(row.get("paused_counter")) or 0), user_id=number(row.get("user_id")),
-        user=text(row.get("user")), friendly_name=text(row.get("friendly_name")), platform=text(row.get("platform")),
-        product=text(row.get("product")), player=text(row.get("player")), media_type=text(row.get("media_type")),
-        rating_key=number(row.get("rating_key")), full_title=text(row.get("full_title")),
-        title=text(row.get("title")), parent_title=text(row.get("parent_title")),
-        grandparent_title=text(row.get("grandparent_title")), year=number(row.get("year")),
-        transcode_decision=text(row.get("transcode_decision")), percent_complete=number(row.get("percent_complete")),
-        watched_status=fraction(row.get("watched_status")),
+        row_id=row_id, reference_id=number(get("reference_id")), started=started, stopped=moment(get("stopped")),
+        duration=max(0, (number(get("duration")) if duration is None else duration) or 0),
+        paused=max(0, number(get("paused_counter")) or 0), user_id=number(get("user_id")), user=text(get("user")),
+        friendly_name=text(get("friendly_name")), platform=text(get("platform")), product=text(get("product")),
+        player=text(get("player")), media_type=text(get("media_type")), rating_key=number(get("rating_key")),
+        full_title=text(get("full_title")), title=text(get("title")), parent_title=text(get("parent_title")),
+        grandparent_title=text(get("grandparent_title")), year=number(get("year")),
+        transcode_decision=text(get("transcode_decision")), percent_complete=number(get("percent_complete")),
+        watched_status=fraction(get("watched_status")),
     )  # fmt: skip
 
 
@@ -145,6 +145,8 @@ def place_of(data: Mapping[str, Any]) -> Place:
 
 def number(value: object) -> int | None:
     """A whole number, also one that came as a text; None for null, an empty text and what is none."""
+    if type(value) is int and -_EXACT < value < _EXACT:  # as nearly all of them come
+        return value
     found = fraction(value)
     return None if found is None else int(found)
 
@@ -157,24 +159,26 @@ def moment(value: object) -> int | None:
 
 def fraction(value: object) -> float | None:
     if isinstance(value, int | float):
-        return value if abs(value) < 2**53 else None
+        return value if abs(value) < _EXACT else None
     if not isinstance(value, str) or len(value) > 40:
         return None
     try:
         found = float(value)
     except ValueError:
         return None
-    return found if abs(found) < 2**53 else None  # not so for a number that is none
+    return found if abs(found) < _EXACT else None  # not so for a number that is none
 
 
 def text(value: object) -> str:
     """A text that every database takes; empty for null."""
+    if type(value) is str and value.isprintable() and len(value) <= _LONGEST:  # as nearly all of them come
+        return value
     if value is None or isinstance(value, dict | list):
         return ""
     found = value if isinstance(value, str) else str(value)
     if "\0" in found or not found.isprintable():
         found = found.replace("\0", "").encode("utf-8", "replace").decode()
-    return found[:1000]
+    return found[:_LONGEST]
 
 
 def _session(row: Mapping[str, Any]) -> Session:

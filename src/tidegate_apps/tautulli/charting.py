@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from tidegate import DbTx
-from tidegate_apps.tautulli.storing import DAY, HOUR, QUARTER, month_of, week_of
+from tidegate_apps.tautulli.lots import DAY, HOUR, QUARTER, month_of, week_of
 
 TOP = 10
 KINDS = ("person", "show", "platform")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Self
 
 from tidegate_apps.tautulli.answers import Play
+from tidegate_apps.tautulli.lots import Lot
 from tidegate_apps.tautulli.storing import Stored
 
-Write = Callable[[Sequence[Play]], Stored]
+Write = Callable[[Lot], Stored]
 
 _LONGEST = 5.0  # seconds that plays wait for others, where Tautulli is slow
 
@@ -22,33 +24,39 @@ class Gathering:
 
     def __init__(self, write: Write, most: int, now: Callable[[], float]) -> None:
         self._write, self._most, self._now = write, most, now
-        self._waiting: list[Play] = []
+        self._lot, self._held = Lot(), 0  # and how many plays it has, or is to have
         self._since = now()
-        self._pool: ThreadPoolExecutor | None = None  # a short sync needs none
+        self._ready: list[Future[None]] = []  # pages of the lot that are being made ready
+        self._threads = ExitStack()
+        self._readying: ThreadPoolExecutor | None = None  # a short sync needs no threads
+        self._storing: ThreadPoolExecutor | None = None
         self._under_way: Future[Stored] | None = None
         self.stored = Stored()
 
     def add(self, plays: Sequence[Play]) -> None:
         """Takes a page. It waits while two lots are on their way: they are held in memory."""
-        if not self._waiting:
+        if not self._held:
             self._since = self._now()
-        self._waiting += plays
-        if len(self._waiting) >= self._most or self._now() - self._since >= _LONGEST:
+        self._held += len(plays)
+        if self._readying is None:
+            self._lot.take(plays)
+        else:
+            self._ready.append(self._readying.submit(self._lot.take, plays))
+        if self._held >= self._most or (self._held and self._now() - self._since >= _LONGEST):
             self._settle()
-            self._pool = self._pool or ThreadPoolExecutor(1, "tautulli-store")
-            self._under_way = self._pool.submit(self._write, self._taken())
+            if self._storing is None:
+                self._readying = self._threads.enter_context(ThreadPoolExecutor(1, "tautulli-ready"))
+                self._storing = self._threads.enter_context(ThreadPoolExecutor(1, "tautulli-store"))
+            self._under_way = self._storing.submit(self._written, *self._taken())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with self._threads:
             self._settle()
-            if self._waiting:
-                self._count(self._write(self._taken()))
-        finally:
-            if self._pool is not None:
-                self._pool.shutdown()
+            if self._held:
+                self._count(self._written(*self._taken()))
 
     def _settle(self) -> None:
         """Waits for the lot that is under way. After one that failed nothing is stored: no row may be left out."""
@@ -57,12 +65,18 @@ class Gathering:
             try:
                 self._count(under_way.result())
             except BaseException:
-                self._waiting.clear()
+                self._taken()
                 raise
 
-    def _taken(self) -> list[Play]:
-        taken, self._waiting = self._waiting, []
+    def _taken(self) -> tuple[Lot, list[Future[None]]]:
+        taken = self._lot, self._ready
+        self._lot, self._held, self._ready = Lot(), 0, []
         return taken
+
+    def _written(self, lot: Lot, ready: Sequence[Future[None]]) -> Stored:
+        for page in ready:
+            page.result()
+        return self._write(lot)
 
     def _count(self, found: Stored) -> None:
         self.stored = Stored(self.stored.new + found.new, self.stored.changed + found.changed)

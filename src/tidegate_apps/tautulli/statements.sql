@@ -33,20 +33,45 @@ on conflict (row_id) do update set reference_id = excluded.reference_id, started
     percent_complete = excluded.percent_complete, watched_status = excluded.watched_status, digest = excluded.digest;
 
 -- name: add_times
+-- Rows of quarters since 1970, plays and seconds; the hours follow from them.
+with come as materialized (
+    select cast(entry.value ->> 0 as bigint) as quarter, cast(entry.value ->> 1 as bigint) as plays,
+        cast(entry.value ->> 2 as bigint) as seconds
+    from json_each(:rows) as entry
+)
 insert into tautulli_time (width, at, plays, seconds)
-select cast(entry.value ->> 0 as integer), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint),
-    cast(entry.value ->> 3 as bigint)
-from json_each(:rows) as entry
+select width, at, sum(plays), sum(seconds)
+from (
+    select 900 as width, quarter as at, plays, seconds from come
+    union all
+    select 3600, quarter / 4, plays, seconds from come
+) as counted
 where true
+group by width, at
 on conflict (width, at) do update set plays = tautulli_time.plays + excluded.plays,
     seconds = tautulli_time.seconds + excluded.seconds;
 
 -- name: add_tallies
+-- Rows of kinds, days since 1970, names, the weeks and months of the days, plays and seconds.
+with come as materialized (
+    select entry.value ->> 0 as kind, cast(entry.value ->> 1 as bigint) as day, entry.value ->> 2 as name,
+        cast(entry.value ->> 3 as bigint) as week, cast(entry.value ->> 4 as bigint) as month,
+        cast(entry.value ->> 5 as bigint) as plays, cast(entry.value ->> 6 as bigint) as seconds
+    from json_each(:rows) as entry
+)
 insert into tautulli_tally (kind, grain, at, name, plays, seconds)
-select entry.value ->> 0, entry.value ->> 1, cast(entry.value ->> 2 as bigint), entry.value ->> 3,
-    cast(entry.value ->> 4 as bigint), cast(entry.value ->> 5 as bigint)
-from json_each(:rows) as entry
+select kind, grain, at, name, sum(plays), sum(seconds)
+from (
+    select kind, 'day' as grain, day as at, name, plays, seconds from come
+    union all
+    select kind, 'week', week, name, plays, seconds from come
+    union all
+    select kind, 'month', month, name, plays, seconds from come
+    union all
+    select kind, 'all', 0, name, plays, seconds from come
+) as counted
 where true
+group by kind, grain, at, name
 on conflict (kind, grain, at, name) do update set plays = tautulli_tally.plays + excluded.plays,
     seconds = tautulli_tally.seconds + excluded.seconds;
 

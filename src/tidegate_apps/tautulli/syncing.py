@@ -10,15 +10,16 @@ rows were imported: the sync looks farther back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from operator import add
 
 from tidegate import Db, DbTx
-from tidegate_apps.tautulli.answers import History, Play
+from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
 from tidegate_apps.tautulli.gathering import Gathering
+from tidegate_apps.tautulli.lots import Lot
 from tidegate_apps.tautulli.storing import State, Stored, state_of, store
 
 _log = logging.getLogger("tidegate.tautulli")
@@ -60,7 +61,7 @@ class Syncing:
     now: Callable[[], float]
     stop: Callable[[], bool] = lambda: False
     told: Callable[[int, int], object] = lambda seen, filtered: None
-    lot: int = 5_000  # plays that are written in one transaction, where so many come
+    lot: int = 10_000  # plays that are written in one transaction, where so many come
 
     def run(self) -> Synced:
         """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
@@ -105,9 +106,9 @@ class Syncing:
             if start >= filtered or not page.rows:
                 return found, page.total
 
-    def _store(self, plays: Sequence[Play]) -> Stored:
+    def _store(self, lot: Lot) -> Stored:
         def write(tx: DbTx) -> Stored:
-            stored = store(tx, plays)
+            stored = store(tx, lot)
             tx.all("seen_by_now", at=int(self.now()))
             return stored
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,17 @@ from tests.databases import Database
 from tidegate_apps.tautulli.answers import Play, play_of
 from tidegate_apps.tautulli.client import TautulliError
 from tidegate_apps.tautulli.gathering import Gathering
+from tidegate_apps.tautulli.lots import Lot
 from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
 from tidegate_apps.tautulli.storing import Stored
 from tidegate_apps.tautulli.syncing import Synced
 
+MADE, PLACES = MadeHistory(Shape(rows=100_000, until=1_700_000_000, per_day=1000)), count()
+
 
 def plays(n: int) -> list[Play]:
-    made = MadeHistory(Shape(rows=n, until=1_700_000_000))
-    return [play for place in range(n) if (play := play_of(made.row(place))) is not None]
+    """So many that no other page has."""
+    return [play for place in islice(PLACES, n) if (play := play_of(MADE.row(place))) is not None]
 
 
 class Shelf:
@@ -32,7 +35,7 @@ class Shelf:
         self.moment = 0.0
         self._fails = fails
 
-    def write(self, some: Sequence[Play]) -> Stored:
+    def write(self, some: Lot) -> Stored:
         self.threads.append(threading.get_ident())
         if len(self.threads) == self._fails:
             raise OSError("no room")
@@ -121,3 +124,9 @@ def test_a_row_that_comes_late_under_an_old_number_is_not_taken_for_new(quick: D
     found = quick.syncing().run()
     assert (found.new, found.changed) == (1, 1)
     assert set(quick.counted().values()) == {602}
+
+
+def test_a_row_that_comes_twice_in_a_lot_counts_once(quick: Desk) -> None:
+    quick.sim.play(1, row_id=5, id=5)  # on the last page, and on the first
+    assert quick.syncing().run().new == 600
+    assert set(quick.counted().values()) == {600}
