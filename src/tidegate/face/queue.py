@@ -267,12 +267,15 @@ class Queue(Working):
         """The names of the queues that jobs are declared for."""
         return frozenset(kind.queue for kind in self._kinds.values())
 
+    def _database(self) -> Store:
+        return open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
+
     def _opened(self) -> Store:
         inside_child.refuse_at_import("the queue is used")
         left = _OPENINGS
         while True:
             left -= 1
-            store = open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
+            store = self._database()
             try:
                 migrate(store, core_migrations())
                 self._store_id = store.write(_identity)
