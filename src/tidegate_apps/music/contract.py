@@ -241,6 +241,16 @@ class Begun:
     verifier: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """A browser that came back from a login: *answer* is its query, to the same *redirect* as it was begun with."""
+
+    answer: Mapping[str, str] = field(repr=False)
+    redirect: str
+    verifier: str = field(repr=False)
+    surroundings: Surroundings = field(repr=False)
+
+
 class OAuth(Protocol):
     """A login at the service itself, in the user's browser."""
 
@@ -249,25 +259,17 @@ class OAuth(Protocol):
         """Whether there is no other way to connect."""
 
     def begin(self, values: Mapping[str, str], *, redirect: str, state: str, surroundings: Surroundings) -> Begun:
-        """Where to send the browser; it comes back to *redirect* with *state* in its query."""
+        """Where to send the browser; it comes back to *redirect* with *state* in its query.
 
-    def finish(
-        self,
-        values: Mapping[str, str],
-        *,
-        answer: Mapping[str, str],
-        redirect: str,
-        verifier: str,
-        surroundings: Surroundings,
-    ) -> Awaitable[Mapping[str, str]]:
-        """The values to save; *answer* is the query that the browser came back with.
-
-        LoginRefused when the user said no; any other error as of a call.
+        LoginRefused when it could not come back there.
         """
+
+    def finish(self, values: Mapping[str, str], returned: Returned) -> Awaitable[Mapping[str, str]]:
+        """The values to save. LoginRefused when the user said no; any other error as of a call."""
 
 
 class LoginRefused(Exception):
-    """The browser came back without a permission; the text is for people."""
+    """There is no login, or the browser came back without a permission; the text is for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

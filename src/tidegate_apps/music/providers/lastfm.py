@@ -21,6 +21,7 @@ from tidegate_apps.music.contract import (
     Operation,
     Play,
     Provider,
+    Returned,
     Song,
     Surroundings,
 )
@@ -165,21 +166,15 @@ class _Login:
         web = surroundings.addresses.get("lastfm_web", _WEB).rstrip("/")
         return Begun(url=f"{web}/api/auth/?{urlencode({'api_key': values['api_key'], 'cb': back})}")
 
-    async def finish(
-        self,
-        values: Mapping[str, str],
-        *,
-        answer: Mapping[str, str],
-        redirect: str,
-        verifier: str,
-        surroundings: Surroundings,
-    ) -> Mapping[str, str]:
-        if not answer.get("token"):
+    async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
+        if not returned.answer.get("token"):
             raise LoginRefused("Last.fm has given no permission. Connect once more and allow the access.")
         if not values.get("shared_secret"):
             raise LoginRefused("The operator has not entered the shared secret of Last.fm; logins need it.")
-        client = _Client({name: value for name, value in values.items() if name != "session_key"}, surroundings)
-        document = await client.ask("auth.getSession", token=answer["token"])
+        client = _Client(
+            {name: value for name, value in values.items() if name != "session_key"}, returned.surroundings
+        )
+        document = await client.ask("auth.getSession", token=returned.answer["token"])
         session = part(document, "session")
         user, key = text(session.get("name")), token(session.get("key"))
         if not user or not key:

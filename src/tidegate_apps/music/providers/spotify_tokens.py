@@ -7,10 +7,10 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import Begun, LoginRefused, Surroundings
+from tidegate_apps.music.contract import Begun, LoginRefused, Returned, Surroundings
 from tidegate_apps.music.reading import WrongShape, mapping, number, text, token
 
 ACCOUNTS = "https://accounts.spotify.com"
@@ -18,6 +18,7 @@ SCOPES = "user-read-recently-played playlist-read-private playlist-read-collabor
 CONSENT = 182 * 86400.0  # seconds: a refresh token dies six months after the consent, however often it is used
 _EARLY = 60.0  # seconds before its end that a token is renewed
 _HOUR = 3600.0
+_LOOPBACK = ("127.0.0.1", "::1")  # by number; the name localhost is refused
 _TOTAL = 15.0  # seconds; whoever ends a loop waits for a renewal
 
 
@@ -106,32 +107,31 @@ class Login:
         self._calls = calls
 
     def begin(self, values: Mapping[str, str], *, redirect: str, state: str, surroundings: Surroundings) -> Begun:
+        base = surroundings.addresses.get("spotify_accounts", ACCOUNTS).rstrip("/")
+        back = urlsplit(redirect)
+        if base == ACCOUNTS and back.scheme != "https" and back.hostname not in _LOOPBACK:
+            raise LoginRefused(
+                "Spotify sends a browser back to https, or to http://127.0.0.1, and nowhere else. "
+                "Open this page at such an address, or set music.public_url to it."
+            )
         verifier = secrets.token_urlsafe(64)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code", "client_id": values["client_id"], "scope": SCOPES, "redirect_uri": redirect,
             "state": state, "code_challenge_method": "S256", "code_challenge": challenge,
         }  # fmt: skip
-        base = surroundings.addresses.get("spotify_accounts", ACCOUNTS).rstrip("/")
         return Begun(url=f"{base}/authorize?{urlencode(query)}", verifier=verifier)
 
-    async def finish(
-        self,
-        values: Mapping[str, str],
-        *,
-        answer: Mapping[str, str],
-        redirect: str,
-        verifier: str,
-        surroundings: Surroundings,
-    ) -> Mapping[str, str]:
-        if not answer.get("code"):
+    async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
+        there = returned.surroundings
+        if not returned.answer.get("code"):
             raise LoginRefused("Spotify has given no permission. Connect once more and allow the access.")
         form = {
-            "grant_type": "authorization_code", "code": answer["code"], "redirect_uri": redirect,
-            "code_verifier": verifier,
+            "grant_type": "authorization_code", "code": returned.answer["code"], "redirect_uri": returned.redirect,
+            "code_verifier": returned.verifier,
         }  # fmt: skip
-        found = await granted(values, form, self._calls(values, surroundings), surroundings)
-        return {**found, "authorized_at": str(int(surroundings.clock.now()))}
+        found = await granted(values, form, self._calls(values, there), there)
+        return {**found, "authorized_at": str(int(there.clock.now()))}
 
 
 def consent_ends(values: Mapping[str, str]) -> float | None:

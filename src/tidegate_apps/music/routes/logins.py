@@ -15,7 +15,7 @@ from tidegate.secrets import BadSecret
 from tidegate.web import Right, needs, said
 from tidegate_apps.music.asking import kind_of, offer_of, user_of
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Kind, LoginRefused, Surroundings
+from tidegate_apps.music.contract import Kind, LoginRefused, Returned, Surroundings
 from tidegate_apps.music.handlers import transport, user_agent
 from tidegate_apps.music.journeys import Journey, Journeys
 from tidegate_apps.music.pacing import Limiters
@@ -66,7 +66,10 @@ def router(there: Installed[Settings]) -> APIRouter:
             return said(request, PAGE, f"{kind.title} is not set up for logins on this server.", tone="bad")
         state = token_urlsafe(32)
         values = values_of(user, kind)
-        begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, surroundings=around(kind))
+        try:
+            begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, surroundings=around(kind))
+        except LoginRefused as error:
+            return said(request, PAGE, str(error), tone="bad")
         journeys.depart(state, Journey(user, kind.name, {}, begun.verifier))
         return RedirectResponse(begun.url, status_code=303)
 
@@ -81,10 +84,10 @@ def router(there: Installed[Settings]) -> APIRouter:
         values = await asyncio.to_thread(values_of, user, kind)
         surroundings = around(kind)
         try:
-            brought = await kind.oauth.finish(
-                values, answer=answer, redirect=redirect(request, kind), verifier=journey.verifier,
-                surroundings=surroundings,
-            )  # fmt: skip
+            returned = Returned(
+                answer=answer, redirect=redirect(request, kind), verifier=journey.verifier, surroundings=surroundings
+            )
+            brought = await kind.oauth.finish(values, returned)
         except LoginRefused as error:
             return said(request, PAGE, str(error), tone="warn")
         except Exception as error:  # whatever the service did, it is said in words

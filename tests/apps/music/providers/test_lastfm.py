@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, plays
 from tidegate.testing import Step
-from tidegate_apps.music.contract import LOOK_BACK, LoginRefused
+from tidegate_apps.music.contract import LOOK_BACK, LoginRefused, Returned
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.providers.lastfm import signature
 
@@ -171,7 +171,7 @@ async def test_a_login_in_the_browser_gives_a_session(desk: Desk) -> None:
     assert sent.headers["location"].startswith(BACK)
     answer = {name: each[0] for name, each in parse_qs(urlsplit(sent.headers["location"]).query).items()}
     assert answer["state"] == "s1"
-    given = await oauth.finish(values, answer=answer, redirect=BACK, verifier="", surroundings=desk.there())
+    given = await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", surroundings=desk.there()))
     assert given["user"] == "ann"
     desk.sim.lastfm.hidden.add("ann")
     hear(desk, 1)
@@ -186,7 +186,7 @@ async def test_a_login_that_cannot_be_finished_says_why(desk: Desk, answer: dict
     oauth = kinds()["lastfm"].oauth
     assert oauth is not None
     with pytest.raises(LoginRefused, match=r"allow the access|shared secret"):
-        await oauth.finish(values, answer=answer, redirect=BACK, verifier="", surroundings=desk.there())
+        await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", surroundings=desk.there()))
 
 
 def test_calls_are_signed_as_the_documents_say() -> None:

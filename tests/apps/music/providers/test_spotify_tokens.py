@@ -12,7 +12,7 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.contract import Connection, LoginRefused, Provider, Surroundings
+from tidegate_apps.music.contract import Connection, LoginRefused, Provider, Returned, Surroundings
 from tidegate_apps.music.factory import kinds, made
 from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
 from tidegate_apps.music.simulators.spotify_accounts import SCOPES
@@ -20,6 +20,10 @@ from tidegate_apps.music.simulators.spotify_accounts import SCOPES
 TOKEN, ME = "POST /spotify/api/token", "GET /spotify/v1/me"
 KIND = kinds()["spotify"]
 BACK = "http://tidegate.test/callback"
+
+
+def back_with(desk: Desk, answer: Mapping[str, str], verifier: str) -> Returned:
+    return Returned(answer=answer, redirect=BACK, verifier=verifier, surroundings=desk.there())
 
 
 def provider_of(values: Mapping[str, str], there: Surroundings) -> Provider:
@@ -243,11 +247,19 @@ async def test_a_login_in_the_browser_connects_with_or_without_a_secret_of_the_a
     assert parse_qs(urlsplit(begun.url).query)["scope"] == [SCOPES]
     answer = await browser(begun.url)
     assert answer["state"] == "s1"
-    given = await KIND.oauth.finish(
-        values, answer=answer, redirect=BACK, verifier=begun.verifier, surroundings=desk.there()
-    )
+    given = await KIND.oauth.finish(values, back_with(desk, answer, begun.verifier))
     assert float(given["authorized_at"]) == pytest.approx(desk.clock.now(), abs=1)
     await provider_of({**values, **given}, desk.there()).check()
+
+
+@pytest.mark.parametrize("base", ["http://localhost:8321", "http://music.example.org"])
+def test_a_login_that_spotify_would_not_send_back_is_not_begun(desk: Desk, base: str) -> None:
+    assert KIND.oauth is not None
+    real = replace(desk.there(), addresses={})
+    with pytest.raises(LoginRefused, match=r"https, or to http://127\.0\.0\.1"):
+        KIND.oauth.begin({"client_id": "x"}, redirect=f"{base}/music/back/spotify", state="s", surroundings=real)
+    for allowed in ("http://127.0.0.1:8321", "https://music.example.org"):
+        assert KIND.oauth.begin({"client_id": "x"}, redirect=allowed, state="s", surroundings=real).url
 
 
 async def test_a_code_is_worth_nothing_without_the_verifier_and_only_once(desk: Desk) -> None:
@@ -257,13 +269,9 @@ async def test_a_code_is_worth_nothing_without_the_verifier_and_only_once(desk: 
         begun = KIND.oauth.begin(values, redirect=BACK, state="s", surroundings=desk.there())
         answer = await browser(begun.url)
         if twice:
-            await KIND.oauth.finish(
-                values, answer=answer, redirect=BACK, verifier=begun.verifier, surroundings=desk.there()
-            )
+            await KIND.oauth.finish(values, back_with(desk, answer, begun.verifier))
         with pytest.raises(Exception, match="invalid_grant"):
-            await KIND.oauth.finish(
-                values, answer=answer, redirect=BACK, verifier=verifier or begun.verifier, surroundings=desk.there()
-            )
+            await KIND.oauth.finish(values, back_with(desk, answer, verifier or begun.verifier))
 
 
 async def test_a_user_who_says_no_is_not_connected(desk: Desk) -> None:
@@ -271,10 +279,7 @@ async def test_a_user_who_says_no_is_not_connected(desk: Desk) -> None:
     assert KIND.oauth is not None
     begun = KIND.oauth.begin(values, redirect=BACK, state="s", surroundings=desk.there())
     with pytest.raises(LoginRefused, match="no permission"):
-        await KIND.oauth.finish(
-            values, answer=await browser(begun.url, "no"), redirect=BACK, verifier=begun.verifier,
-            surroundings=desk.there(),
-        )  # fmt: skip
+        await KIND.oauth.finish(values, back_with(desk, await browser(begun.url, "no"), begun.verifier))
 
 
 async def test_it_is_not_there_before_somebody_has_connected_it(desk: Desk) -> None:
