@@ -34,6 +34,8 @@ def test_an_outage_is_drawn_when_somebody_asks_and_leaves_no_trace_in_the_server
     assert "/static/outage.css" in text
     assert "<style" not in text
     assert "calls failed with Tidegate" in text
+    assert "A rule for failures in a row" in text
+    assert "no gate closes" not in pages.get("/targets/navidrome?outage=2h").text
     assert {ledger.name for ledger in ledgers()} == before
     assert [each.message for each in caplog.records if each.name.startswith("tidegate.breaker")] == []
 

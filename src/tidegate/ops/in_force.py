@@ -65,9 +65,9 @@ def gates(rules: Mapping[str, Any]) -> Gates | None:
 
 
 def pace(length: Length, calls: History[Calls]) -> int:
-    """The pause between two calls, about as it was of late while the target was called at all."""
-    busy = [each.good + each.bad for each in calls.points if each.good + each.bad]
-    pause = calls.step * len(busy) / sum(busy) if busy else length.every
+    """The pause between two calls, about as it was of late while the target was well: held, it is called less."""
+    busy = sorted(each.good + each.bad for each in calls.points if each.good + each.bad)
+    pause = calls.step / busy[len(busy) * 3 // 4] if busy else length.every
     least = max(pause, length.lasts / _MOST_CALLS)
     return next((each for each in _PACES if each >= least), _PACES[-1])
 

@@ -30,6 +30,7 @@ class Drawn:
 
     svg: str
     summary: str
+    held: int  # calls that the gates did not let through
     rows: list[list[str]]
 
 
@@ -40,4 +41,4 @@ def draw(asked: Asked) -> Drawn:
         raise ValueError("rules: no gate would close in an outage")
     make = partial(Target, "target", backoff=gates.backoff, cooldown=gates.cooldown, breaker=gates.breaker)
     result = simulate(make, outage=length.outage, every=asked.every, lasts=length.lasts, probe=gates.probe)
-    return Drawn(svg=inside(result), summary=report.summary(result), rows=report.rows(result))
+    return Drawn(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))

@@ -63,6 +63,12 @@ def test_it_is_called_about_as_often_as_of_late(n: int, step: int, every: int) -
     assert in_force.pace(LENGTHS["2h"], History(start=0, end=2 * step, step=step, points=points)) == every
 
 
+def test_slots_in_which_it_was_held_do_not_make_it_slower() -> None:
+    points = [Calls(at=900 * n, good=90 if n > 3 else 1, bad=0, rejected=0) for n in range(1, 9)]
+
+    assert in_force.pace(LENGTHS["2h"], History(start=0, end=7200, step=900, points=points)) == 10
+
+
 def test_a_long_outage_of_a_busy_target_is_played_with_fewer_calls() -> None:
     busy = [Calls(at=900, good=900, bad=0, rejected=0)]
 

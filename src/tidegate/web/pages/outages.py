@@ -30,6 +30,7 @@ class Drawn:
     length: str
     svg: Markup | str = ""
     summary: str = ""
+    held: int = 0  # calls that the gates did not let through
     rows: tuple[tuple[str, ...], ...] = ()
 
 
@@ -58,4 +59,4 @@ def _played(numbers: str, length: str, every: int) -> Drawn:
     found = children.run_now(_DRAW, {"rules": json.loads(numbers), "length": length, "every": every}, _LIMITS)
     # Our own shapes around numbers: nothing in it came from outside.
     svg = Markup(found["svg"])  # noqa: S704
-    return Drawn(length, svg, found["summary"], tuple(tuple(row) for row in found["rows"]))
+    return Drawn(length, svg, found["summary"], found["held"], tuple(tuple(row) for row in found["rows"]))
