@@ -9,7 +9,20 @@ import platform
 import sys
 from collections.abc import Callable
 
-from bench import breaker, classify, convert, convert_flow, feed_polling, feeds, guard, jobs, lidarr, music, tautulli
+from bench import (
+    breaker,
+    classify,
+    convert,
+    convert_flow,
+    feed_polling,
+    feeds,
+    guard,
+    jobs,
+    lidarr,
+    music,
+    rollups,
+    tautulli,
+)
 from bench.row import Row, table
 
 VERDICTS, LONGEST = 100_000, 50
@@ -33,6 +46,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "guard": guard.run,
     "classify": verdicts,
     "jobs": jobs.run,
+    "rollups": rollups.run,
     "convert": convert.run,
     "convert_flow": convert_flow.run,
     "feeds": feeds.run,
