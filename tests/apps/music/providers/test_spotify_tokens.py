@@ -253,7 +253,7 @@ async def test_a_login_in_the_browser_connects_with_or_without_a_secret_of_the_a
 
 
 @pytest.mark.parametrize("base", ["http://localhost:8321", "http://music.example.org"])
-def test_a_login_that_spotify_would_not_send_back_is_not_begun(desk: Desk, base: str) -> None:
+async def test_a_login_that_spotify_would_not_send_back_is_not_begun(desk: Desk, base: str) -> None:
     assert KIND.oauth is not None
     real = replace(desk.there(), addresses={})
     with pytest.raises(LoginRefused, match=r"https, or to http://127\.0\.0\.1"):
