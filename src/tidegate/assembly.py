@@ -147,11 +147,15 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket on that address; PortTaken when somebody else has it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
+        made = socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         # Its own text says the address once more, in the words of Python.
         why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
         raise PortTaken(f"{_shown(host, port)} cannot be used ({why}); choose another with --port") from error
+    # Each connection inherits it. Head and body of an answer are two writes: the second would wait 40 ms for a client
+    # that keeps its connection to acknowledge the first.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 def _shown(host: str, port: int) -> str:
