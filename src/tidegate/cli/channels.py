@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.at_store import command_at_store, plain_mistakes, say, show_what, table, when
+from tidegate.cli.at_store import by_option, command_at_store, plain_mistakes, say, show_what, table, when
 from tidegate.cli.configured import config_option, load_settings
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
@@ -38,8 +38,9 @@ def _lines(found: list[ChannelReport]) -> list[str]:
 @channels.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@by_option
 @config_option
-def test(name: str, config: Path | None, as_json: bool) -> int:
+def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
     """Sends a test through a channel of the settings now, and says how that went."""
     from tidegate.face.queue import Queue
     from tidegate.face.telling import Telling
@@ -48,7 +49,7 @@ def test(name: str, config: Path | None, as_json: bool) -> int:
         values = load_settings(config).values
         with Queue(values.url) as queue:
             address = values.notices.address or f"http://{values.server.host}:{values.server.port}"
-            tested = Telling(queue, values.channels.all(), address=address).test(name)
+            tested = Telling(queue, values.channels.all(), address=address).test(name, by)
     fine = tested.fault is None
     said = f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
     code = None if tested.fault is None else tested.fault.code

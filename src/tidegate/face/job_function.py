@@ -109,10 +109,6 @@ class JobFunction(Generic[A, R]):
         jobs = [self._new(args, of, due, priority) for args, of in zip(many, parents, strict=True)]
         return self._enqueue(jobs, connection)
 
-    def made(self, args: A) -> NewJob:
-        """The job that would be put in, for whoever has a transaction open."""
-        return self._new(args, (), None, 0)
-
     def scheduled(self, args: A | Callable[[datetime], A]) -> Callable[[datetime], NewJob]:
         """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
         if not callable(args):

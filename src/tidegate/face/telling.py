@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.channel import PAGE, Channel, Letter, Mail
@@ -24,7 +25,8 @@ from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.ops.telling.look import PERSON
 from tidegate.runtime.channels import send
 from tidegate.runtime.channels.refusing import GONE, PACK
-from tidegate.store import gate_rows, intake, telling_rows
+from tidegate.store import activity_rows, gate_rows, intake, telling_rows
+from tidegate.store.activity_rows import Place as At
 from tidegate.store.telling_rows import Row, Sent
 from tidegate.store.tx import BoundStatement, Tx
 
@@ -122,7 +124,7 @@ class Telling:
     def _put(self, tx: Tx, sent: Sent) -> int:
         person = sent.channel.startswith(PERSON)
         name = self._mails.name if person and self._mails is not None else sent.channel
-        new = self._jobs[name].made(sent)
+        new = self._jobs[name].scheduled(sent)(datetime.fromtimestamp(self.queue.clock.now(), UTC))
         return intake.enqueue(tx, [new])[0].id
 
     async def run(self, stop: asyncio.Event | None = None, every: float = LOOK) -> None:
@@ -195,7 +197,7 @@ class Telling:
 
     # -- testing -------------------------------------------------------------------------------------------------
 
-    def test(self, name: str) -> Tested:
+    def test(self, name: str, by: str = "somebody") -> Tested:
         """Sends a test through one channel now, past its gates; NotThere when there is none of that name."""
         channel = next((each for each in self.channels if each.name == name), None)
         if channel is None:
@@ -218,6 +220,8 @@ class Telling:
         def write(tx: Tx) -> None:
             self._known(tx)
             tx.all("channel_tested", said)
+            place = At(subject="target", name=channel.target)
+            activity_rows.note(tx, by, "target_tested", place, became={"delivered": fault is None})
             if fault is None:
                 _afresh(tx, channel, "test")
 

@@ -29,6 +29,8 @@ ACTIONS: Mapping[str, str] = {
     "job_forgotten": "forgot",
     "bulk_started": "began",
     "bulk_cancelled": "cancelled",
+    "notice_read": "read",
+    "notice_snoozed": "snoozed",
     "user_added": "added",
     "user_role_changed": "changed the role of",
     "user_password_set": "set the password of",

@@ -9,6 +9,8 @@ from typing import Any
 from tidegate.errors import NotThere, Refused
 from tidegate.machine.telling import SNOOZES
 from tidegate.ops.listing import Page
+from tidegate.store import activity_rows
+from tidegate.store.activity_rows import Place as At
 from tidegate.store.tx import Tx
 
 MOST_UNREAD = 1000  # no further is counted
@@ -80,6 +82,7 @@ def unread(tx: Tx) -> int:
 def acknowledge(tx: Tx, id_: int, by: str) -> bool:
     """Somebody has read it; False when that was said before. NotThere when there is no such notice."""
     if tx.all("notice_ack", {"id": id_, "actor": by}):
+        activity_rows.note(tx, by, "notice_read", At(subject="notice", name=str(id_)))
         return True
     get(tx, id_)
     return False
@@ -91,6 +94,8 @@ def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
     while n == _SLICE:
         n = len(tx.all("notices_ack", {"newest": newest, "actor": by, "n": _SLICE}))
         found += n
+    if found:
+        activity_rows.note(tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": found})
     return found
 
 
@@ -105,7 +110,9 @@ def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
     if not rows:
         get(tx, id_)
         raise Refused(f"notice {id_} tells of what is over; there is nothing to snooze")
-    return float(rows[0][0])
+    until = float(rows[0][0])
+    activity_rows.note(tx, by, "notice_snoozed", At(subject="notice", name=str(id_)), became={"until": until})
+    return until
 
 
 def _before(cursor: str | None) -> int:

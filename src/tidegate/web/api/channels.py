@@ -62,7 +62,7 @@ def test_channel(name: Named, asking: Acting) -> Response:
         telling = asking.site.telling
         if telling is None:
             raise NotThere(f"there is no channel {name!r}")
-        tested = telling.test(name)
+        tested = telling.test(name, asking.by)
         code = None if tested.fault is None else tested.fault.code
         return shown(TestShown(channel=name, delivered=tested.fault is None, code=code, why=tested.why))
 

@@ -32,7 +32,7 @@ def router(site: Site) -> APIRouter:
 
     @found.post("/channels/{name}/test")
     def test(request: Request, name: Annotated[str, Path(max_length=40)], back: Field = "") -> Response:
-        return answer(request, attempt(lambda: _tested(site, name)), back, "/channels")
+        return answer(request, attempt(lambda: _tested(site, name, site.actor_of(request))), back, "/channels")
 
     @found.post("/channels/address")
     def address(request: Request, mail: Field = "", back: Field = "") -> Response:
@@ -43,10 +43,10 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def _tested(site: Site, name: str) -> Said:
+def _tested(site: Site, name: str, by: str) -> Said:
     if site.telling is None:
         raise NotThere("no channel is known here; name them in the settings of the server")
-    tested = site.telling.test(name)
+    tested = site.telling.test(name, by)
     if tested.fault is None:
         return Said(text=f"A test was delivered through the channel {name}. Look whether it has come.")
     return Said(text=f"The channel {name} did not deliver: {tested.why}", tone="bad")
