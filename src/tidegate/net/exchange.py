@@ -20,6 +20,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (OSError, h11.ProtocolError)
 _HEADERS_TOO_LONG = 431
+_WAITED_TOO_LONG = 408
 _MOST_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
 
 Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
@@ -45,11 +46,15 @@ async def asked(connection: Connection, way: Way, body: int) -> h11.Response:
     """The head of the answer, its body of at most so many bytes still to come; Broken when there is none."""
     place = way.place
     try:
-        return await connection.ask(place.target, [(b"Host", place.authority), *way.headers.values()], body)
+        answer = await connection.ask(place.target, [(b"Host", place.authority), *way.headers.values()], body)
     except _BROKEN as error:
         if getattr(error, "error_status_hint", 0) == _HEADERS_TOO_LONG:
             raise TooBig(f"the headers of {place.host} are too long") from error
-        raise Broken(f"the connection to {place.host} broke: {error}") from error
+        raise Broken(f"the connection to {place.host} broke: {_said(error)}") from error
+    if answer.status_code == _WAITED_TOO_LONG and connection.served:
+        # It is about the time before this request, which it met on its way.
+        raise Broken(f"the connection to {place.host} broke: it was kept for longer than {place.host} likes")
+    return answer
 
 
 async def read(connection: Connection, body: Body) -> None:
@@ -63,7 +68,12 @@ async def read(connection: Connection, body: Body) -> None:
             if pieces > _MOST_SMALL and came < _SMALL * pieces:
                 raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
     except _BROKEN as error:
-        raise Broken(f"the answer broke off: {error}") from error
+        raise Broken(f"the answer broke off: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """What broke, without what came instead: that may be long, and is for nobody's eyes."""
+    return str(error).partition(": bytearray(")[0][:200]
 
 
 def location_in(headers: httpx2.Headers) -> str:

@@ -44,6 +44,7 @@ class Origins:
         self._per_host, self._keep, self._keep_for = per_host, keep, keep_for
         self._busy: dict[_Key, Origin] = {}
         self._idle: OrderedDict[_Key, Origin] = OrderedDict()
+        self._kept = 0  # connections of idle origins
 
     @asynccontextmanager
     async def turn(self, place: Place) -> AsyncIterator[Origin]:
@@ -82,12 +83,13 @@ class Origins:
         origins = [*self._busy.values(), *self._idle.values()]
         self._busy.clear()
         self._idle.clear()
+        self._kept = 0
         for each in origins:
             each.close()
         await asyncio.sleep(0)  # the loop closes their sockets now
 
     def _take(self, key: _Key) -> Origin:
-        origin = self._busy.get(key) or self._idle.pop(key, None) or Origin(asyncio.Semaphore(self._per_host))
+        origin = self._busy.get(key) or self._roused(key) or Origin(asyncio.Semaphore(self._per_host))
         self._busy[key] = origin
         origin.users += 1
         return origin
@@ -102,11 +104,19 @@ class Origins:
             origin.close()
         elif origin.free:
             self._idle[key] = origin
+            self._kept += len(origin.free)
         while self._idle:
             oldest = next(iter(self._idle))
-            if len(self._idle) <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
+            if self._kept <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
                 return
-            self._idle.pop(oldest).close()
+            if (ended := self._roused(oldest)) is not None:
+                ended.close()
+
+    def _roused(self, key: _Key) -> Origin | None:
+        origin = self._idle.pop(key, None)
+        if origin is not None:
+            self._kept -= len(origin.free)
+        return origin
 
     def _tls_of(self, place: Place) -> ssl.SSLContext | None:
         if place.scheme != "https":

@@ -11,8 +11,9 @@ from tidegate.runtime.threads import DaemonPool
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as text, the best first; OSError when there are none."""
 
-# Lookups hang for as long as the system likes. They have threads of their own, so that they hold up nothing else.
-_THREADS = DaemonPool(32, "tidegate-dns")
+# Lookups hang for as long as the system likes, also after nobody waits for them. They have threads of their own, so
+# that they hold up nothing else, and so many that names without an answer do not hold up the others.
+_THREADS = DaemonPool(256, "tidegate-dns")
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:

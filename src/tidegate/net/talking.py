@@ -10,6 +10,7 @@ from tidegate.net.line import Line
 
 _HEADERS = 256_000  # bytes before the body, what was read of it at the same time included
 _ONE_PART = 102_400  # bytes of a status line with its headers, or of what stands before a chunk
+_LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Connection:
@@ -20,6 +21,7 @@ class Connection:
         self._talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
         self.served = 0  # answers; after the first one the other side may have ended it
         self.idle_since = 0.0
+        self._ends = False
 
     @property
     def usable(self) -> bool:
@@ -35,6 +37,8 @@ class Connection:
             event = await self._event()
             if isinstance(event, h11.Response):
                 self._line.expect(body)
+                # Who says in two ways where the answer ends may mean another end than we do.
+                self._ends = sum(name in _LENGTHS for name, _ in event.headers) > 1
                 return event
             if event is h11.PAUSED:  # it speaks something else from here on, which nobody asked for
                 raise h11.RemoteProtocolError("the other side has changed the protocol")
@@ -47,7 +51,7 @@ class Connection:
     def next_cycle(self) -> bool:
         """Whether another request can be sent; not when anything is left of this one, or came beyond its answer."""
         over = self._talk.our_state is h11.DONE and self._talk.their_state is h11.DONE
-        if not over or self._talk.trailing_data[0] or not self._line.quiet:
+        if not over or self._ends or self._talk.trailing_data[0] or not self._line.quiet:
             return False
         self._talk.start_next_cycle()
         self._line.rest()
