@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from tidegate import Installed
 from tidegate_apps.music.asking import lines_of
@@ -22,13 +23,18 @@ def served(state: State, asked: float, since: float) -> bool:
     return tried >= asked or (state.held in _STAYS and tried >= since)
 
 
+def is_over(states: Sequence[State], asked: float, since: float) -> bool:
+    """Whether all operations were served; what the failure of one of them holds, too, is not called any more."""
+    called = any((state.tried_at or 0.0) >= asked for state in states)
+    return bool(states) and all(served(each, asked, since) or (called and each.held is not None) for each in states)
+
+
 def awaited(there: Installed[Settings], user: str, kind: Kind, asked: float, most: float) -> Line | None:
     """How a provider is once it was called, or cannot be, since *asked*; None when that takes longer than *most*."""
     end = time.monotonic() + most
     while True:
         line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
-        since = 0.0 if line.row is None else line.row.connected_at
-        if line.works and all(served(work.state, asked, since) for work in line.works):
+        if is_over([work.state for work in line.works], asked, 0.0 if line.row is None else line.row.connected_at):
             return line
         if time.monotonic() >= end:
             return None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue
-from tidegate_apps.music.awaiting import served
+from tidegate_apps.music.awaiting import is_over, served
 from tidegate_apps.music.contract import Operation
 from tidegate_apps.music.looks import look_of
 from tidegate_apps.music.states import State
@@ -121,3 +121,24 @@ def test_who_asks_waits_until_it_was_called_or_for_nothing_that_does_not_come(
 ) -> None:
     state = State(user_id="ada", provider="svc", operation="plays", tried_at=tried, held=held)
     assert served(state, asked=100.0, since=50.0) is is_served
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "over"),
+    [
+        ((101, None), (101, None), True),
+        ((101, None), (99, None), False),  # the second is still to be called
+        ((101, "fatal"), (None, "fatal"), True),  # what refuses the one refuses the other
+        ((101, "backoff"), (None, "backoff"), True),
+        ((99, "backoff"), (None, "backoff"), False),
+    ],
+)
+def test_what_the_failure_of_one_operation_holds_is_not_waited_for(
+    first: tuple[float | None, str | None], second: tuple[float | None, str | None], over: bool
+) -> None:
+    states = [
+        State(user_id="ada", provider="svc", operation=name, tried_at=tried, held=held)
+        for name, (tried, held) in zip(("plays", "playlists"), (first, second), strict=True)
+    ]
+    assert is_over(states, asked=100.0, since=50.0) is over
+    assert is_over([], asked=100.0, since=50.0) is False
