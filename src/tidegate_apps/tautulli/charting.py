@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from tidegate import DbTx
@@ -16,6 +18,8 @@ TOP = 10
 KINDS = ("person", "show", "platform")
 _EPOCH = date(1970, 1, 1).toordinal()
 _LOOK = 10 * DAY // QUARTER  # no zone changes twice in ten days
+_PARTS = HOUR // QUARTER
+_STRETCH = 28 * DAY // QUARTER  # of the rows that the hours are drawn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +104,43 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     today = datetime.fromtimestamp(now).astimezone().date()
     first = chosen.first(today) or _oldest(tx, today)
     unit, starts = _starts(first, today)
-    by_day = {start.toordinal(): [0, 0] for start in starts}
-    by_hour = [[0, 0] for _ in range(24)]
-    for began, ends, ahead in _zones(_midnight(first) // QUARTER, (int(now // HOUR) + 1) * (HOUR // QUARTER)):
-        asked = {**_tallied(began, ends, ahead), "ahead": ahead}
-        for day, plays, seconds in tx.all("days", **asked):
-            _add(by_day.get(_start(_EPOCH + int(day), unit)), plays, seconds)
-        for hour, plays, seconds in tx.all("hours", **asked):
-            _add(by_hour[int(hour)], plays, seconds)
+    begins = [_midnight(max(first, start)) // QUARTER for start in starts]
+    ends = (int(now // HOUR) + 1) * _PARTS
+    by_start, by_hour = _columns(tx, [*begins, ends]), _hours(tx, begins[0], ends)
     tallies = chosen.tallies(today)
     return Charts(
-        total=sum(plays for plays, _ in by_day.values()), seconds=sum(seconds for _, seconds in by_day.values()),
-        days=[Bar(_label(start, unit), *by_day[start.toordinal()]) for start in starts], unit=unit,
+        total=sum(plays for plays, _ in by_start), seconds=sum(seconds for _, seconds in by_start),
+        days=[Bar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)], unit=unit,
         hours=[Bar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
         tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
     )  # fmt: skip
+
+
+def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
+    """Plays and seconds between each of these quarters and the next: by the hour, and by the quarter at the rims."""
+    found, asked, columns = [[0, 0] for _ in bounds[1:]], list[tuple[int, int, int]](), list[int]()
+    for n, (first, ends) in enumerate(pairwise(bounds)):
+        hour, last = -(-first // _PARTS), ends // _PARTS
+        inner = [(HOUR, hour, last), (QUARTER, first, hour * _PARTS), (QUARTER, last * _PARTS, ends)]
+        for stretch in inner if hour <= last else [(QUARTER, first, ends)]:
+            if stretch[1] < stretch[2]:
+                asked.append(stretch)
+                columns.append(n)
+    for n, plays, seconds in tx.all("columns", stretches=json.dumps(dict(enumerate(asked)))):
+        _add(found[columns[int(n)]], plays, seconds)
+    return found
+
+
+def _hours(tx: DbTx, first: int, ends: int) -> list[list[int]]:
+    """Plays and seconds by the hour of the day, of these quarters: 28 days at once, and by the quarter at the rims."""
+    found = [[0, 0] for _ in range(24)]
+    for began, end, ahead in _zones(first, ends):
+        whole, last = -(-began // _STRETCH), end // _STRETCH
+        asked = [("clock", whole, last), ("hours", began, whole * _STRETCH), ("hours", last * _STRETCH, end)]
+        for statement, start, stop in asked if whole <= last else [("hours", began, end)]:
+            for hour, plays, seconds in tx.all(statement, first=start, ends=stop, ahead=ahead) if start < stop else ():
+                _add(found[int(hour)], plays, seconds)
+    return found
 
 
 def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
@@ -124,10 +150,9 @@ def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
     ]  # fmt: skip
 
 
-def _add(column: list[int] | None, plays: int, seconds: int) -> None:
-    if column is not None:
-        column[0] += int(plays)
-        column[1] += int(seconds)
+def _add(column: list[int], plays: int | None, seconds: int | None) -> None:
+    column[0] += int(plays or 0)
+    column[1] += int(seconds or 0)
 
 
 def _oldest(tx: DbTx, today: date) -> date:
@@ -156,14 +181,6 @@ def _ahead(quarter: int) -> int:
     return time.localtime(quarter * QUARTER).tm_gmtoff
 
 
-def _tallied(first: int, ends: int, ahead: int) -> dict[str, int]:
-    """Where plays of a stretch are added up: by the hour where its hours are those of UTC, which is a quarter of it."""
-    parts = HOUR // QUARTER
-    if ahead % HOUR or first % parts or ends % parts:
-        return {"width": QUARTER, "first": first, "ends": ends}
-    return {"width": HOUR, "first": first // parts, "ends": ends // parts}
-
-
 def _starts(first: date, today: date) -> tuple[str, list[date]]:
     """On which days the columns begin: days up to 92 of them, then weeks up to two years, then months."""
     length = (today - first).days + 1
@@ -174,13 +191,6 @@ def _starts(first: date, today: date) -> tuple[str, list[date]]:
         return "week", [monday + timedelta(days=n) for n in range(0, (today - monday).days + 1, 7)]
     began, ends = first.year * 12 + first.month - 1, today.year * 12 + today.month
     return "month", [date(month // 12, month % 12 + 1, 1) for month in range(began, ends)]
-
-
-def _start(ordinal: int, unit: str) -> int:
-    """The column of a day; an ordinal of 1 is a Monday."""
-    if unit == "week":
-        return ordinal - (ordinal - 1) % 7
-    return date.fromordinal(ordinal).replace(day=1).toordinal() if unit == "month" else ordinal
 
 
 def _label(day: date, unit: str) -> str:

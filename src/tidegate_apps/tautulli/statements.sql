@@ -51,6 +51,17 @@ group by width, at
 on conflict (width, at) do update set plays = tautulli_time.plays + excluded.plays,
     seconds = tautulli_time.seconds + excluded.seconds;
 
+-- name: add_clock
+-- The same rows: by the quarter of the day, in stretches of 28 days.
+insert into tautulli_clock (stretch, quarter, plays, seconds)
+select cast(entry.value ->> 0 as bigint) / 2688, cast(entry.value ->> 0 as bigint) % 96,
+    sum(cast(entry.value ->> 1 as bigint)), sum(cast(entry.value ->> 2 as bigint))
+from json_each(:rows) as entry
+where true
+group by 1, 2
+on conflict (stretch, quarter) do update set plays = tautulli_clock.plays + excluded.plays,
+    seconds = tautulli_clock.seconds + excluded.seconds;
+
 -- name: add_tallies
 -- Rows of kinds, days since 1970, names, the weeks and months of the days, plays and seconds.
 with come as materialized (
@@ -106,15 +117,24 @@ where id = 1;
 
 -- What is read.
 
--- name: days
--- Plays by the day, while the time zone is so many seconds ahead of UTC.
-select (at * width + :ahead) / 86400, sum(plays), sum(seconds) from tautulli_time
-where width = :width and at >= :first and at < :ends group by 1 having sum(plays) > 0 order by 1;
+-- name: columns
+-- Plays of stretches of time, {"0": [width, first, end], "1": ...}.
+select cast(entry.key as bigint),
+    (select sum(plays) from tautulli_time where width = cast(entry.value ->> 0 as bigint)
+        and at >= cast(entry.value ->> 1 as bigint) and at < cast(entry.value ->> 2 as bigint)),
+    (select sum(seconds) from tautulli_time where width = cast(entry.value ->> 0 as bigint)
+        and at >= cast(entry.value ->> 1 as bigint) and at < cast(entry.value ->> 2 as bigint))
+from json_each(:stretches) as entry;
 
 -- name: hours
--- The same by the hour of the day.
+-- Plays by the hour of the day, while the time zone is so many seconds ahead of UTC.
 select (at * width + :ahead) % 86400 / 3600, sum(plays), sum(seconds) from tautulli_time
-where width = :width and at >= :first and at < :ends group by 1;
+where width = 900 and at >= :first and at < :ends group by 1;
+
+-- name: clock
+-- The same for whole stretches of 28 days.
+select (quarter * 900 + :ahead + 86400) % 86400 / 3600, sum(plays), sum(seconds) from tautulli_clock
+where stretch >= :first and stretch < :ends group by 1;
 
 -- name: oldest
 -- When the first play began, to a quarter of an hour.

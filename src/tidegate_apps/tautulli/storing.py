@@ -73,5 +73,7 @@ def store(tx: DbTx, lot: Lot) -> Stored:
 
 
 def _add(tx: DbTx, sums: Sums) -> None:
-    tx.all("add_times", rows=table(dict(enumerate(sums.times()))))
+    times = table(dict(enumerate(sums.times())))
+    tx.all("add_times", rows=times)
+    tx.all("add_clock", rows=times)
     tx.all("add_tallies", rows=table(dict(enumerate(sums.tallies()))))

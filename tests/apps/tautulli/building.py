@@ -90,9 +90,9 @@ class Desk:
 
     def counted(self) -> dict[str, int]:
         """Every number that charts and lists are read from, added up: each must be the number of plays."""
-        found = {"hours": self.there.db.all("total")[0][0]}
-        quarters = self.there.db.all("days", width=900, first=0, ends=2**40, ahead=0)
-        found["quarters"] = sum(row[1] for row in quarters)
+        found = {"total": self.there.db.all("total")[0][0]}
+        for statement in ("hours", "clock"):
+            found[statement] = sum(row[1] for row in self.there.db.all(statement, first=0, ends=2**40, ahead=0))
         for kind in ("person", "show", "platform"):
             for grain in ("day", "week", "month", "all"):
                 found[f"{kind} {grain}"] = sum(self.top(kind, grain).values())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import closing
 from datetime import date, timedelta
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.apps.tautulli.building import Desk
@@ -88,6 +91,31 @@ def test_lists_count_the_same_plays_as_the_charts_beside_them(
         time.tzset()
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "Asia/Kathmandu", "America/St_Johns"])
+def test_a_play_minutes_from_midnight_counts_for_the_day_and_the_hour_on_the_wall(
+    quick: Desk, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        today = time.localtime(quick.clock.now())
+        for days in range(1, 4):
+            midnight = int(time.mktime((*today[:2], today[2] - days, 0, 0, 0, 0, 0, -1)))
+            for minutes in (-50, -40, -20, -10, 5, 10, 20, 35, 50):
+                quick.sim.play(1, started=midnight + 60 * minutes, date=midnight + 60 * minutes)
+        quick.run()
+        found = quick.there.db.read(partial(charts, chosen=RANGES["7d"], now=quick.clock.now()))
+        moments = [time.localtime(row[1]) for row in quick.rows()]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    by_day = Counter(f"{date(*then[:3]):%a %-d %b %Y}" for then in moments)
+    assert [bar.plays for bar in found.days] == [by_day[bar.label] for bar in found.days]
+    labels = {bar.label for bar in found.days}
+    shown = Counter(then.tm_hour for then in moments if f"{date(*then[:3]):%a %-d %b %Y}" in labels)
+    assert [bar.plays for bar in found.hours] == [shown[hour] for hour in range(24)]
+
+
 def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> None:
     quick.run()
     for days, unit in ((60, "day"), (200, "week"), (900, "month")):
@@ -97,3 +125,18 @@ def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> N
         labels = [bar.label for bar in found.days]
         assert len(set(labels)) == len(labels)
         assert found.days[-1].plays == 0
+
+
+def test_the_clock_of_a_history_that_was_stored_before_follows_from_its_quarters(quick: Desk) -> None:
+    quick.run()
+
+    def clock() -> list[tuple[int, ...]]:
+        return sorted(tuple(row) for row in quick.there.db.all("clock", first=0, ends=2**40, ahead=0))
+
+    before = clock()
+    text = (files("tidegate_apps.tautulli") / "migrations" / "0002_clock.sql").read_text()
+    with closing(apsw.Connection(quick.there.queue.url.removeprefix("sqlite:///"))) as connection:
+        connection.execute("delete from tautulli_clock")
+        connection.execute(text[text.index("insert into") :])
+    assert clock() == before
+    assert sum(row[1] for row in before) == 600
