@@ -70,7 +70,8 @@ def _success(answer: net.Fetched, *, body_hash: str | None, hints: Hints | None)
 
 def retry_after(answer: net.Fetched, now: float) -> float | None:
     """Seconds; a date is read against the server's own clock, or ours when it does not say its own."""
-    given = {"Date": formatdate(now, usegmt=True), **answer.headers}
+    given = httpx2.Headers(answer.headers)
+    given.setdefault("Date", formatdate(now, usegmt=True))
     fault = classify(httpx2.Response(answer.status, headers=given))
     return None if fault is None else fault.retry_after
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from tidegate_apps.feeds.matrix import COOLDOWN, PollError, fault_of
 MOVES = 3  # permanent redirects to the same place in a row, before it is believed
 UNCONDITIONAL = 7 * 86400.0  # some servers say "not modified" for ever: once a week the whole feed is fetched
 _MOST_ERROR = 500
+# A server may send signs that no request can hold, or more of them than any server takes.
+_SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,4000}")
 FRESH, NO_HINTS = Rest(), Hints()
 
 
@@ -73,11 +76,11 @@ class Verdict:
 
 
 def conditions(state: FeedState, now: float) -> dict[str, str]:
-    """The headers of a conditional GET; none when the whole feed is due."""
+    """The headers of a conditional GET; none when the whole feed is due, and no validator that cannot be sent."""
     if state.validated_at is None or now - state.validated_at >= UNCONDITIONAL:
         return {}
     sent = {"If-None-Match": state.etag, "If-Modified-Since": state.last_modified}
-    return {name: value for name, value in sent.items() if value is not None}
+    return {name: value for name, value in sent.items() if value is not None and _SENDABLE.fullmatch(value)}
 
 
 def succeeded(state: FeedState, poll: Success, now: float, roll: float) -> Verdict:

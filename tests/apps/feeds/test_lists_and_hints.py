@@ -57,6 +57,13 @@ def test_a_retry_after_is_a_number_or_a_date(given: str, seconds: float | None) 
     assert retry_after(fetched(503, Retry_After=given), NOW) == seconds
 
 
+@pytest.mark.req("FEED-13")
+@pytest.mark.parametrize("skew", [-7200.0, 7200.0])
+def test_the_date_of_a_retry_after_is_read_with_the_clock_of_its_server(skew: float) -> None:
+    dates = {"Date": formatdate(NOW + skew, usegmt=True), "Retry_After": formatdate(NOW + skew + 600, usegmt=True)}
+    assert retry_after(fetched(429, **dates), NOW) == 600
+
+
 def test_a_list_survives_the_way_out_and_in() -> None:
     text = "\n".join(opml.written([SOURCE, replace(SOURCE, feed_url=None)], NOW)).encode()
     [found], refused = opml.read(text)

@@ -219,6 +219,13 @@ def test_validators_are_kept_byte_for_byte_and_only_of_a_whole_answer() -> None:
     assert conditions(verdicts.succeeded(state, Success(status=200), NOW, 0.5).state, NOW) == {}
 
 
+@pytest.mark.req("FEED-13")
+@pytest.mark.parametrize("etag", ['"a\x01b"', '"\x7f"', f'"{"x" * 5000}"', "", '"☃"'])
+def test_a_validator_that_no_request_can_hold_is_not_sent(etag: str) -> None:
+    sent = Success(status=200, etag=etag, last_modified="Tue, 1 Jan 2019 0:00:00 gmt", body_hash="x")
+    assert set(conditions(verdicts.succeeded(FEED, sent, NOW, 0.5).state, NOW)) == {"If-Modified-Since"}
+
+
 def test_once_a_week_the_whole_feed_is_fetched() -> None:
     state = verdicts.succeeded(FEED, OK, NOW, 0.5).state
     for day in range(1, 7):
