@@ -33,7 +33,7 @@ MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" te
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo tour test test-long check bench docs requirements lock clean browser screenshots
+.PHONY: help run demo tour test test-long check bench docs requirements lock clean browser screenshots pictures
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,9 @@ screenshots: $(READY) browser ## pictures of every page, light and dark, narrow 
 
 docs: $(READY) ## the documentation as a site that opens from a folder: build/docs/index.html
 	$(BIN)/zensical build --clean --strict
+
+pictures: $(READY) browser ## the pictures of the demo that the documentation shows, in docs/pictures
+	$(BIN)/python -m tools.demo_pictures
 
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench

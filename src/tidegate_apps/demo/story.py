@@ -52,7 +52,7 @@ def _well(facts: Facts) -> str:
 
 def _shut(facts: Facts) -> str:
     breaker = {
-        "open": "It fails its health check, too, so its breaker is open and nobody calls it in vain",
+        "open": "Its breaker is open, so nobody calls it in vain",
         "half-open": "Its breaker lets a few calls through, to see",
         "closed": "Calls begin to fail, and its breaker is still closed",
     }[facts.breaker]
@@ -93,9 +93,9 @@ def _drains(facts: Facts) -> str:
 
 def _back(facts: Facts) -> str:
     breaker = {
-        "open": "The breaker is open still; a small question every two seconds asks whether it may try",
+        "open": "The breaker is open still, and asks every two seconds whether it is well",
         "half-open": "The breaker lets a few calls through, to see",
-        "closed": "The breaker is closed: first one at a time, then more and more",
+        "closed": "The breaker is closed: calls go one by one, then more and more",
     }[facts.breaker]
     waiting, lost = _wait(facts.uploads_wait, "upload"), _none(facts.uploads_failed, lost="lost")
     spotify = "Spotify syncs again." if not facts.spotify_needs else "Spotify is connected again."
@@ -154,5 +154,5 @@ def ended(facts: Facts) -> str:
     lost = "Nothing was lost" if not facts.uploads_failed else f"{many(facts.uploads_failed, 'upload')} failed"
     return (
         f"{lost}: {facts.converted:,} PDFs converted, {facts.albums_sent:,} sent to Lidarr, "
-        f"{many(facts.notices, 'notice')} in all. Break something yourself."
+        f"{many(facts.notices, 'notice')} in all. Now break something yourself."
     )

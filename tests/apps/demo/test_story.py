@@ -25,7 +25,7 @@ NOTHING = Facts()
 # What each step waits for, and the words that it then has.
 SEEN: Sequence[tuple[Facts, str]] = (
     (Facts(converted=10, polled=24, feeds=24, plays=3), "10 PDFs converted, 24 of 24 feeds polled, 3 plays"),
-    (Facts(breaker="open", uploads_wait=12), "and nobody calls it in vain. 12 uploads wait, none is lost."),
+    (Facts(breaker="open", uploads_wait=12), "so nobody calls it in vain. 12 uploads wait, none is lost."),
     (Facts(spotify_notices=1, spotify_needs=2), "1 notice asks you to connect again"),
     (Facts(refusals=3, rests_until=1.0, feeds=24), "3 answers in a row: feed 7 rests for two days"),
     (Facts(lidarr_taken=40, lidarr_room=40, albums_wait=100), "40 of 40 places of its queue are taken"),
@@ -156,7 +156,7 @@ def test_the_strip_says_which_step_it_is_and_what_is_measured() -> None:
 
     found.player.end()
     assert strip(found).title == "That was the story."
-    assert "Break something yourself." in strip(found).text
+    assert "Now break something yourself." in strip(found).text
 
 
 def test_without_a_story_the_strip_says_what_is_broken() -> None:
