@@ -1,0 +1,22 @@
+"""A simulated Tautulli in a process of its own, as a real one is: what it does costs nobody else any time.
+
+`python -P bench/tautulli_server.py 1000000 1000`: rows, and rows on a day. It prints its address and its key, and ends
+with its standard input.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tidegate_apps.tautulli.simulator import TautulliSimulator
+
+
+def main() -> None:
+    rows, per_day = map(int, sys.argv[1:])
+    with TautulliSimulator(rows=rows, per_day=per_day, most_kept=100) as sim:
+        print(sim.url, sim.key, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
