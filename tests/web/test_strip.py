@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from queue import Queue as Queued
 from typing import Annotated, Any
 
 import pytest
@@ -14,7 +15,9 @@ from tidegate import App, Page, Queue, Strip, install
 from tidegate.ops import overview
 from tidegate.web import ANYONE, needs, owner_session
 from tidegate.web.frame import build
-from tidegate.web.live.seen import look, news
+from tidegate.web.live.looking import Looking
+from tidegate.web.live.policy import LivePolicy
+from tidegate.web.live.seen import Seen, look, news
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -55,6 +58,19 @@ def test_another_strip_is_news_for_open_pages(q: Queue) -> None:
 
     assert [kind for kind, _, _ in news(seen, seen)] == []
     assert [kind for kind, _, _ in news(seen, other)] == ["now"]
+
+
+def test_those_who_follow_are_told_of_the_strip_that_there_is(q: Queue) -> None:
+    found: Queued[Seen | None] = Queued()
+    looking = Looking(site(q, lambda _: SAID), LivePolicy(), None, found.put)
+    looking.start()
+    try:
+        seen = found.get(timeout=60)
+    finally:
+        looking.stop()
+
+    assert seen is not None
+    assert seen.strips == (SAID,)
 
 
 def test_visitors_are_one_owner_where_the_site_says_so_and_else_each_browser_is_one(q: Queue) -> None:
