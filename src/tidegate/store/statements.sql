@@ -1143,10 +1143,10 @@ update tg_delivery set state = 'failed', ended_at = {now}, code = :code, why = :
 where notice = :notice and channel = :channel and round_no = :round_no and state = 'queued' returning notice;
 
 -- name: deliveries_given_up
--- Those whose job will never deliver them.
+-- Those whose job will never deliver them. The plus keeps SQLite from reading all that there ever were in their order.
 select d.notice, d.channel, d.round_no, j.error_code, coalesce(j.last_message, j.error_message) from tg_delivery as d
 left join tg_job as j on j.id = d.job
-where d.state = 'queued' and (j.id is null or j.state in ('failed', 'cancelled')) order by d.notice, d.channel limit :n;
+where d.state = 'queued' and (j.id is null or j.state in ('failed', 'cancelled')) order by +d.notice, d.channel limit :n;
 
 -- name: deliveries_of
 select d.notice, d.channel, d.round_no, d.state, d.job, d.instead_of, d.created_at, d.ended_at, d.code, d.why
