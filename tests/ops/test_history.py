@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.databases import Database
@@ -11,10 +13,11 @@ from tidegate import Breaker, Target
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 from tidegate.ops import history
-from tidegate.ops.history import History, Point
+from tidegate.ops.history import Calls, History, Point
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import rollups
+from tidegate.store import gate_rows, rollups
 from tidegate.store.rollups import HOUR, SLOT
+from tidegate.store.tx import Tx
 
 
 @pytest.fixture(autouse=True)
@@ -217,3 +220,51 @@ def test_the_worker_that_leads_puts_them_down(db: Database, clock: VirtualClock,
     assert len(mail) >= 4
     assert sum(each.attempts for each in mail) == sum(each.good + each.bad for each in calls) >= 3
     assert [sum(each.bad for each in found) > 0 for found in (mail, calls)] == [broken, broken]
+
+
+def called(jobs: Jobs, name: str, good: int, bad: int = 0, rejected: int = 0) -> None:
+    """Calls of a target, as its breaker has counted them."""
+
+    def write(tx: Tx) -> None:
+        rows, _ = gate_rows.locked(tx, [name])
+        before = rows[name].breaker
+        was = before.totals
+        totals = (was[0] + good, was[1] + bad, was[2] + rejected)
+        gate_rows.put_breaker(tx, name, before, replace(before, totals=totals))
+
+    jobs.store.write(write)
+
+
+def test_the_beats_of_targets_are_their_last_24_hours_one_by_one(jobs: Jobs) -> None:
+    def beats() -> dict[str, list[Calls | None]]:
+        return jobs.store.read(lambda tx: history.beats(tx, ["svc", "quiet"]))
+
+    put_down(jobs)
+    assert beats() == {}
+    called(jobs, "svc", 3, 1)
+    jobs.clock.advance(HOUR)
+    put_down(jobs)
+    called(jobs, "svc", 2)
+    jobs.clock.advance(HOUR / 2)
+
+    found = beats()
+
+    assert list(found) == ["svc"]
+    assert found["svc"][:22] == [None] * 22
+    shown = [(each.good, each.bad) for each in found["svc"][22:] if each is not None]
+    assert shown == [(3, 1), (2, 0)]
+
+
+def test_an_hour_that_nobody_put_down_is_no_beat_and_the_next_one_is(jobs: Jobs) -> None:
+    called(jobs, "svc", 1)
+    put_down(jobs)
+    jobs.clock.advance(3 * HOUR)
+    called(jobs, "svc", 5)
+    put_down(jobs)
+    called(jobs, "svc", 2)
+    jobs.clock.advance(HOUR)
+    put_down(jobs)
+
+    (found,) = jobs.store.read(lambda tx: history.beats(tx, ["svc"])).values()
+
+    assert [None if each is None else each.good for each in found[-5:]] == [None, None, None, 2, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from tidegate.store.tx import Tx
 SPANS: Mapping[str, tuple[int, int]] = {
     "3h": (3 * HOUR, SLOT), "24h": (24 * HOUR, 3 * SLOT), "7d": (7 * 24 * HOUR, HOUR),
 }  # fmt: skip
+BEATS = 24  # hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,30 @@ def of_queue(tx: Tx, name: str, span: str = "24h") -> History[Point]:
 
 def of_target(tx: Tx, name: str, span: str = "24h") -> History[Calls]:
     return _history(tx, rollups.TARGET, name, span, _calls)
+
+
+def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[Calls | None]]:
+    """The last 24 hours of several targets, hour by hour, the oldest first; None where nobody put numbers down.
+
+    Only of those that were called in that time, as far as a breaker stands before them.
+    """
+    now = float(tx.all("clock")[0][0])
+    last = math.floor(now / HOUR) * HOUR  # the hour that is not over yet
+    ends = [last + HOUR * (n - BEATS + 1) for n in range(BEATS + 1)]
+    looked = set(rollups.looks(tx, ends[0]))
+    nothing, standing = rollups.NOTHING[rollups.TARGET], rollups.now_of_targets(tx)
+    found: dict[str, list[Calls | None]] = {}
+    for name, rows in rollups.hours(tx, rollups.TARGET, names, ends[0]).items():
+        known = {at: rows.get(at, nothing) for at in ends[:-1] if at in looked}
+        if name in standing:
+            known[ends[-1]] = standing[name]
+        each = [
+            _calls(Rollup(old, known[old]), Rollup(new, known[new]), new) if old in known and new in known else None
+            for old, new in pairwise(ends)
+        ]
+        if any(beat is not None and beat.good + beat.bad + beat.rejected for beat in each):
+            found[name] = each
+    return found
 
 
 def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, Rollup, int], P]) -> History[P]:

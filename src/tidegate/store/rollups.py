@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,20 @@ def at_this_moment(tx: Tx, scope: str, name: str, now: float) -> Mapping[str, An
 def read(tx: Tx, scope: str, name: str, since: float) -> list[Rollup]:
     rows = tx.all("rollups", {"scope": scope, "name": name, "since": math.floor(since)})
     return [Rollup(int(at), json.loads(figures)) for at, figures in rows]
+
+
+def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, dict[int, Mapping[str, Any]]]:
+    """The numbers of several queues or targets at each whole hour since then, by name and hour."""
+    found: dict[str, dict[int, Mapping[str, Any]]] = {name: {} for name in names}
+    given = [{"name": name} for name in found]
+    for name, at, figures in tx.many("rollups_hours", given, {"scope": scope, "since": math.floor(since)}):
+        found[name][int(at)] = json.loads(figures)
+    return found
+
+
+def now_of_targets(tx: Tx) -> Figured:
+    """The numbers of all targets as they stand."""
+    return _targets(tx)
 
 
 def prune(tx: Tx, now: float, most: int) -> int:

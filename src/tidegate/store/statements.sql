@@ -1434,6 +1434,12 @@ on conflict do nothing;
 -- name: rollups
 select at, figures from tg_rollup where scope = :scope and name = :name and at >= :since order by at;
 
+-- name: rollups_hours
+-- Those of whole hours, of several at once.
+select one.name, one.at, one.figures
+from {rows name text} join tg_rollup as one on one.scope = :scope and one.name = given.name and one.at >= :since
+where one.at % 3600 = 0;
+
 -- name: rollups_prune
 -- Old ones but for those of whole hours, and those when they are older still.
 delete from tg_rollup where (scope, name, at) in (

@@ -45,7 +45,8 @@ def test_the_words_say_what_the_picture_shows() -> None:
     past = queue(point(1, 10, 1, 0.5, 3), point(2, 1190, 2, 2.5, 7, 120))
 
     assert [(each.title, each.short) for each in past.charts] == [
-        ("Attempts", "1,200, 0.2% failed"), ("Duration", "95 of 100 within 2.5 s"), ("Waiting", "7 now, at most 7"),
+        ("Attempts", "1,200, 0.2% failed"), ("Share that failed", "at most 10% in 5 min"),
+        ("Duration", "95 of 100 within 2.5 s"), ("Waiting", "7 now, at most 7"),
         ("Oldest ready", "at most 2 min"),
     ]  # fmt: skip
     assert "10 attempts, 1 failed</title>" in past.charts[0].picture
@@ -55,7 +56,7 @@ def test_the_words_say_what_the_picture_shows() -> None:
 def test_a_quiet_queue_says_so() -> None:
     past = queue(point(1), point(2))
 
-    assert [each.short for each in past.charts] == ["0", "none ran", "0 now, at most 0", "none waited"]
+    assert [each.short for each in past.charts] == ["0", "none", "none ran", "0 now, at most 0", "none waited"]
 
 
 def test_without_anything_put_down_there_is_no_picture() -> None:
@@ -63,11 +64,36 @@ def test_without_anything_put_down_there_is_no_picture() -> None:
 
 
 def test_calls_that_were_turned_away_are_shown_when_there_were_any() -> None:
-    assert [each.title for each in target(Calls(at=START + STEP, good=3, bad=1, rejected=0)).charts] == ["Calls"]
+    assert [each.title for each in target(Calls(at=START + STEP, good=3, bad=0, rejected=0)).charts] == ["Calls"]
     past = target(Calls(at=START + STEP, good=3, bad=1, rejected=9))
     assert [(each.title, each.short) for each in past.charts] == [
-        ("Calls", "4, 25.0% failed"), ("Turned away by the breaker", "9"),
+        ("Calls", "4, 25.0% failed"), ("Share that failed", "at most 25% in 5 min"),
+        ("Turned away by the breaker", "9"),
     ]  # fmt: skip
+
+
+def test_the_share_that_failed_is_as_high_as_it_is_bad_however_few_the_attempts() -> None:
+    past = queue(point(1, 1000, 100), point(2, 2, 1), point(3, 0))
+
+    assert columns(past, "bad", 1) == [(0, 12), (100, 60)]
+
+
+def test_a_beat_is_the_higher_the_worse_the_hour_was() -> None:
+    hour = 3600
+    found = [
+        Calls(at=hour, good=5, bad=0, rejected=0), Calls(at=2 * hour, good=5, bad=1, rejected=0),
+        Calls(at=3 * hour, good=1, bad=1, rejected=0), Calls(at=4 * hour, good=0, bad=0, rejected=7),
+        Calls(at=5 * hour, good=0, bad=0, rejected=0), None,
+    ]  # fmt: skip
+    chart = charts.beat_bar(found, 6.0 * hour)
+    picture = chart.picture
+
+    assert chart.short == "84 % good"
+    shown = re.findall(r'class="tone (good|warn|bad|calm)" [^>]*height="([\d.]+)"', picture)
+    assert shown == [("good", "18.0"), ("warn", "39.0"), ("bad", "60.0"), ("calm", "7.2")]
+    assert picture.count("<g>") == 6
+    said = "Last 24 hours: 13 calls, 15.4% failed; in 1 hour half of them or more; 7 turned away by the breaker"
+    assert f'aria-label="{said}"' in picture
 
 
 def test_a_span_that_is_none_is_the_usual_one() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from tidegate.ops.history import SPANS, Calls, History, Point
+from tidegate.store.rollups import HOUR
 from tidegate.web.pages import drawing, times
-from tidegate.web.pages.drawing import Bar
+from tidegate.web.pages.drawing import Bar, Beat
 
 WORDS = {"3h": "3 hours", "24h": "24 hours", "7d": "7 days"}
 DEFAULT = "24h"
@@ -50,6 +52,7 @@ def of_queue(found: History[Point], span: str, now: float) -> Past:
             found, now, f"Attempts: {attempts:,}, of which {bad:,} failed",
             lambda each: (each.attempts, each.bad, "good", f"{each.attempts:,} attempts, {each.bad:,} failed"),
         )),
+        _failed(found, now, [(each.bad, each.attempts) for each in points]),
         Chart("Duration", "none ran" if slowest is None else f"95 of 100 within {times.took(slowest)}", _picture(
             found, now, "Time that 95 of 100 attempts took at most",
             lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {times.took(each.p95)}"),
@@ -76,12 +79,38 @@ def of_target(found: History[Calls], span: str, now: float) -> Past:
             found, now, f"Calls: {good + bad:,}, of which {bad:,} failed",
             lambda each: (each.good + each.bad, each.bad, "good", f"{each.good:,} good calls, {each.bad:,} failed"),
         )),
+        _failed(found, now, [(each.bad, each.good + each.bad) for each in points]),
         Chart("Turned away by the breaker", f"{rejected:,}", _picture(
             found, now, f"Calls that the breaker turned away: {rejected:,}",
             lambda each: (each.rejected, 0, "calm", f"{each.rejected:,} turned away"),
         )),
     ]  # fmt: skip
-    return Past(span, found.start, found.end, charts[: 2 if rejected else 1])
+    return Past(span, found.start, found.end, charts[: 3 if rejected else 2 if bad else 1])
+
+
+def beat_bar(found: Sequence[Calls | None], now: float) -> Chart:
+    """The last 24 hours of a target at a glance: low where all was well, high where most of its calls failed."""
+    there = [each for each in found if each is not None]
+    good, bad, away = (sum(getattr(each, name) for each in there) for name in ("good", "bad", "rejected"))
+    worst = sum(each.bad * 2 >= each.good + each.bad > 0 for each in there)
+    label = f"Last 24 hours: {good + bad:,} calls{_share(bad, good + bad)}"
+    label += f"; in {times.many(worst, 'hour')} half of them or more" if worst else ""
+    label += f"; {away:,} turned away by the breaker" if away else ""
+    short = f"{math.floor(good / (good + bad) * 100)} % good" if good + bad else "held"
+    return Chart("Last 24 hours", short, drawing.beats([_beat(each, now) for each in found], label))
+
+
+def _beat(each: Calls | None, now: float) -> Beat:
+    if each is None:
+        return Beat(0, "none", "nobody looked")
+    from_, calls = times.clock(each.at - HOUR, now), each.good + each.bad
+    if not calls:
+        return Beat(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away") if each.rejected else (
+            Beat(0, "none", f"{from_}: no calls"))  # fmt: skip
+    word = f"{from_}: {calls:,} calls, {each.bad:,} failed"
+    if not each.bad:
+        return Beat(0.3, "good", word)
+    return Beat(1.0, "bad", word) if each.bad * 2 >= calls else Beat(0.65, "warn", word)
 
 
 def _picture(
@@ -96,6 +125,20 @@ def _picture(
         from_ = times.clock(each.at - found.step, now)
         bars.append(Bar(each.at - found.step, n, bad, tone, f"{from_}: {word}"))
     return drawing.over_time(bars, found.start, found.end, found.step, label)
+
+
+def _failed(found: History[Point] | History[Calls], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
+    """Which part failed in each slot, given how many of how many."""
+    parts = [bad / of if of else 0.0 for bad, of in shares]
+    begun = [each.at - found.step for each in found.points]
+    worst = max(parts, default=0.0)
+    short = f"at most {worst:.0%} in {times.span(found.step)}" if worst else "none"
+    bars = [
+        Bar(at, part, 0, "bad", f"{times.clock(at, now)}: {part:.0%} failed")
+        for at, part in zip(begun, parts, strict=True)
+    ]
+    label = f"Share that failed: {short}"
+    return Chart("Share that failed", short, drawing.over_time(bars, found.start, found.end, found.step, label))
 
 
 def _share(bad: int, of: int) -> str:

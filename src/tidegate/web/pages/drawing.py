@@ -90,6 +90,26 @@ def sparks(found: Sequence[int], label: str) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """One stretch of time at a glance: the worse it was, the higher; *share* from 0 to 1."""
+
+    share: float
+    tone: str
+    word: str
+
+
+def beats(found: Sequence[Beat], label: str) -> Markup:
+    """Equal stretches side by side; one without a share is a gap."""
+    wide = _WIDTH / max(len(found), 1)
+    pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
+    for at, each in enumerate(found):
+        shown = _column(at * wide, wide * 0.75, 60 * each.share, each.tone) if each.share else Markup("")
+        title = Markup("<title>{}</title>").format(each.word)
+        pieces.append(Markup("<g>{}{}{}</g>").format(title, _column(at * wide, wide, 60, "none"), shown))
+    return _picture("picture sparks", 60, Markup("").join(pieces), label)
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
 

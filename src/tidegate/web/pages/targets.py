@@ -6,9 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate.ops import listing, overview
+from tidegate.ops import actions, history, listing, overview
+from tidegate.ops.listing import Page
+from tidegate.ops.reports import TargetReport
 from tidegate.ops.words import TARGETS
 from tidegate.store.tx import Tx
+from tidegate.web.pages import charts
 from tidegate.web.pages.overview import shown_store
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
@@ -29,15 +32,16 @@ def router(site: Site) -> APIRouter:
     ) -> Response:
         chosen = state if state in TARGETS else ""
 
-        def work(tx: Tx) -> tuple[object, dict[str, int]]:
+        def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
             at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
-            return at, overview.target_states(tx)
+            beats, now = history.beats(tx, [each.name for each in at.items]), actions.now_of(tx)
+            return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
 
-        listed, states = site.read(work)
+        listed, states, beats = site.read(work)
         shown = [token for token in TARGETS if states.get(token) or token == chosen]
         return page(
             request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
-            total=sum(states.values()), paged=bool(cursor), store_url=shown_store(site.queue.url),
+            total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
         )  # fmt: skip
 
     return found
