@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidegate import DbTx, Installed
+from tidegate import DbTx, Installed, NotThere
 from tidegate_apps.lidarr.codes import PARENT_FAILED
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import OPEN
@@ -48,7 +48,10 @@ def _ended(there: Installed[Settings], job: int | None, state: str | None) -> bo
         return True
     if any(child in OPEN and child != "blocked" for _, child, _ in there.db.all("children_of", job=job)):
         return False  # albums that are sent next need the Lidarr id of this artist
-    return state not in OPEN or there.queue.cancel(job, by=there.app.name) == "cancelled"
+    try:
+        return state not in OPEN or there.queue.cancel(job, by=there.app.name) == "cancelled"
+    except NotThere:
+        return False  # another look is at it
 
 
 def _remove(

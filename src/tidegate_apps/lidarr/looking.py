@@ -46,7 +46,8 @@ class Looker:
                 _log.log(ended.level.number, "look_ended code=%s error=%s", ended.code, ended.detail)
         message = ended.message if ended is not None else _skipped(tally)
         if tally.looked or message:
-            seen = {**tally.as_json(), "at": began, "message": message}
+            goes_on_at = clock.now() + _REST if ended is not None else None
+            seen = {**tally.as_json(), "at": began, "message": message, "goes_on_at": goes_on_at}
             await self.there.queue.at_store(lambda: self.there.db.all("put_look", **seen))
         if ended is not None or job.stopping:
             await job.save(began=began, **tally.as_json(), unanswered=tally.unanswered[-_MOST_KEPT:], why=tally.why)

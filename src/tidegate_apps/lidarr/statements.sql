@@ -128,17 +128,20 @@ update lidarr_waking set until = :until;
 delete from lidarr_waking;
 
 -- name: put_look
-insert into lidarr_look (id, at, looked, found, queued, message) values (1, :at, :looked, :found, :queued, :message)
+insert into lidarr_look (id, at, looked, found, queued, message, goes_on_at)
+values (1, :at, :looked, :found, :queued, :message, :goes_on_at)
 on conflict (id) do update set at = excluded.at, looked = excluded.looked, found = excluded.found,
-    queued = excluded.queued, message = excluded.message;
+    queued = excluded.queued, message = excluded.message, goes_on_at = excluded.goes_on_at;
 
 -- name: last_look
 select at, looked, found, queued, message from lidarr_look where id = 1;
 
 -- name: look_under_way
 -- Since when the library is looked through, or when that goes on.
-select j.state, case when j.state = 'running' then j.claimed_at else j.due_at end from tg_job as j
-where j.queue = 'lidarr-look' and j.state in ('running', 'waiting') order by j.state, j.due_at limit 1;
+select state, at from (
+    select 'running' as state, claimed_at as at from tg_job where state = 'running' and queue = 'lidarr-look'
+    union all select 'waiting', goes_on_at from lidarr_look where goes_on_at > {now}
+) as looks order by state, at limit 1;
 
 -- name: under_way
 select since from lidarr_waking where until > {now};

@@ -47,11 +47,15 @@ def test_a_cursor_that_is_none_of_ours_is_refused_and_the_page_begins_anew(
         ("badges", "PRIMARY KEY (kind=? AND entity_id>?)"),
         ("badges_in", "COVERING INDEX lidarr_entity_status (kind=? AND status=? AND entity_id>?)"),
         ("count_in", "COVERING INDEX lidarr_entity_status (kind=? AND status=?)"),
+        ("look_under_way", "INDEX tg_job_running"),
+        ("known_of_user", "PRIMARY KEY (kind=? AND entity_id>? AND entity_id<?)"),
+        ("children_of", "PRIMARY KEY (parent=?)"),
     ],
 )
-def test_the_page_of_tracks_reads_by_an_index(quick: Round, quick_db: Database, name: str, how: str) -> None:
+def test_the_pages_and_looks_read_by_an_index(quick: Round, quick_db: Database, name: str, how: str) -> None:
     text = bodies(resources.files("tidegate_apps.lidarr").joinpath("statements.sql").read_text())[name]
-    given = {"kind": "track", "status": "missing", "after": 0, "n": 50}
+    text = text.replace("{now}", "0.0")
+    given = {"kind": "track", "status": "missing", "after": 0, "n": 50, "user_id": "ada", "last": 9, "job": 1}
     quick.some(1, 0)
 
     with closing(apsw.Connection(quick_db.url.removeprefix("sqlite:///"))) as db:
