@@ -15,7 +15,8 @@ from tests.web.api.building import Shop
 from tidegate.cli.root import run as command
 from tidegate.core.channel import Channel, Webhook
 from tidegate.face.telling import Telling
-from tidegate.store import notice_rows
+from tidegate.store import activity_rows, notice_rows
+from tidegate.store.activity_rows import Wanted
 from tidegate.store.notice_rows import NewNotice, Place
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -137,3 +138,28 @@ def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pyte
     assert run("test", "pigeon", "--config", str(settings))[0] == 7
     code, said = run("list", "--url", url)
     assert (code, "Failing" in said, "s3cr3t" in said) == (0, True, False)
+
+
+def test_everybody_says_where_they_are_mailed_and_takes_it_back(client: TestClient, there: Shop) -> None:
+    def send(mail: str) -> str:
+        return client.post("/channels/address", data={"mail": mail}, headers={"origin": "http://localhost"}).text
+
+    def kept() -> list[Any]:
+        return there.queue.store.read(lambda tx: tx.all("address", {"who": "local"}))
+
+    assert "You are mailed at ada@example.org" in send(" ada@example.org ")
+    assert kept() == [("ada@example.org",)]
+    assert "that is no address" in send("ada, bob@example.org")
+    assert kept() == [("ada@example.org",)]
+    assert "No mail is sent to you." in send("")
+    assert kept() == []
+
+
+def test_who_snoozed_and_who_tested_is_written_down(client: TestClient, there: Shop) -> None:
+    client.post(f"/api/v1/notices/{tell(there)}/snooze", json={"lasts": "1h"})
+    client.post("/api/v1/channels/hook/test")
+
+    done = there.queue.store.read(lambda tx: activity_rows.listed(tx, Wanted(), 2))
+    assert [(deed.actor, deed.action, deed.place.name) for deed in done] == [
+        ("local", "target_tested", "channel hook"), ("local", "notice_snoozed", done[1].place.name),
+    ]  # fmt: skip
