@@ -107,3 +107,11 @@ def test_a_history_that_is_deleted_while_it_is_read_is_not_taken_for_its_end(qui
     with pytest.raises(EmptyHistory):
         quick.syncing(stop=deletes).run()
     assert set(quick.counted().values()) == {200}
+
+
+def test_pages_that_come_slowly_but_in_time_are_good_ones(quick: Desk) -> None:
+    quick.sim.next("slow")
+    job, _ = quick.run()
+    assert (job.state, len(quick.rows())) == ("done", 600)
+    assert quick.breaker.totals["failure"] == 0
+    assert quick.fresh.stale_since is None
