@@ -116,9 +116,9 @@ def done(job: Claimed, result: str | None) -> Outcome:
     return Outcome(job=job, ending=Ending.DONE, stage=Stage.DONE, result=result)
 
 
-def stopped(job: Claimed) -> Outcome:
-    """A person cancelled it while it ran."""
-    return Outcome(job=job, ending=Ending.CANCELLED, stage=Stage.CANCELLED)
+def stopped(job: Claimed, *, unsent: bool = False) -> Outcome:
+    """A person cancelled it while it ran: its target may have accepted it all the same, unless nothing was sent."""
+    return Outcome(job=job, ending=Ending.CANCELLED, stage=Stage.CANCELLED, keep_place=not unsent)
 
 
 def given_back(

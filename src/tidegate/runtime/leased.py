@@ -86,7 +86,7 @@ class Leased:
         """Why an attempt is over before it has begun."""
         job = attempt.job
         if attempt.stop == "person":
-            return Ended(lifecycle.stopped(job))
+            return Ended(lifecycle.stopped(job, unsent=True))
         if attempt.stop == "fenced" or now + self._worker.policy.margin >= attempt.deadline:
             return Ended(lifecycle.given_back(job, unsent=True))
         if job.attempt > job.most_attempts:

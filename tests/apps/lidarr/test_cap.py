@@ -129,6 +129,26 @@ def test_what_is_given_up_by_its_last_lost_answer_counts_as_sent(quick_db: Datab
 
 
 @pytest.mark.req("LID-08")
+def test_what_a_person_cancels_while_it_is_sent_counts_as_sent(quick_db: Database) -> None:
+    with Round.opened(quick_db, queue_max=1) as at:
+        at.some(1, 3)
+        at.look()
+
+        def cancelled_meanwhile(said: Asked) -> Step:
+            (running,) = [each for each in at.entries() if each.stage == "running"]
+            assert at.queue.cancel(running.id) == "asked"
+            return Step(201, at.sim.inside.search(said.json["albumIds"]), delay="50s")
+
+        at.sim.then(f"POST {API}/command", cancelled_meanwhile)
+
+        woken = at.wake()
+
+        assert [each.stage for each in at.entries()] == ["done", "cancelled", "ready", "ready"]
+        assert (woken.outcome, woken.submitted, woken.own) == ("full", 1, 1)
+        assert at.sim.inside.peak() == 1
+
+
+@pytest.mark.req("LID-08")
 def test_a_search_that_lidarr_refuses_takes_no_place(quick_db: Database) -> None:
     with Round.opened(quick_db, queue_max=2) as at:
         at.some(1, 4)

@@ -181,6 +181,7 @@ def test_a_stop_by_a_person_cancels() -> None:
     ended = lifecycle.stopped(JOB)
 
     assert (ended.ending, ended.stage, ended.refund) == (Ending.CANCELLED, Stage.CANCELLED, False)
+    assert (ended.keep_place, lifecycle.stopped(JOB, unsent=True).keep_place) == (True, False)
 
 
 @given(
