@@ -26,6 +26,7 @@ _TOGETHER = 10
 _MOST_TAGS, _MOST_TAG = 8, 40
 _TOO_MUCH = frozenset({"request_too_large", "answer_cut", "bad_request"})
 _ROOM = 120  # tokens of an answer for each artist
+_THOUGHT = 2000  # tokens that a model may spend before it answers; they count as its answer
 _READ, _TOTAL = 120.0, 150.0  # seconds
 _TASK = (
     "You tag musical artists. Answer with one JSON object and nothing else: the number of each artist as a key, and as "
@@ -75,7 +76,7 @@ class OpenAI(Provider):
                 {"role": "user", "content": json.dumps(names, ensure_ascii=False)},
             ],
             "response_format": {"type": "json_object"},
-            "max_completion_tokens": _ROOM * len(some),
+            "max_completion_tokens": _THOUGHT + _ROOM * len(some),
         }
         ask = Ask(url=f"{self._base}/chat/completions", headers=self._headers, body=body, read=_READ, total=_TOTAL)
         answer = await self._calls.ask(ask)

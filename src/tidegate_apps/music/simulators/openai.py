@@ -35,6 +35,7 @@ def _completion(content: str | None, finish: str = "stop", refusal: str | None =
     return Step(200, body, {"x-request-id": "req_simulated"})
 
 
+_EACH = 20  # tokens for an artist
 _QUOTA = "You exceeded your current quota, please check your plan and billing details."
 _SPENT = {
     code: error(429, code, "insufficient_quota", _QUOTA)
@@ -78,6 +79,7 @@ class OpenAiService(Service):
         super().begin()
         self.unknown: set[str] = set()
         self.too_long: set[str] = set()
+        self.thinks = 0  # tokens before each answer
         self.tagged: list[str] = []  # artists, in the order in which they were asked for
 
     def mount(self, sim: Simulator) -> None:
@@ -98,6 +100,8 @@ class OpenAiService(Service):
         names = json.loads(asked.json["messages"][-1]["content"])
         if self.too_long & set(names.values()):
             return self.faults["too_long"]
+        if self.thinks + _EACH * len(names) > asked.json["max_completion_tokens"]:
+            return self.faults["cut_by_length"]
         self.tagged += names.values()
         return _completion(json.dumps({number: self.tags(name) for number, name in names.items()}))
 

@@ -209,6 +209,12 @@ async def test_a_model_that_declines_has_no_tags_to_give(desk: Desk, fault: str)
     assert await found(desk.provider("openai"), TAGS, *artists(8)) == [Found(id=8, nothing=True)]
 
 
+async def test_a_model_that_thinks_before_it_answers_has_room_for_both(desk: Desk) -> None:
+    desk.sim.openai.thinks = 1500
+    [answer] = await found(desk.provider("openai"), TAGS, *artists(0))
+    assert answer.tags == tuple(desk.sim.openai.tags(TRACKS[0].artist))
+
+
 async def test_many_artists_are_tagged_ten_at_a_time(desk: Desk) -> None:
     desk.sim.openai.unknown.add(TRACKS[8].artist)
     wanted = [Wanted(kind="artist", id=n, name=ARTISTS[n % len(ARTISTS)]) for n in range(25)]
