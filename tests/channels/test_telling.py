@@ -11,6 +11,7 @@ import pytest
 from tests.channels.telling import HOOK, MAIL, Outside, Scene
 from tests.databases import APSW, BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service
+from tests.store.jobs import rows
 from tidegate import Backoff, Target
 from tidegate.core.channel import Webhook
 from tidegate.core.events import Notice, NoticeKind
@@ -142,6 +143,31 @@ def test_what_was_decided_once_is_not_told_when_a_channel_comes_later(
     assert outside.sent == []
 
 
+@on_sqlite
+def test_of_two_processes_that_look_one_decides(db: Database, clock: VirtualClock, outside: Outside) -> None:
+    with Scene(db, clock, outside) as one, Scene(db, clock, outside) as other:
+        for n in range(5):
+            raise_fatal(one, f"service-{n}")
+        assert [one.telling.look(), other.telling.look(), one.telling.look(), other.telling.look()] == [
+            True, False, False, False,
+        ]  # fmt: skip
+        one.pass_(60)
+        other.pass_(60)
+
+    assert sorted(outside.titles("mail")) == [f"service-{n} needs your attention" for n in range(5)]
+
+
+@on_sqlite
+def test_a_look_that_finds_nothing_writes_nothing(scene: Scene) -> None:
+    raise_fatal(scene)
+    scene.pass_(60)
+    lead = "select until from tg_leader where name = 'notices'"  # it is taken before anything is written
+    before = rows(scene.q.store, lead)
+    scene.pass_(600, work=False)
+
+    assert rows(scene.q.store, lead) == before != []
+
+
 # -- flapping ----------------------------------------------------------------------------------------------------------
 
 
@@ -225,14 +251,14 @@ def test_a_channel_that_refuses_for_good_hands_over_at_once(
 def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
-    def rows(scene: Scene) -> dict[str, Any]:
+    def off(scene: Scene) -> dict[str, Any]:
         return {row.name: row.disabled_why for row in scene.q.store.read(telling_rows.channel_rows)}
 
     with Scene(db, clock, outside) as scene:
         outside.ill["hook"] = Refusal(410)
         raise_fatal(scene)
         scene.pass_(60)
-        assert rows(scene) == {"hook": "The address of this channel says that it is gone for good.", "mail": None}
+        assert off(scene) == {"hook": "The address of this channel says that it is gone for good.", "mail": None}
         tries = outside.tries
         raise_fatal(scene, "lastfm")
         scene.pass_(7200, every=300)
@@ -242,7 +268,7 @@ def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
     moved = replace(HOOK, way=Webhook(url="http://127.0.0.1:2/"))
     with Scene(db, clock, outside, channels=(moved, MAIL)) as scene:
         scene.pass_(60)
-        assert rows(scene) == {"hook": None, "mail": None}
+        assert off(scene) == {"hook": None, "mail": None}
         raise_fatal(scene, "deezer")
         scene.pass_(60)
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from tidegate.ops import channels, explain, listing, reports
 from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
+from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.ops.words import HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
@@ -71,12 +72,13 @@ def overview(tx: Tx) -> Overview:
     queues = reports.queues(tx)
     workers = reports.workers(tx)
     tokens = Counter(each.token for each in stands)
+    work = [each for each in queues if each.name != OWN_QUEUE]  # of deliveries, channels tell
     needs = [
-        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(queues), *_queues(tx, queues, now),
+        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(work), *_queues(tx, work, now),
         *_paused(stands, queues), *_channels(tx),
     ]  # fmt: skip
     return Overview(
-        now=now, sentence=sentence(tokens, queues), needs=needs, targets=dict(tokens),
+        now=now, sentence=sentence(tokens, work), needs=needs, targets=dict(tokens),
         attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
         workers=workers, events=gate_rows.newest_events(tx, _MOST_EVENTS),
         tick=max((each.seen_at for each in workers), default=None),

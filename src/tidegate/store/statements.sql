@@ -1097,11 +1097,11 @@ select name, at, fields from tg_gate_event
 where kind = 'breaker_state_changed' and at > :since and subject = 'target' order by at, id limit :n;
 
 -- name: gave_up_lately
--- Jobs of a queue that have failed for good since a moment, by what they failed of.
+-- Jobs of a queue that were tried and have failed for good since a moment, by what they failed of.
 select failure, max(target), max(kind), max(error_code), max(error_message), count(*), min(finished_at), max(finished_at)
 from (
     select failure, target, kind, error_code, error_message, finished_at from tg_job
-    where finished_at is not null and queue = :queue and state = 'failed' and finished_at > :since
+    where finished_at is not null and queue = :queue and state = 'failed' and finished_at > :since and attempt > 0
     order by finished_at desc limit :n
 ) as lately
 where failure is not null group by failure order by failure;
