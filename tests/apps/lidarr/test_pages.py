@@ -232,6 +232,18 @@ def test_a_lidarr_that_takes_nothing_is_said_beside_what_waits_for_it(quick: Rou
     assert "Queued Lidarr is full; it goes once there is room." in text(web.get("/lidarr"))
 
 
+def test_what_holds_it_is_still_said_when_a_wake_had_nothing_that_it_could_send(quick: Round, web: TestClient) -> None:
+    quick.some(12, 0)
+    quick.look()
+    quick.sim.weather = "metadata down"
+    quick.wake()
+    quick.wake()
+
+    shown = text(web.get("/lidarr"))
+    assert "There was nothing to send." in shown
+    assert re.search(r"Held since .* The metadata service behind Lidarr is down", shown)
+
+
 def test_a_person_may_wake_it_now_and_have_it_look_again(quick: Round, web: TestClient) -> None:
     assert web.post("/api/v1/lidarr/wake").status_code == 202
     assert web.post("/api/v1/lidarr/wake").json()["created"] is False
