@@ -44,6 +44,7 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     Open the address that it prints, and watch: a story of three minutes breaks one service after the other, and tells
     on every page what happens. Then break something yourself. Ctrl-C ends it, and nothing is left.
     """
+    _check_installed()
     from tidegate_apps.demo.playing import Player, Theatre
     from tidegate_apps.demo.services import Services
     from tidegate_apps.demo.stage import Stage
@@ -53,6 +54,16 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     with plain_mistakes(), _ended_by_signals(), _directory(keep) as folder:
         _served(theatre, folder, port, as_json=as_json)
     return Exit.OK
+
+
+def _check_installed() -> None:
+    """Before anything of them is imported: the demo has all of them."""
+    from tidegate.face.app import known
+
+    missing = [name for name in _NEEDED if name not in known()]
+    if missing:
+        needs = f"the demo needs more than is installed, for {', '.join(missing)}: pip install 'tidegate[all]'"
+        raise Stopped(needs, Exit.CONFIGURATION)
 
 
 def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
@@ -83,10 +94,6 @@ def settled(theatre: Theatre, folder: Path, port: int) -> tuple[Loaded, list[App
     from tidegate_apps.demo.app import demo
 
     found, broken = assembly.there_are()
-    missing = [name for name in _NEEDED if name not in {app.name for app in found}]
-    if missing:
-        lacking = f"{', '.join(missing)} cannot be used; install all: pip install 'tidegate[all]'"
-        raise Stopped(lacking, Exit.CONFIGURATION)
     apps = [demo(theatre), *theatre.stage.services.under(found)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())

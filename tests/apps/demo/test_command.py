@@ -14,6 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from tidegate.cli.exits import Exit
+from tidegate.cli.root import run
+from tidegate.face import app
 
 PATIENCE = 120  # seconds
 COMMAND = [str(Path(sys.executable).with_name("tidegate")), "demo"]
@@ -55,3 +57,14 @@ def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:
     assert found.stdout == f"The database, the files and the settings are in {kept}\n"
     (Path(kept) / "tidegate.toml").unlink()
     Path(kept).rmdir()
+
+
+def test_it_says_what_to_install_when_an_application_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = {name: each for name, each in app.known().items() if name != "feeds"}
+    monkeypatch.setattr(app, "known", lambda: there)
+
+    assert run(["demo"]) == Exit.CONFIGURATION
+    said = "tidegate: the demo needs more than is installed, for feeds: pip install 'tidegate[all]'\n"
+    assert capsys.readouterr().err == said

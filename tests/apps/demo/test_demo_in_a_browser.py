@@ -176,3 +176,11 @@ def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre])
     assert client.post("/demo/services/nobody/break").status_code == 404
     stranger = client.post("/demo/services/gateway/break", headers={"origin": "http://elsewhere.example"})
     assert (stranger.status_code, stage.services.gateway.state) == (403, "well")
+
+    client.post("/demo/services/navidrome/break")
+    assert client.post("/demo/story/again", follow_redirects=False).status_code == 303
+    assert not any(trouble.on(stage) for trouble in TROUBLES.values())
+    assert stage["feeds"].jobs.sources.get(11).feed_disabled_at is None
+    assert demo[1].player.place in (None, 0)
+    client.post("/demo/story/end")
+    assert demo[1].player.over
