@@ -71,6 +71,15 @@ def test_work_without_a_worker_is_told_after_two_minutes_and_so_is_its_end(scene
     assert outside.titles("hook") == ["No worker for mail", "Somebody works on mail again"]
 
 
+def test_a_server_that_is_started_again_does_not_take_it_for_over(scene: Scene, db: Database, outside: Outside) -> None:
+    scene.jobs["send"].enqueue(0)
+    scene.pass_(160, work=False)
+    with Scene(db, scene.clock, outside) as again:
+        again.pass_(60, work=False)
+
+        assert lines(again) == [("no_worker", "mail", True)]
+
+
 def test_a_gap_between_two_workers_is_not_told(scene: Scene) -> None:
     scene.jobs["service"].ill = Refusal(503)
     for n in range(3):

@@ -85,6 +85,7 @@ def looked(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Now
 
 
 def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Iterator[NewNotice]:
+    known = {each.name for each in telling_rows.going_on(tx, NO_WORKER, _MOST)}
     for queue in reports.queues(tx, ages=False):
         if queue.workers or not queue.jobs.get("ready"):
             unmanned.pop(queue.name, None)
@@ -95,7 +96,8 @@ def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> It
             continue
         if not queue.workers:
             since = max(oldest.due_at, unmanned.setdefault(queue.name, now))
-            if now - since >= policy.no_worker:
+            # Whoever has just begun to look has not seen it for long; what was told goes on all the same.
+            if now - since >= policy.no_worker or queue.name in known:
                 yield wording.no_worker(queue.name, queue.jobs["ready"], since)
         elif now - oldest.due_at >= policy.stuck and (found := _stuck(tx, queue, policy, now)) is not None:
             yield wording.stuck(queue.name, found.id, found.due_at, now)
