@@ -56,6 +56,14 @@ class Outcome:
         return {"id": self.bulk, "matched": self.matched, "changed": self.changed, "left": list(self.left)}
 
 
+class OtherNumber(Refused):
+    """Not so many match as were expected, or too many; nothing was done."""
+
+    def __init__(self, message: str, matched: int, expected: int) -> None:
+        super().__init__(message)
+        self.matched, self.expected = matched, expected
+
+
 ACTIONS: Mapping[str, Action] = {
     "retry": Action(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
     "cancel": Action(
@@ -116,9 +124,10 @@ def begin(
     """
     ids = store.read(lambda tx: matching(tx, action, wanted, most))
     if len(ids) > most:
-        raise Refused(f"more than {most:,} jobs match; narrow it down")
+        raise OtherNumber(f"more than {most:,} jobs match; narrow it down", most, expected)
     if len(ids) != expected:
-        raise Refused(f"{len(ids)} match, not {expected}; look again before you {action}")
+        said = f"{len(ids)} match, not {expected}; look again before you {action}"
+        raise OtherNumber(said, len(ids), expected)
     if not ids:
         return None
     if ACTIONS[action].newest_first:

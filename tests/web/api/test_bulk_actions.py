@@ -14,6 +14,7 @@ from tidegate.ops import bulk
 from tidegate.ops.listing import Filter
 from tidegate.store.bulk_rows import Bulk
 from tidegate.web.bulk import MOST_RUNNING, Bulks
+from tidegate.web.live.seen import look, news
 from tidegate.web.problems import Problem
 
 
@@ -156,3 +157,14 @@ def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: Test
     only = api.get(f"{path}/items", params={"outcome": "refused"}).json()["items"]
     assert [each["job"] for each in only] == [moved_on]
     assert "there is nothing to cancel" in api.get(f"/actions/{one.id}").text
+
+
+def test_open_pages_hear_of_its_progress_also_when_nothing_is_changed(there: Shop) -> None:
+    one, store = left_behind(there), there.queue.store
+    before = store.read(lambda tx: look(tx, None))
+
+    store.write(lambda tx: tx.all("bulk_far", {"id": one.id, "changed": 0, "refused": 1}))
+    after = store.read(lambda tx: look(tx, None))
+
+    assert [kind for kind, _, _ in news(before, after)] == ["now"]
+    assert list(news(after, after)) == []

@@ -8,10 +8,10 @@ from fastapi import Path, Query, Request, Response
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from tidegate.core.actor import Actor
 from tidegate.ops import bulk
 from tidegate.ops.actions import now_of
-from tidegate.ops.bulk import MOST_LEFT
-from tidegate.ops.listing import Count
+from tidegate.ops.bulk import MOST_LEFT, OtherNumber
 from tidegate.store.bulk_rows import Bulk
 from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
@@ -110,40 +110,49 @@ def start(request: Request, body: BulkAction, asking: Acting) -> Response:
 
 def _started(request: Request, body: BulkAction, asking: Asking) -> Response:
     site, wanted = asking.site, body.filter.wanted()
-    found = site.read(lambda tx: bulk.preview(tx, body.action, wanted))
-    about = BulkShown(
-        id=None, action=body.action, filter=wanted.as_json(), state="dry_run", matched=found.n,
-        matched_is_capped=found.capped, done=0, changed=None, left=[], started_at=None, finished_at=None,
-        origin=None, ended_by=None, retry_after=None,
-    )  # fmt: skip
     if body.dry_run:
-        return shown(about)
-    expected = _agreed(body, found)
+        found = site.read(lambda tx: bulk.preview(tx, body.action, wanted))
+        return shown(_without_id(body, "dry_run", found.n, capped=found.capped))
+    if body.expected is None:
+        raise wrong("expected", "say how many you mean; a dry run tells the number")
     by = asking.because(body.reason)
-    if found.n > AT_ONCE:
-        bulks: Bulks = request.app.state.bulks
-        begun = bulks.start(body.action, wanted, by, expected)
-        id_ = None if begun is None else begun.id
-    else:
-        id_ = carried_out(site, body.action, wanted, by, expected).bulk
+    try:
+        id_ = _begun(request, body, body.expected, by)
+    except OtherNumber as error:
+        raise Problem("refused", f"{_capital(error)}.", matched=error.matched, expected=error.expected) from error
     if id_ is None:
         now = site.queue.clock.now()
-        none = {"state": "done", "changed": 0, "refused": 0, "started_at": now, "finished_at": now}
-        return shown(about.model_copy(update=none))
+        return shown(_without_id(body, "done", 0, at=now))
     document = site.read(lambda tx: _shown(tx, bulk.require(tx, id_)))
     where = f"{site.base}/api/v1/bulk-actions/{id_}"
     return shown(document, 202 if document.state == "running" else 200, {"Location": where})
 
 
-def _agreed(body: BulkAction, found: Count) -> int:
-    if found.capped:
-        raise Problem("refused", f"More than {found.n:,} jobs match; narrow it down.", matched=found.n)
-    if body.expected is None:
-        raise wrong("expected", "say how many you mean; a dry run tells the number")
-    if body.expected != found.n:
-        said = f"{found.n} match, not {body.expected}; look again before you {body.action}."
-        raise Problem("refused", said, matched=found.n, expected=body.expected)
-    return body.expected
+def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
+    """The id of what was begun, or done if it is not much; None when nothing matches."""
+    wanted = body.filter.wanted()
+    if expected <= AT_ONCE:
+        return carried_out(site_of(request), body.action, wanted, by, expected).bulk
+    bulks: Bulks = request.app.state.bulks
+    begun = bulks.start(body.action, wanted, by, expected)
+    return None if begun is None else begun.id
+
+
+def _without_id(
+    body: BulkAction, state: str, matched: int, *, capped: bool = False, at: float | None = None
+) -> BulkShown:  # fmt: skip
+    """What was only counted, or would have been done to nothing."""
+    counted = None if at is None else 0
+    return BulkShown(
+        id=None, action=body.action, filter=body.filter.wanted().as_json(), state=state, matched=matched,
+        matched_is_capped=capped, done=0, changed=counted, refused=counted, left=[], started_at=at, finished_at=at,
+        origin=None, ended_by=None, retry_after=None,
+    )  # fmt: skip
+
+
+def _capital(error: Exception) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:]
 
 
 @router.get("/bulk-actions", responses=says(Listed[BulkShown]))
