@@ -9,7 +9,7 @@ import pytest
 
 from tests.channels.receiving import hook, post
 from tidegate import Queue
-from tidegate.core.channel import Apprise, Channel, Mail, Webhook
+from tidegate.core.channel import Apprise, Channel, Mail, Way, Webhook
 from tidegate.core.events import Notice, NoticeKind
 from tidegate.face.telling import Telling
 from tidegate.ops import channels, notices
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*imghdr.*")
 async def test_a_notice_reaches_each_channel_once_and_the_next_one_where_one_refuses(tmp_path: Path) -> None:
     with hook() as web, hook() as phone, hook() as broken, post() as mail, Queue(f"sqlite:///{tmp_path / 'q.db'}") as q:
         broken.always = 401
-        ways = {
+        ways: dict[str, Way] = {
             "web": Webhook(url=web.url, secret="0123456789abcdef"),
             "phone": Apprise(url=phone.url.replace("http://", "json://")),
             "broken": Webhook(url=broken.url),

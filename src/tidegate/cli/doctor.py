@@ -19,7 +19,7 @@ from tidegate.cli.at_store import many, plain_mistakes, printable, say
 from tidegate.cli.configured import config_option, installed
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import is_terminal
-from tidegate.ops import accounts, checkup, checkup_work
+from tidegate.ops import accounts, checkup, checkup_channels, checkup_work
 from tidegate.ops.checkup import Finding, Status, warn, well, wrong
 from tidegate.runtime.clock import SYSTEM
 from tidegate.secrets import BadSecret, Secrets
@@ -58,7 +58,10 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
             steps = [step for each in apps if loaded and each.name in loaded.apps for step in _steps(each)]
             findings += checkup.database(
                 database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
-                checks=(checkup_work.workers, checkup_work.targets, partial(_ask_for_users, somebody)),
+                checks=(
+                    checkup_work.workers, checkup_work.targets, checkup_channels.told,
+                    partial(_ask_for_users, somebody),
+                ),
             )  # fmt: skip
         findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:

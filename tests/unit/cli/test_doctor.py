@@ -152,7 +152,7 @@ def test_the_network_is_asked_only_if_it_is_wanted(command: Command) -> None:
 def test_the_reference_names_every_finding() -> None:
     root = Path(__file__).parents[3]
     sources = [*(root / "src/tidegate/ops").glob("checkup*.py"), root / "src/tidegate/cli/doctor.py"]
-    known = set(re.findall(r'"((?:settings|store|workers|targets|network|security)\.[a-z]+)"', "".join(
+    known = set(re.findall(r'"((?:settings|store|workers|targets|channels|network|security)\.[a-z]+)"', "".join(
         each.read_text() for each in sources
     )))  # fmt: skip
     page = (root / "docs/reference/cli.md").read_text().partition("## tidegate doctor\n")[2]

@@ -15,6 +15,7 @@ from tests.web.api.building import Shop
 from tidegate.cli.root import run as command
 from tidegate.core.channel import Channel, Webhook
 from tidegate.face.telling import Telling
+from tidegate.ops import checkup_channels
 from tidegate.store import activity_rows, notice_rows
 from tidegate.store.activity_rows import Wanted
 from tidegate.store.notice_rows import NewNotice, Place
@@ -163,3 +164,19 @@ def test_who_snoozed_and_who_tested_is_written_down(client: TestClient, there: S
     assert [(deed.actor, deed.action, deed.place.name) for deed in done] == [
         ("local", "target_tested", "channel hook"), ("local", "notice_snoozed", done[1].place.name),
     ]  # fmt: skip
+
+
+def test_doctor_says_which_channel_was_never_tried_and_which_fails(
+    client: TestClient, there: Shop, receiver: Hook
+) -> None:
+    def found() -> list[tuple[str, str]]:
+        return [
+            (each.id, str(each.status)) for each in there.queue.store.read(lambda tx: list(checkup_channels.told(tx)))
+        ]
+
+    assert found() == [("channels.tried", "warn")]
+    client.post("/api/v1/channels/hook/test")
+    assert found() == [("channels.well", "ok")]
+    receiver.always = 500
+    client.post("/api/v1/channels/hook/test")
+    assert found() == [("channels.delivers", "error")]
