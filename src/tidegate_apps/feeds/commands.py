@@ -18,7 +18,7 @@ from tidegate_apps.feeds.looks import look_of
 from tidegate_apps.feeds.matrix import MANUAL, REASONS
 from tidegate_apps.feeds.polling_here import poll_until
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.source import Source, Wanted, check_url
+from tidegate_apps.feeds.source import Source, Wanted, check_url, public
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -66,7 +66,9 @@ def list_(obj: Any, active: bool, config: Path, url: str, as_json: bool) -> None
             return
         for each in found:
             look = look_of(each, _state(there, each.id), there.queue.clock.now())
-            click.echo(f"{each.id:>6}  {look.word or look.token:<12}  {each.name}  {each.feed_url or ''}".rstrip())
+            click.echo(
+                f"{each.id:>6}  {look.word or look.token:<12}  {each.name}  {public(each.feed_url or '')}".rstrip()
+            )
             if look.reason:
                 click.echo(f"        {look.reason}")
         if not found:

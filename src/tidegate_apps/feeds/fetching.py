@@ -45,14 +45,14 @@ class Fetching:
             asked = retry_after(answer, now) if answer.status in (429, 503) else None
             raise PollError(kind, f"HTTP {answer.status}", status_code=answer.status, url=url, retry_after=asked)
         if answer.status == 304:
-            return _success(answer, body_hash=None, hints=None), None
+            return _success(answer, url, body_hash=None, hints=None), None
         if not answer.body.strip():
             raise PollError(ErrorType.PARSE, "the answer is empty", url=url)
         digest = hashlib.sha256(answer.body).hexdigest()[:32]
         if digest == state.body_hash:
-            return _success(answer, body_hash=digest, hints=None), None
+            return _success(answer, url, body_hash=digest, hints=None), None
         feed = await self._read(answer, url)
-        return _success(answer, body_hash=digest, hints=hints_of(feed, answer, now)), feed
+        return _success(answer, url, body_hash=digest, hints=hints_of(feed, answer, now)), feed
 
     async def _read(self, answer: net.Fetched, url: str) -> Feed:
         try:
@@ -61,11 +61,24 @@ class Fetching:
             raise PollError(ErrorType.PARSE, str(error), url=url) from error
 
 
-def _success(answer: net.Fetched, *, body_hash: str | None, hints: Hints | None) -> Success:
+def _success(answer: net.Fetched, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
     return Success(
         status=answer.status, etag=answer.headers.get("ETag"), last_modified=answer.headers.get("Last-Modified"),
-        moved_to=answer.moved_to, body_hash=body_hash, hints=hints,
+        moved_to=moved_to(answer, url), body_hash=body_hash, hints=hints,
     )  # fmt: skip
+
+
+def moved_to(answer: net.Fetched, url: str) -> str | None:
+    """Where the feed at *url* is for good; with its user and password, if they were sent all the way."""
+    if answer.moved_to is None or "@" not in url:
+        return answer.moved_to
+    asked, found = httpx2.URL(url), httpx2.URL(answer.moved_to)
+    way = {_origin(httpx2.URL(each)) for _, each in answer.history} | {_origin(found), _origin(asked)}
+    return str(found.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def retry_after(answer: net.Fetched, now: float) -> float | None:

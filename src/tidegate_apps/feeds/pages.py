@@ -14,7 +14,7 @@ from tidegate_apps.feeds import looks, telling
 from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Source
+from tidegate_apps.feeds.source import Source, public
 from tidegate_apps.feeds.verdicts import FeedState, name_of
 
 _PAGE = 50
@@ -106,6 +106,7 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
         return problem(404, "not_there", detail=f"{error}.")
     return page(
         request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
+        public_url=public(seen["line"].source.feed_url or ""),
         happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 AUTO = "auto"  # who did it, when nobody did
-_MOST_URL = 2000
+MOST_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ def check_url(url: str) -> str:
         raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
         raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
-    if len(url) > _MOST_URL:
-        raise ValueError(f"feed_url: give at most {_MOST_URL} characters")
+    if len(url.encode()) > MOST_URL:
+        raise ValueError(f"feed_url: give at most {MOST_URL} characters")
     return url
+
+
+def public(url: str) -> str:
+    """The address as people may see it: without a password."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return parts._replace(netloc=f"{name}:…@{host}").geturl() if at and colon else url

@@ -10,6 +10,7 @@ from tidegate import Rest, RestChange
 from tidegate_apps.feeds import dues
 from tidegate_apps.feeds.dues import Hints, Why
 from tidegate_apps.feeds.matrix import COOLDOWN, PollError, fault_of
+from tidegate_apps.feeds.source import MOST_URL
 
 MOVES = 3  # permanent redirects to the same place in a row, before it is believed
 UNCONDITIONAL = 7 * 86400.0  # some servers say "not modified" for ever: once a week the whole feed is fetched
@@ -134,7 +135,7 @@ def failed(
 def _moved(state: FeedState, to: str | None) -> tuple[str | None, int]:
     """Where the feed says that it has moved for good, and how often in a row; never from https to http."""
     insecure = to is not None and state.feed_url.startswith("https:") and not to.startswith("https:")
-    if to is None or insecure or to == state.feed_url:
+    if to is None or insecure or to == state.feed_url or len(to.encode()) > MOST_URL:
         return None, 0
     return to, state.moved_times + 1 if state.moved_to == to else 1
 

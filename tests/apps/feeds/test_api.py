@@ -62,6 +62,7 @@ def test_what_makes_no_source_is_refused_by_its_field(client: TestClient) -> Non
     bodies: list[Any] = [
         {"feed_url": "ftp://a.example/f"},
         {"feed_url": "nonsense"},
+        {"feed_url": "http://a.example/" + "鴨" * 700},
         {"feed_url": 7},
         {"feed_url": URL, "interval": 1},
         {"feed_url": URL, "interval": "soon"},
@@ -291,6 +292,7 @@ def test_feeds_that_are_called_after_the_same_host_are_told_apart_by_their_paths
     assert [f'"reason">/{path}<' in text for path in ("one", "two", "three")] == [True, True, False]
     assert "secret" not in text
     assert "zebra" not in text
+    assert "secret" not in client.get("/feeds/1").text
 
 
 @pytest.mark.req("FEED-03")

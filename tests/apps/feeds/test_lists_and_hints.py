@@ -11,10 +11,10 @@ from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
 from tidegate import Rest, net
 from tidegate_apps.feeds import looks, opml
 from tidegate_apps.feeds.dues import Hints
-from tidegate_apps.feeds.fetching import hints_of, retry_after
+from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.source import Source
+from tidegate_apps.feeds.source import Source, public
 from tidegate_apps.feeds.verdicts import FeedState
 
 NOW = 1_700_000_000.0
@@ -62,6 +62,38 @@ def test_a_retry_after_is_a_number_or_a_date(given: str, seconds: float | None) 
 def test_the_date_of_a_retry_after_is_read_with_the_clock_of_its_server(skew: float) -> None:
     dates = {"Date": formatdate(NOW + skew, usegmt=True), "Retry_After": formatdate(NOW + skew + 600, usegmt=True)}
     assert retry_after(fetched(429, **dates), NOW) == 600
+
+
+@pytest.mark.req("FEED-13")
+@pytest.mark.parametrize(
+    ("way", "found", "kept"),
+    [
+        (["http://a.example/f"], "http://a.example/g", "http://u:p%40@a.example/g"),
+        (["http://a.example/f"], "https://a.example/f", "https://a.example/f"),
+        (["http://a.example/f"], "http://b.example/f", "http://b.example/f"),
+        (["http://a.example/f", "http://b.example/"], "http://a.example/g", "http://a.example/g"),
+    ],
+)
+def test_a_feed_takes_its_password_along_where_it_was_sent_and_nowhere_else(
+    way: list[str], found: str, kept: str
+) -> None:
+    answer = replace(fetched(url=found), history=tuple((301, url) for url in way))
+    assert moved_to(answer, "http://u:p%40@a.example:80/f") == kept
+    assert moved_to(answer, "http://a.example/f") == found
+    assert moved_to(replace(answer, history=()), "http://u:p%40@a.example/f") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://a.example/@x:y", "http://a.example/@x:y"),
+        ("http://u:p@ss@a.example:81/f?x=1", "http://u:…@a.example:81/f?x=1"),
+        ("http://u@a.example/f", "http://u@a.example/f"),
+        ("", ""),
+    ],
+)
+def test_people_see_an_address_without_its_password(url: str, shown: str) -> None:
+    assert public(url) == shown
 
 
 def test_a_list_survives_the_way_out_and_in() -> None:

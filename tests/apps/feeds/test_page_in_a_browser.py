@@ -67,11 +67,11 @@ def test_a_feed_is_added_read_broken_and_well_again(
             assert wide(page) <= width
 
             sim.now(1, "gone")
-            page.get_by_role("button", name="Poll Simulated feed 1 now").click()
+            page.get_by_role("button", name="Poll now: Simulated feed 1").click()
             expect(page.locator("#said")).to_contain_text("is polled now")
             poll()
             page.goto(f"{base}/feeds")
-            expect(page.get_by_text("The site says that it is gone for good.")).to_be_visible()
+            expect(page.get_by_text("The site says that it is gone for good.", exact=True)).to_be_visible()
             expect(page.get_by_text("Resting", exact=True).first).to_be_visible()
             expect(page.get_by_text("its rest is over then")).to_be_visible()
             assert wide(page) <= width

@@ -250,6 +250,7 @@ def test_a_permanent_redirect_is_believed_after_three_in_a_row() -> None:
     assert moving(there, there, None, there, there) == [None] * 5
     assert moving(there, there, elsewhere, there, there) == [None] * 5
     assert moving(*["http://b.example/f"] * 4) == [None] * 4
+    assert moving(*[there + "?" + "x" * 2000] * 4) == [None] * 4  # longer than an address may be
     assert moving(*["http://b.example/f"] * 3, start=replace(FEED, feed_url="http://a.example/f"))[-1] is not None
 
 
