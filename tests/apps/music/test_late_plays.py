@@ -1,4 +1,4 @@
-"""Plays that a mark would pass: those that are handed in days later, and those of another account."""
+"""Plays that a mark would pass: those handed in days later, those of another account, and those nobody has any more."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, play
 from tidegate import Queue
-from tidegate_apps.music.contract import Field, Operation
-from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.contract import Batch, Field, Gap, Operation
+from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.library import tables
 
 LANE = Lane("ada", "svc", Operation.PLAYS)
 
@@ -97,3 +98,25 @@ def test_after_a_login_that_does_not_say_whose_it_was_all_is_read_again(quick: Q
             s.shop.connections.put("ada", kind, {"token": token})
             assert s.shop.keeping.mark(LANE) == known
             s.run(MINUTE)
+
+
+def test_a_gap_is_kept_once_with_its_rows_and_for_a_month(queue: Queue) -> None:
+    now = [10 * DAY]
+    keeping, db = Keeping(tables(queue), lambda: now[0]), tables(queue)
+
+    def gaps() -> list[float]:
+        return [since for _, since, _ in db.all("gaps_of", user_id="ada", after=0.0)]
+
+    def missed(n: int) -> None:
+        gap = Gap(since=float(n), until=n + 0.5)
+        assert keeping.plays(LANE, Batch(items=(play(n),), mark=str(n), gap=gap)) == 1
+
+    missed(5)
+    keeping.plays(LANE, Batch(items=(play(5),), mark="6", gap=Gap(since=5.0, until=5.5)))  # as after a kill
+    assert gaps() == [5.0]
+    now[0] += 29 * DAY
+    missed(7)
+    assert gaps() == [7.0, 5.0]
+    now[0] += 2 * DAY
+    missed(9)
+    assert gaps() == [9.0, 7.0]
