@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from weakref import ref
 
 from tidegate.machine.breaker import Breaker
+from tidegate.runtime.caller import Caller
 from tidegate.runtime.clock import Clock
 
 Moved = Callable[[str, str, str], object]
+
+
+class Telling:
+    """Tells a caller of the changes of its breakers, and does not keep it.
+
+    The numbers of a breaker outlive it, and with them its callback: a target must not live on by that.
+    """
+
+    __slots__ = ("_caller",)
+
+    def __init__(self) -> None:
+        self._caller: ref[Caller] | None = None
+
+    def to(self, caller: Caller) -> None:
+        self._caller = ref(caller)
+
+    def __call__(self, name: str, old: str, new: str) -> None:
+        caller = None if self._caller is None else self._caller()
+        if caller is not None:
+            caller.breaker_moved(name, old, new)
 
 
 def breakers_of(

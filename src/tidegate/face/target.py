@@ -14,7 +14,7 @@ from tidegate.core.events import EventKind
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Pack, Rule
-from tidegate.face.breakers import breakers_of
+from tidegate.face.breakers import Telling, breakers_of
 from tidegate.face.health import Health, health_of
 from tidegate.face.part import Part, Until, steady
 from tidegate.face.summing import summary_of
@@ -108,7 +108,8 @@ class Target(Part):
         book = CORE if pack is None else pack.book
         check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else tuple(confirm)
-        breakers, group_of = breakers_of(name, breaker, groups, self._breaker_moved, clock, probe)
+        told = Telling()
+        breakers, group_of = breakers_of(name, breaker, groups, told, clock, probe)
         self._caller = Caller(
             policy,
             breakers=breakers,
@@ -120,6 +121,7 @@ class Target(Part):
             link=link_of(self_guard, clock),
             dice=dice,
         )
+        told.to(self._caller)
         self._shelf = Shelf()
         self._stale = behind == "serve-stale"
         self._key = None
@@ -135,9 +137,6 @@ class Target(Part):
             self._caller.news.notify = reporter.notices_for(bus)
             self._follower = Follower(self._caller, self._shelf)
             reporter.add(name, self.summary, bus, self._caller.keys.adopt, self._follower.follow)
-
-    def _breaker_moved(self, name: str, old: str, new: str) -> None:
-        self._caller.breaker_moved(name, old, new)
 
     def key(self, key: Hashable) -> Part:
         """The part of the target that *key* names."""

@@ -1,0 +1,33 @@
+"""A target that nobody holds is gone, with its breaker; what that had counted stays."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tests.unit.face.scene import Scene, down
+from tidegate.machine.ledger import ledger_of
+
+
+@pytest.mark.req("BRK-08")
+def test_the_state_of_a_breaker_goes_with_its_target_and_its_totals_stay() -> None:
+    name = "a-target-that-goes"
+    scene = Scene(name=name, backoff=None, breaker={"consecutive": 2})
+    part, breaker = scene.target.key(7), scene.target.breaker
+    scene.fail(down(), down())
+    assert breaker is not None
+    assert breaker.state == "open"
+    scene.events.assert_one("breaker_state_changed")
+    assert ledger_of(name).breakers() == [breaker]
+
+    del scene, breaker
+    gc.collect()
+    (kept,) = ledger_of(name).breakers()  # a part of it is enough
+    assert kept.state == "open"
+    del part, kept
+    gc.collect()
+    assert ledger_of(name).breakers() == []
+    results, moves = ledger_of(name).totals()
+    assert results["failure"] == 2
+    assert moves == {("closed", "open"): 1}
