@@ -71,7 +71,7 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     (breaker(state="open", until=NOW + 60), [], True, "open",
      "Too many calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", run=5), [], True, "open",
-     "It failed 5 times in a row; no call for 4 min, it is asked every 10s whether it is well again.", None),
+     "It failed 5 times in a row; no call for 4 min, it is asked every 10 s whether it is well again.", None),
     (breaker(state="open", by="ada", until=NOW + 7200), [], True, "open", "Opened by ada; a few calls try it in 2 h.",
      NOW + 7200),
     (breaker(state="open", by="ada"), [], True, "open", "Opened by ada; it stays so until it is closed.", None),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.duration import brief
 from tidegate.machine import shared_breaker
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.states import HALF_OPEN, OPEN
@@ -78,7 +77,7 @@ def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
             situation = "probed" if breaker.until is None else ""
         line = TARGETS["open"].line(
             situation, failed=failed, age=lasting(now - breaker.since), when=ahead(breaker.until, now), by=breaker.by,
-            every=brief(every) if every else "few seconds",
+            every=lasting(every) if every else "few seconds",
         )  # fmt: skip
         yield Standing("open", line, breaker.since, breaker.until)
 

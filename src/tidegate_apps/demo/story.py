@@ -68,7 +68,8 @@ def _revoked(facts: Facts) -> str:
 
 def _rests(facts: Facts) -> str:
     if facts.rests_until is None:
-        return f"{many(facts.refusals, 'answer')} so far; after three in a row it rests."
+        so_far = f"{many(facts.refusals, 'such answer')} so far" if facts.refusals else "It is polled"
+        return f"{so_far}; after three in a row it rests."
     return (
         f"{many(facts.refusals, 'answer')} in a row: feed {FEED} rests for two days, then it is tried once. "
         f"{many(facts.feeds - 1, 'other feed')} go on."
@@ -110,7 +111,7 @@ STORY: Sequence[Step] = (
         look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
     ),
     Step(
-        title="The gateway answers 503.", do=_breaks("gateway"), say=_shut,
+        title="The gateway that converts PDFs answers 503.", do=_breaks("gateway"), say=_shut,
         watch="A service is down. Its breaker opens, and its work is held: it is not lost, and uses up no attempts.",
         seen=lambda facts: facts.breaker == "open" and facts.uploads_wait >= 8,
         look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")], lasts=30,
