@@ -174,7 +174,8 @@ def test_states_are_literal_so_that_partial_indexes_are_used() -> None:
     for each in core_statements(POSTGRES):
         if each.name == "old_jobs":
             continue  # its index has the state as a column
-        assert not re.search(r"(?<!\.)\bstate = %\(", each.sql) or "''" in each.sql, each.name
+        looked_for = each.sql.partition("where")[2]  # what is set before that is read by no index
+        assert not re.search(r"(?<!\.)\bstate = %\(", looked_for) or "''" in looked_for, each.name
 
 
 def test_each_statement_says_what_it_is_for_or_its_name_does() -> None:
