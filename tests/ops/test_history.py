@@ -268,3 +268,26 @@ def test_an_hour_that_nobody_put_down_is_no_beat_and_the_next_one_is(jobs: Jobs)
     (found,) = jobs.store.read(lambda tx: history.beats(tx, ["svc"])).values()
 
     assert [None if each is None else each.good for each in found[-5:]] == [None, None, None, 2, 0]
+
+
+def test_all_queues_together_are_the_sum_of_each(jobs: Jobs) -> None:
+    for name in ("a", "b"):
+        jobs.take(jobs.one(queue=name))
+    put_down(jobs)
+    before = jobs.store.read(lambda tx: history.of_queues(tx, "3h"))
+    attempt(jobs, 1)
+    attempt(jobs, good=False)
+    jobs.one(queue="b")
+    next_slot(jobs)
+    put_down(jobs)
+    attempt(jobs)
+
+    together, each = jobs.store.read(lambda tx: history.of_queues(tx, "3h"))
+
+    assert [point.attempts for point in before[0].points] == [0]
+    assert [(point.attempts, point.bad, point.depth) for point in together.points] == [(2, 1, 2), (1, 0, 2)]
+    assert sorted(each) == ["a", "b", "q"]
+    assert each["q"] == past(jobs)
+    assert jobs.store.read(lambda tx: history.of_queues(tx, "24h"))[1]["q"] == past(jobs, "24h")
+    assert [point.depth for point in each["b"].points] == [1, 1]
+    assert together.points[0].p95 == each["q"].points[0].p95

@@ -41,6 +41,7 @@ PAGES = {
     "bulk": "/bulk?action=retry&state=failed",
     "bulk-actions": "/actions",
     "activity": "/activity",
+    "charts": "/charts",
     "activity-none-match": "/activity?actor=nobody",
     "forget": "/jobs/5/forget",
     "workers": "/workers",

@@ -70,6 +70,33 @@ def of_queue(tx: Tx, name: str, span: str = "24h") -> History[Point]:
     return _history(tx, rollups.QUEUE, name, span, _point)
 
 
+def of_queues(tx: Tx, span: str = "24h") -> tuple[History[Point], dict[str, History[Point]]]:
+    """All queues together, and each by its name."""
+    now, start, step = _looked_at(tx, span)
+    known = rollups.all_of(tx, rollups.QUEUE, start, step)
+    standing = rollups.now_of_queues(tx, now)
+    # Of the slot that runs something may have been put down that is no end of a slot of this length.
+    looks = [at for at in rollups.looks(tx, start) if at % step == 0]
+    each = {
+        name: _points(known.get(name, {}), standing.get(name), looks, (now, start, step), rollups.QUEUE, _point)
+        for name in sorted({*known, *standing})
+    }
+    together = {at: _summed([rows[at].figures for rows in known.values() if at in rows]) for at in looks}
+    rows = {at: Rollup(at, figures) for at, figures in together.items()}
+    summed = _summed(list(standing.values())) if standing else None
+    return _points(rows, summed, looks, (now, start, step), rollups.QUEUE, _point), each
+
+
+def _summed(figures: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The numbers of several queues as if they were one."""
+    if not figures:
+        return rollups.NOTHING[rollups.QUEUE]
+    found: dict[str, Any] = {name: sum(each[name] for each in figures) for name in ("depth", "gave_up", "bad")}
+    found["oldest"] = max(each["oldest"] for each in figures)
+    found["took"] = [sum(column) for column in zip(*(each["took"] for each in figures), strict=True)]
+    return found
+
+
 def of_target(tx: Tx, name: str, span: str = "24h") -> History[Calls]:
     return _history(tx, rollups.TARGET, name, span, _calls)
 
@@ -99,18 +126,36 @@ def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[Calls | None]]:
 
 
 def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, Rollup, int], P]) -> History[P]:
+    now, start, step = _looked_at(tx, span)
+    known = {each.at: each for each in rollups.read(tx, scope, name, start)}
+    figures = rollups.at_this_moment(tx, scope, name, now)
+    return _points(known, figures, rollups.looks(tx, start), (now, start, step), scope, made)
+
+
+def _looked_at(tx: Tx, span: str) -> tuple[float, int, int]:
+    """Now, when the span begins, and the length of its slots."""
     if span not in SPANS:
         raise ValueError(f"span: {span!r} is not allowed; give one of {', '.join(SPANS)}")
     back, step = SPANS[span]
     now = float(tx.all("clock")[0][0])
+    return now, rollups.slot_of(now) // step * step + step - back, step
+
+
+def _points(
+    known: Mapping[int, Rollup],
+    figures: Mapping[str, Any] | None,
+    looks: Sequence[int],
+    when: tuple[float, int, int],
+    scope: str,
+    made: Callable[[Rollup, Rollup, int], P],
+) -> History[P]:
+    """The slots between what was put down, and the one that runs, whose *figures* are those of this moment."""
+    now, start, step = when
     begun = rollups.slot_of(now) // step * step  # the slot that is not over yet
-    start = begun + step - back
-    known = {each.at: each for each in rollups.read(tx, scope, name, start)}
-    rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in rollups.looks(tx, start)]
+    rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in looks]
     whole = [each for each in rows if each.at % step == 0]
     points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
     open_ = [each for each in rows if each.at >= begun] or [each for each in rows if each.at >= begun - step]
-    figures = rollups.at_this_moment(tx, scope, name, now)
     if open_ and figures is not None:  # of the slot that runs, or of one that ended a moment ago, nothing is put down
         end = begun + step if open_[0].at >= begun else begun
         points.append(made(open_[0], Rollup(end, figures), end))

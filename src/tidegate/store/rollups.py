@@ -82,6 +82,19 @@ def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, d
     return found
 
 
+def all_of(tx: Tx, scope: str, since: float, step: int) -> dict[str, dict[int, Rollup]]:
+    """The numbers of all queues or all targets since then at the ends of slots of *step*, by name and time."""
+    found: dict[str, dict[int, Rollup]] = {}
+    for name, at, figures in tx.all("rollups_all", {"scope": scope, "since": math.floor(since), "step": step}):
+        found.setdefault(name, {})[int(at)] = Rollup(int(at), json.loads(figures))
+    return found
+
+
+def now_of_queues(tx: Tx, now: float) -> Figured:
+    """The numbers of all queues as they stand."""
+    return _queues(tx, now)
+
+
 def now_of_targets(tx: Tx) -> Figured:
     """The numbers of all targets as they stand."""
     return _targets(tx)

@@ -1440,6 +1440,11 @@ select one.name, one.at, one.figures
 from {rows name text} join tg_rollup as one on one.scope = :scope and one.name = given.name and one.at >= :since
 where one.at % 3600 = 0;
 
+-- name: rollups_all
+-- Those of all queues or all targets, at the ends of slots of so many seconds.
+select name, at, figures from tg_rollup
+where scope = :scope and at >= :since and at % :step = 0;
+
 -- name: rollups_prune
 -- Old ones but for those of whole hours, and those when they are older still.
 delete from tg_rollup where (scope, name, at) in (

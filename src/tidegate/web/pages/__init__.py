@@ -16,6 +16,7 @@ from tidegate.web.pages import (
     notices,
     overview,
     people,
+    pictures,
     preferences,
     queue,
     settings,
@@ -29,7 +30,7 @@ from tidegate.web.site import Site
 
 _PAGES = (
     overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices,
-    channels, people, tokens, settings, help_pages, finding, preferences,
+    channels, people, tokens, settings, help_pages, finding, pictures, preferences,
 )  # fmt: skip
 
 

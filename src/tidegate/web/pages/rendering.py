@@ -51,7 +51,7 @@ class Entry:
 CORE = (
     Entry("/", "Overview", "overview"),
     Entry("/targets", "Targets", "targets"),
-    Entry("/queue", "Queue", "queue", ("/jobs", "/bulk", "/actions")),
+    Entry("/queue", "Queue", "queue", ("/jobs", "/bulk", "/actions", "/charts")),
     Entry("/failures", "Failures", "cross"),
     Entry("/workers", "Workers", "workers"),
     Entry("/notices", "Notices", "notices", ("/channels",)),

@@ -1,0 +1,67 @@
+"""`/charts`: how all queues did over the last day or week, together and each beside the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from markupsafe import Markup
+
+from tidegate.ops import actions, history
+from tidegate.ops.history import History, Point
+from tidegate.store.tx import Tx
+from tidegate.web.pages import charts, drawing, times
+from tidegate.web.pages.drawing import Bar
+from tidegate.web.pages.rendering import page
+from tidegate.web.site import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One queue beside the others."""
+
+    name: str
+    attempts: int
+    bad: int
+    p95: float | None  # of the slowest slot
+    depth: int
+    oldest: float
+    picture: Markup
+
+
+def router(site: Site) -> APIRouter:
+    found = APIRouter()
+
+    @found.get("/charts")
+    def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+        chosen = charts.chosen(span)
+
+        def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], float]:
+            return *history.of_queues(tx, chosen), actions.now_of(tx)
+
+        together, each, now = site.read(look)
+        rows = [row_of(name, past, now) for name, past in each.items()]
+        return page(
+            request, "charts.html", past=charts.of_queue(together, chosen, now),
+            rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
+        )  # fmt: skip
+
+    return found
+
+
+def row_of(name: str, past: History[Point], now: float) -> Row:
+    points = past.points
+    attempts, bad = sum(each.attempts for each in points), sum(each.bad for each in points)
+    bars = [
+        Bar(each.at - past.step, each.attempts, each.bad, "good",
+            f"{times.clock(each.at - past.step, now)}: {each.attempts:,} attempts, {each.bad:,} failed")
+        for each in points
+    ]  # fmt: skip
+    label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"
+    return Row(
+        name=name, attempts=attempts, bad=bad,
+        p95=max((each.p95 for each in points if each.p95 is not None), default=None),
+        depth=points[-1].depth if points else 0, oldest=points[-1].oldest if points else 0.0,
+        picture=drawing.over_time(bars, past.start, past.end, past.step, label, "sparks"),
+    )  # fmt: skip
