@@ -88,6 +88,15 @@ async def test_ports_are_refused_unless_a_setting_allows_them() -> None:
         assert server.connections == 1
 
 
+async def test_a_redirect_leads_to_no_port_that_is_not_allowed() -> None:
+    with Canary(0, PUBLIC) as canary:
+        onward = redirect(f"http://{PUBLIC}:{canary.port}/")
+        async with serving(onward) as server, client(ports=[server.port]) as fetching:
+            with pytest.raises(net.BadUrl, match=f"port {canary.port} of "):
+                await fetching.get(f"http://{PUBLIC}:{server.port}/")
+        assert not canary.visited()
+
+
 async def test_a_proxy_in_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(OK) as server:
         with Canary(0) as canary:
