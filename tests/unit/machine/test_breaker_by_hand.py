@@ -151,3 +151,15 @@ def test_an_end_that_is_none_is_refused_and_nothing_changes(
         breaker.force(state, until)
     assert breaker.state == "closed"
     assert breaker.generation == 0
+
+
+def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection() -> None:
+    now = 100.0
+    breaker = Breaker("asked", timeout=30, clock=lambda: now)
+    states, clock, reject = breaker.hot()
+    assert states.until < clock() < states.epoch.ends
+
+    breaker.force("open", "30s")
+    assert (states.until, clock()) == (130.0, 100.0)
+    reject()
+    assert breaker.totals["rejected"] == 1
