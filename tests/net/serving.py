@@ -99,6 +99,13 @@ async def serving(
         await server.wait_closed()
 
 
+def free_port() -> int:
+    """A port that nobody has at any address of this machine: a canary may sit beside a server."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
 class Canary:
     """A listening socket at a private address: nobody may ever connect to it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.net.serving import OK, PRIVATE, PUBLIC, Canary, client, names, redirect, serving
+from tests.net.serving import OK, PRIVATE, PUBLIC, Canary, client, free_port, names, redirect, serving
 from tidegate import classify, net
 from tidegate.net.connecting import in_turns
 
@@ -14,7 +14,7 @@ CLOSING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
 async def test_a_name_that_is_private_at_its_second_lookup_is_refused_then() -> None:
-    async with serving(CLOSING) as server:
+    async with serving(CLOSING, port=free_port()) as server:
         resolver = names(feed=[[PUBLIC], [PRIVATE]])
         with Canary(server.port) as canary:
             async with client(resolver=resolver) as fetching:
@@ -27,7 +27,7 @@ async def test_a_name_that_is_private_at_its_second_lookup_is_refused_then() -> 
 
 
 async def test_a_connection_goes_to_the_address_that_was_checked_and_the_name_is_asked_for_once() -> None:
-    async with serving(OK) as server:
+    async with serving(OK, port=free_port()) as server:
         resolver = names(feed=[[PUBLIC], [PRIVATE]])
         with Canary(server.port) as canary:
             async with client(resolver=resolver) as fetching:
@@ -41,7 +41,7 @@ async def test_a_connection_goes_to_the_address_that_was_checked_and_the_name_is
 
 @pytest.mark.parametrize("addresses", [[PUBLIC, PRIVATE], [PRIVATE, PUBLIC], [PUBLIC, "::1"], [PUBLIC, "10.0.0.1"]])
 async def test_one_private_address_among_public_ones_refuses_them_all(addresses: list[str]) -> None:
-    async with serving(OK) as server:
+    async with serving(OK, port=free_port()) as server:
         with Canary(server.port) as canary:
             async with client(resolver=names(feed=addresses)) as fetching:
                 with pytest.raises(net.BlockedAddress):
@@ -60,7 +60,7 @@ async def test_one_private_address_among_public_ones_refuses_them_all(addresses:
 )  # fmt: skip
 @pytest.mark.parametrize("by", ["a redirect", "the address itself"])
 async def test_neither_an_address_nor_a_redirect_leads_inside(host: str, by: str) -> None:
-    async with serving(lambda _: redirect(f"http://{host}:{server.port}/")) as server:
+    async with serving(lambda _: redirect(f"http://{host}:{server.port}/"), port=free_port()) as server:
         start = "feed.example" if by == "a redirect" else host
         with Canary(server.port) as canary:
             async with client(resolver=names(feed=[PUBLIC], inside=[PRIVATE])) as fetching:
