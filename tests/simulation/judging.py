@@ -1,0 +1,108 @@
+"""The verdict on a world, from raw SQL and from what the services saw."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from tests.acceptance.checker import EVENTS, FINAL, TALLIES, rows
+from tests.simulation.machines import LIMIT, Service
+from tests.simulation.world import World
+
+JOBS = "select id, kind, unique_key, state, fence, attempt, result, error_code, deaths from tg_job order by id"
+A_MINUTE = 10  # calls, at most, of a service that is down: trials of an open breaker, and what was under way
+SEEN_BY_ALL = 6.0  # seconds after which no machine begins what was paused: its next look, and a little
+NOTICES = "select kind, subject, name, lane, operation, episode from tg_notice"
+
+
+def wrong(world: World) -> list[str]:
+    """Every promise that was broken, in words."""
+    return [*world.wrong, *_jobs(world), *_calls(world), *([] if world.stepped else _moments(world)), *_numbers(world)]
+
+
+def _jobs(world: World) -> Iterator[str]:
+    jobs = {row[0]: row for row in rows(world.url, JOBS)}
+    ends: defaultdict[int, dict[int, str]] = defaultdict(dict)
+    for job, fence, seq, kind, *_ in rows(world.url, EVENTS):
+        if seq == 0:
+            ends[job][fence] = kind
+    begun = {job: found for each in world.services.values() for job, found in each.begun.items()}
+    parents = dict[int, int](rows(world.url, "select child, parent from tg_link"))
+    for (name, key), id_ in world.put.items():
+        if id_ not in jobs:
+            yield f"{key} of {name} was acknowledged as job {id_}, which is gone"
+    twins = Counter((row[1], row[2]) for row in jobs.values() if row[2])
+    yield from (f"{n} jobs for {twin}" for twin, n in twins.items() if n > 1)
+    for id_, (_, kind, _, state, fence, attempt, result, code, deaths) in jobs.items():
+        if state not in FINAL:
+            yield f"job {id_} of {kind} is still {state}"
+            continue
+        finals = [at for at, end in ends[id_].items() if end in FINAL]
+        if state == "done" and (finals != [fence] or json.loads(result or "{}").get("fence") != fence):
+            yield f"job {id_}: fence {fence}, ended at {finals}, result {result}"
+        orphan = code == "parent_failed" and jobs[parents[id_]][3] in ("failed", "cancelled")
+        if state == "failed" and not orphan and not (code == "worker_lost" and deaths >= 3):
+            yield f"job {id_} failed with {code} after {deaths} deaths"
+        if state == "cancelled" and id_ not in world.asked_to_stop:
+            yield f"job {id_} is cancelled, and nobody asked for it"
+        yield from _attempts(world, id_, kind, attempt, ends[id_], {at for _, at in begun.get(id_, ())})
+
+
+def _attempts(world: World, id_: int, kind: str, attempt: int, ends: dict[int, str], begun: set[int]) -> Iterator[str]:
+    if begun - set(ends):
+        yield f"job {id_}: the fences {sorted(begun - set(ends))} were begun and never ended"
+    counted = sum(at in begun or end != "given_back" for at, end in ends.items())
+    if kind in world.services and attempt != counted:
+        yield f"job {id_}: {attempt} attempts, not {counted}: {ends}"
+    if world.calm and "lost" in ends.values():
+        yield f"job {id_} lost its worker, and none was gone: {ends}"
+
+
+def _calls(world: World) -> Iterator[str]:
+    for name, service in world.services.items():
+        if service.most > LIMIT and not world.stepped:
+            yield f"{name} saw {service.most} calls at a time, and {LIMIT} are allowed"
+        for id_, begun in service.begun.items():
+            fences = [fence for _, fence in begun]
+            if fences != sorted(set(fences)):
+                yield f"job {id_} began at the fences {fences}"
+            late = [at for at, _ in begun if at > world.cancelled.get(id_, 1e18) + 0.001]
+            if late:
+                yield f"job {id_} began at {late} after it was cancelled at {world.cancelled[id_]}"
+
+
+def _moments(world: World) -> Iterator[str]:
+    """What is said in wall time, which holds as long as nobody moves that."""
+    moments = {name: [at for found in each.begun.values() for at, _ in found] for name, each in world.services.items()}
+    for name, start, end in world.pauses:
+        if any(start + SEEN_BY_ALL < at < end - 0.01 for at in moments[name]):
+            yield f"{name} was called while it was paused, from {start:.0f} to {end:.0f}"
+    for name, start, end in world.outages:
+        asked = sum(start + 120 < at < end for at in moments[name])
+        if asked > A_MINUTE * max(1.0, (end - start - 120) / 60):
+            yield f"{name} was called {asked} times while it was down, from {start:.0f} to {end:.0f}"
+    for name, service in world.services.items():
+        yield from _too_soon(world, name, service)
+
+
+def _too_soon(world: World, name: str, service: Service) -> Iterator[str]:
+    for id_, begun in service.begun.items():
+        if id_ in world.due and begun[0][0] < world.due[id_] - 0.01:
+            yield f"job {id_} came to {name} at {begun[0][0]:.1f}, and was due at {world.due[id_]:.1f}"
+    for id_, waits in service.told_to_wait.items():
+        soon = [at for at, _ in service.begun[id_] if any(until - 19.9 < at < until - 0.1 for until in waits)]
+        if soon:
+            yield f"job {id_} came to {name} at {soon}, sooner than it was told: {waits}"
+
+
+def _numbers(world: World) -> Iterator[str]:
+    counted = Counter(row[3] for row in rows(world.url, JOBS))
+    kept = {
+        what: int(n) for what, n in rows(world.url, TALLIES) if n and ":" not in what and not what.endswith("_total")
+    }
+    if kept != dict(counted):
+        yield f"kept {kept}, counted {dict(counted)}"
+    for told, n in Counter(rows(world.url, NOTICES)).items():
+        if n > 1:
+            yield f"{told} was told {n} times"
