@@ -73,6 +73,10 @@ class LidarrSimulator(Simulator):
         method, path = route.split()
         return self.count(f"{method} {_API}{path}")
 
+    def answers(self, route: str) -> Callable[[Asked], Any]:
+        """What it answers to a route of the API when nobody has changed that."""
+        return self._answers[route]
+
     def lose(self, route: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """The next of these is done, *meanwhile* is called, and the answer is lost on its way."""
 
