@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CoroutineType, MethodType
+from types import MethodType
 from typing import Any, TypeVar, cast
 
 from tidegate.face.signatures import is_async
@@ -60,11 +60,7 @@ def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
 
     @functools.wraps(found)
     def late(*args: Any, **kwargs: Any) -> Any:
-        result = getattr(client, name)(*args, **kwargs)
-        if type(result) is CoroutineType:
-            result.close()  # one that is never awaited would warn
-            raise TypeError(f"{name} was def when it was first used, and is async def now; set it through the wrapper")
-        return result
+        return getattr(client, name)(*args, **kwargs)
 
     return late
 

@@ -297,8 +297,7 @@ def test_a_method_replaced_on_the_client_or_its_class_is_seen_at_the_next_call()
     del wrapped.history
     assert wrapped.history(1) == 1
     vars(api)["history"] = api.ahistory
-    with pytest.raises(TypeError, match="set it through the wrapper"):
-        wrapped.history(1)
+    assert scene.clock.run(wrapped.history(1)) == 1
     wrapped.history = 5
     assert wrapped.history == 5, "no method any more"
 
@@ -320,6 +319,21 @@ def test_a_kept_method_looks_like_the_clients_and_what_it_keeps_is_not_seen() ->
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_plain_method_that_returns_something_to_await_is_judged_by_that_alone() -> None:
+    class Early:
+        def history(self) -> Any:
+            async def later() -> int:
+                raise down()
+
+            return later()
+
+    scene = Scene(backoff=None, breaker=OPENS)
+    wrapped = scene.target.wrap(Early())
+    with pytest.raises(ConnectionRefusedError):
+        scene.clock.run(wrapped.history())
+    assert breaker_of(scene).totals["success"] == 1
 
 
 def test_a_property_that_gives_another_function_each_time_is_asked_each_time() -> None:
