@@ -3,13 +3,14 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.databases import POSTGRES, Database
 from tests.store.jobs import Clock, Jobs, new
-from tidegate.core.job import Claimed, Stage
+from tidegate.core.job import Claimed, Outcome, Stage
 from tidegate.errors import UniqueTaken
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
@@ -140,7 +141,7 @@ class Life:
 
     def settle(self) -> None:
         chosen = [self.held.pop(self.dice.randrange(len(self.held))) for _ in range(min(3, len(self.held)))]
-        ways = [
+        ways: list[Callable[[Claimed], Outcome]] = [
             lambda job: lifecycle.done(job, "1"),
             lambda job: lifecycle.failed(job, self.dice.choice(["gone", "timeout"]), "No."),
             lambda job: lifecycle.again(job, Again(self.dice.choice([0, 5])), KindPolicy()),

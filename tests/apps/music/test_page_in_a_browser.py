@@ -101,14 +101,14 @@ def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_so_is_the_recovery_
         becomes(page, served.base, "lastfm", "Working")
 
         served.sim.lastfm.now("error_9")
-        row(page, "lastfm").get_by_role("button", name="Sync Last.fm now").click()
+        row(page, "lastfm").get_by_role("button", name="Sync now: Last.fm").click()
         toast = page.get_by_role("alert").get_by_text("Last.fm needs your attention")
         expect(toast).to_be_visible(timeout=PATIENCE)
         becomes(page, served.base, "lastfm", "Needs you")
         said = row(page, "lastfm")
         expect(said).to_contain_text("Last.fm no longer accepts our access to this account.")
         expect(said).to_contain_text("after you reconnect")
-        expect(said.get_by_role("button", name="Sync Last.fm now")).to_have_count(0)
+        expect(said.get_by_role("button", name="Sync now: Last.fm")).to_have_count(0)
 
         with visit(opened, served.base) as later:
             elsewhere = later.go("/")
