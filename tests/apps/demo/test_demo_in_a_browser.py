@@ -126,6 +126,21 @@ def test_the_story_happens_and_every_page_it_leads_to_shows_it(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
+    demo: tuple[str, Theatre], look: Callable[..., Visit], width: int, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    page = look(demo[0], width=width, scheme=scheme).go("/demo")
+    page.locator("aside.strip").wait_for()
+
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.timeout(300)
 def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look: Callable[..., Visit]) -> None:
     from playwright.sync_api import expect
 
