@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tidegate.core.channel import Letter
+from tidegate.core.codes import CORE
+from tidegate.core.fault import Reason
 from tidegate.machine.telling import (
     BREAKER,
     CHANNEL,
@@ -86,8 +88,10 @@ def gave_up(
     place = Place(subject=TARGET, name=target, operation=failure) if target else Place(
         subject=QUEUE, name=queue, operation=failure
     )  # fmt: skip
+    # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
+    level = "info" if code in CORE and CORE[code].reason is Reason.ITEM else "warning"
     return NewNotice(
-        kind=GAVE_UP, level="warning", place=place, episode=first, code=code,
+        kind=GAVE_UP, level=level, place=place, episode=first, code=code,
         title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "They failed.",
         advice="They are not tried again by themselves: retry or discard them on the page Failures.",
     )  # fmt: skip
