@@ -232,6 +232,7 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
 
     assert shown(command("jobs", "retry", "--queue", "mail", "--expect", "1", "--url", url, "--json")) == {
         "action": "retry",
+        "id": 1,
         "matched": 1,
         "changed": 1,
         "left": [],
@@ -243,9 +244,9 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
 @pytest.mark.parametrize(
     ("verb", "which", "done", "left"),
     [
-        ("retry", "1 failed job", "1 job queued again.", {}),
-        ("cancel", "4 queued or running jobs", "4 jobs cancelled.", {"cancelled": 4}),
-        ("forget", "2 ended jobs", "2 jobs forgotten.", {}),
+        ("retry", "1 failed job", "1 job queued again (bulk action 1).", {}),
+        ("cancel", "4 queued or running jobs", "4 jobs cancelled (bulk action 1).", {"cancelled": 4}),
+        ("forget", "2 ended jobs", "2 jobs forgotten (bulk action 1).", {}),
     ],
 )
 def test_what_can_be_done_to_one_can_be_done_to_all_that_match(
