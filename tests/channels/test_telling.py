@@ -20,7 +20,7 @@ from tidegate.machine.telling import TellingPolicy
 from tidegate.ops import actions, notices
 from tidegate.runtime.channels import NotSent
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows, telling_rows
+from tidegate.store import backups, notice_rows, telling_rows
 
 EVEN = Backoff(30, cap=120, jitter=0)
 on_sqlite = pytest.mark.parametrize("db", [APSW], indirect=True)
@@ -166,6 +166,20 @@ def test_a_look_that_finds_nothing_writes_nothing(scene: Scene) -> None:
     scene.pass_(600, work=False)
 
     assert rows(scene.q.store, lead) == before != []
+
+
+@on_sqlite
+def test_a_database_that_was_put_back_tells_nobody_of_what_was_told_long_ago(scene: Scene, outside: Outside) -> None:
+    raise_fatal(scene)
+    scene.telling.look()
+    raise_fatal(scene, "lastfm")
+    scene.q.store.write(lambda tx: backups.restored(tx, scene.q.store.dialect))
+    scene.pass_(120)
+    assert outside.sent == []
+
+    raise_fatal(scene, "deezer")
+    scene.pass_(60)
+    assert outside.titles("mail") == ["deezer needs your attention"]
 
 
 # -- flapping ----------------------------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ class Telling:
         store = self.queue.store
         now = self.queue.clock.now()
         row, to = store.read(lambda tx: (telling_rows.one(tx, sent.notice), self._address_of(tx, sent)))
-        if row is None:
+        if row is None or store.read(lambda tx: telling_rows.outlived(tx, sent)):
             return Done()
         more: list[BoundStatement] = []
         if sent.channel.startswith(PERSON):

@@ -96,6 +96,8 @@ def restored(tx: Tx, dialect: Dialect) -> Restored:
     """What must change in a database that was put back, before anybody works on it."""
     tx.all("restored_fences", {"step": JUMP})
     tx.all("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
+    tx.all("restored_notices")
+    tx.all("restored_deliveries")
     running = tx.all("restored_running")
     tx.many("action_events", [
         {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running

@@ -656,6 +656,14 @@ update tg_hold set probe = null where probe is not null;
 -- name: restored_leaders
 delete from tg_leader;
 
+-- name: restored_notices
+-- What was to be told when the copy was made was told long ago.
+update tg_notice set decided_at = {now}, waits_until = null, why = 'the database was put back' where decided_at is null;
+
+-- name: restored_deliveries
+update tg_delivery set state = 'failed', ended_at = {now}, code = 'restored', why = 'The database was put back.'
+where state = 'queued';
+
 -- name: restored_workers
 delete from tg_worker;
 
@@ -1133,6 +1141,9 @@ on conflict do nothing returning notice;
 
 -- name: delivery_job
 update tg_delivery set job = :job where notice = :notice and channel = :channel and round_no = :round_no;
+
+-- name: delivery_code
+select code from tg_delivery where notice = :notice and channel = :channel and round_no = :round_no;
 
 -- name: delivery_done
 update tg_delivery set state = 'delivered', ended_at = {now}, code = null, why = null

@@ -153,6 +153,11 @@ def given_up(tx: Tx, most: int) -> list[tuple[Sent, str, str]]:
     ]
 
 
+def outlived(tx: Tx, sent: Sent) -> bool:
+    """Whether it was put in before the database was put back: people were told of it long ago."""
+    return tx.all("delivery_code", sent.params()) == [("restored",)]
+
+
 def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
     """Of each of these notices, in the order in which they were put in."""
     found: dict[int, list[Delivery]] = {id_: [] for id_ in notices}
