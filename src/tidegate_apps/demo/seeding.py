@@ -10,12 +10,11 @@ from uuid import NAMESPACE_DNS, uuid5
 from tidegate import DbTx, Installed
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.receiving import Received
-from tidegate_apps.demo.services import FEEDS, Services
+from tidegate_apps.demo.services import FEEDS, LISTENER, Services
 from tidegate_apps.feeds.source import Wanted
 from tidegate_apps.music.library import tables
 from tidegate_apps.music.names import key_of
 
-LISTENER = "local"  # whoever is at the machine
 VISITOR = "demo"  # as whom all browsers upload
 OWNER = f"visitor:{VISITOR}"
 _PAPERS = ("Tide table", "Invoice", "Harbour report", "Survey of the sluice", "Minutes", "Log", "Lease", "Chart")

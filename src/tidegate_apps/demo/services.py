@@ -15,11 +15,12 @@ from tidegate_apps.feeds.simulator import FeedSimulator
 from tidegate_apps.lidarr.simulated_lidarr import Pace
 from tidegate_apps.lidarr.simulator import KEY as LIDARR_KEY
 from tidegate_apps.lidarr.simulator import LidarrSimulator
-from tidegate_apps.music.simulator import LISTENERS, MusicSimulator, settings_of
+from tidegate_apps.music.simulator import MusicSimulator, settings_of
 from tidegate_apps.tautulli.simulator import KEY as TAUTULLI_KEY
 from tidegate_apps.tautulli.simulator import TautulliSimulator
 
 FEEDS = 24
+LISTENER = "local"  # whoever is at the machine
 _SONGS = 60
 
 
@@ -54,10 +55,12 @@ class Services:
         }
 
     def _of_music(self, url: str) -> Mapping[str, object]:
-        """With what everybody heard on the days before."""
+        """For one listener, with what was heard on the days before: each trouble is then told once."""
         now, music = time.time(), self.music
         logs = [each.listening for each in (music.navidrome, music.spotify, music.lastfm)]
-        for number, user in product(range(1, _SONGS), LISTENERS):
-            for step, log in enumerate(logs):
-                log.hear(user, number * 7 + step * 16, at=now - number * 1700 - step * 500)
-        return settings_of(music, url)
+        for number, (step, log) in product(range(1, _SONGS), enumerate(logs)):
+            log.hear(LISTENER, number * 7 + step * 16, at=now - number * 1700 - step * 500)
+        found = dict(settings_of(music, url))
+        # After it: at Spotify a new consent ends an earlier one.
+        values = {kind: dict(each) for kind, each in music.connect(LISTENER, url).items() if each}
+        return {**found, "connect": {LISTENER: values}}

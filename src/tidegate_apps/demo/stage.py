@@ -8,8 +8,7 @@ from typing import Any
 from tidegate import Installed, Refused
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.seeding import LISTENER
-from tidegate_apps.demo.services import Services
+from tidegate_apps.demo.services import LISTENER, Services
 from tidegate_apps.music.handlers import ALL
 from tidegate_apps.tautulli.handlers import BY_CLOCK
 

@@ -107,7 +107,10 @@ STORY: Sequence[Step] = (
     Step(
         title="All is well.", say=_well,
         watch="Five applications call five kinds of services. Everything works, and nothing asks for you.",
-        seen=lambda facts: facts.converted >= 10 and facts.polled >= facts.feeds > 0 and facts.plays > 0,
+        seen=lambda facts: (
+            facts.converted >= 10 and facts.polled >= facts.feeds > 0 and facts.plays > 0
+            and facts.breaker == "closed" and not facts.spotify_needs
+        ),
         look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
     ),
     Step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate_apps.demo.seeding import LISTENER
+from tidegate_apps.demo.services import LISTENER
 from tidegate_apps.demo.stage import FEED, GONE, Stage
 
 

@@ -34,7 +34,10 @@ SEEN: Sequence[tuple[Facts, str]] = (
 )  # fmt: skip
 # The same, but for one thing that has not happened.
 UNSEEN: Sequence[Sequence[Facts]] = (
-    [replace(SEEN[0][0], polled=23), replace(SEEN[0][0], plays=0), replace(SEEN[0][0], converted=9)],
+    [
+        replace(SEEN[0][0], polled=23), replace(SEEN[0][0], plays=0), replace(SEEN[0][0], converted=9),
+        replace(SEEN[0][0], breaker="open"), replace(SEEN[0][0], spotify_needs=1),
+    ],
     [replace(SEEN[1][0], breaker="closed"), replace(SEEN[1][0], uploads_wait=0)],
     [replace(SEEN[2][0], spotify_notices=2), replace(SEEN[2][0], spotify_needs=0)],
     [replace(SEEN[3][0], rests_until=None)],
