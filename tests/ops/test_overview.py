@@ -304,10 +304,10 @@ def test_of_jobs_that_are_all_held_nobody_says_when_they_are_done_and_each_says_
 
     assert held() == (pytest.approx(120), "In line for api for 9 s.")
     q.target("api").pause("1h", by="ada")
-    assert held() == (None, "Held for 9 s: api is paused.")
+    assert held() == (None, "Held while api is paused.")
     q.target("api").resume(by="ada")
     q.target("api").force("open", "1h", by="ada")
-    assert held() == (None, "Held for 9 s: api is paused by its breaker.")
+    assert held() == (None, "Held by the breaker of api.")
 
 
 def test_all_of_it_can_be_said_in_json(q: Queue, clock: VirtualClock) -> None:

@@ -86,7 +86,7 @@ JOBS: Mapping[str, Word] = {
     }),
     "queued": Word("Queued", "list", "calm", {
         "": "in line for {age}.", "target": "in line for {target} for {age}.",
-        "shut": "held for {age}: {target} is paused by its breaker.", "paused": "held for {age}: {target} is paused.",
+        "shut": "held by the breaker of {target}.", "paused": "held while {target} is paused.",
     }),
     "running": Word("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
     "done": Word("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
