@@ -23,7 +23,7 @@ def test_there_is_a_route_for_everything_that_was_promised(described: dict[tuple
     tags = {tag for route in described.values() for tag in route["tags"]}
     assert tags == {
         "targets", "queues", "jobs", "bulk-actions", "workers", "notices", "events", "explain", "classify", "config",
-        "codes", "activity", "overview", "history", "failures",
+        "codes", "activity", "overview", "history", "failures", "channels",
     }  # fmt: skip
     actions = {path.rsplit("/", 1)[1] for method, path in described if method == "POST" and "/targets/" in path}
     assert actions == {"pause", "resume", "test", "reset", "clear", "enable", "disable", "force"}
