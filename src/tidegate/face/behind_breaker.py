@@ -29,11 +29,11 @@ _REASON = str(HoldReason.BREAKER)
 def breaker_before(caller: Caller, operation: str) -> Breaker | None:
     """The breaker that may be asked first; None where the long way must be gone.
 
-    A health probe has to be asked while the breaker is open, and a breaker with a clock of its own cannot tell whether
-    a key is held, which comes before it.
+    A health probe has to be asked while the breaker is open, a breaker with a clock of its own cannot tell whether a
+    key is held, which comes before it, and one of a class of the user's may admit in a way of its own.
     """
     breaker = caller.breaker(operation)
-    if breaker is None or caller.policy.probe is not None:
+    if type(breaker) is not Breaker or caller.policy.probe is not None:
         return None
     _, clock, _ = breaker.hot()
     return breaker if clock == caller.clock.monotonic else None
@@ -48,26 +48,27 @@ def guard(
     # Any: a type checker would take what they say before the call for true after it.
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
     states, clock, reject = breaker.hot()
-    name, wall, alone, worked = caller.policy.name, caller.clock.now, caller.breakers_only, caller.worked_at
+    name, wall, alone, must_hear = caller.policy.name, caller.clock.now, caller.breakers_only, caller.must_hear
     fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        key = known if fixed else key_of(args, kwargs)
         until = states.until
         if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
             reject()
-            key, to_wall = known if fixed else key_of(args, kwargs), wall() - now
+            to_wall = wall() - now
             raise BreakerOpen(name, key, _REASON, states.since + to_wall, until + to_wall, until - now)
         epoch = states.epoch
         if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
-            return call(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+            return call(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
         epoch.admit()
         try:
             result = fn(*args, **kwargs)
         except BaseException as error:  # whatever it is gets a verdict, and the breaker is told
-            how = How(key_of(args, kwargs), operation, retry)
-            attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears, ticket=epoch))
+            made = Admission(key, operation, clears=clears, ticket=epoch)
+            attempts = Attempts(caller, How(key, operation, retry), made)
             if not failed(attempts, error):
                 raise
             first: BaseException | None = error
@@ -75,8 +76,8 @@ def guard(
             epoch.ok()
             caller.worked = True
             # Something went wrong meanwhile and wants to hear of it, or nobody knows yet that it works.
-            if not keys.well or link.armed or (worked is not None and (key_of(args, kwargs), operation) not in worked):
-                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+            if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
+                caller.succeed(Admission(key, operation, clears=clears))
             return result
         try:
             return call(attempts, fn, args, kwargs, first)
@@ -91,34 +92,35 @@ def _guard_async(
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
     states, clock, reject = breaker.hot()
-    name, wall, alone, worked = caller.policy.name, caller.clock.now, caller.breakers_only, caller.worked_at
+    name, wall, alone, must_hear = caller.policy.name, caller.clock.now, caller.breakers_only, caller.must_hear
     fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        key = known if fixed else key_of(args, kwargs)
         until = states.until
         if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
             reject()
-            key, to_wall = known if fixed else key_of(args, kwargs), wall() - now
+            to_wall = wall() - now
             raise BreakerOpen(name, key, _REASON, states.since + to_wall, until + to_wall, until - now)
         epoch = states.epoch
         if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
-            return await acall(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+            return await acall(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
         epoch.admit()
         try:
             result = await fn(*args, **kwargs)
         except BaseException as error:
-            how = How(key_of(args, kwargs), operation, retry)
-            attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears, ticket=epoch))
+            made = Admission(key, operation, clears=clears, ticket=epoch)
+            attempts = Attempts(caller, How(key, operation, retry), made)
             if not await afailed(attempts, error):
                 raise
             first: BaseException | None = error
         else:
             epoch.ok()
             caller.worked = True
-            if not keys.well or link.armed or (worked is not None and (key_of(args, kwargs), operation) not in worked):
-                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+            if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
+                caller.succeed(Admission(key, operation, clears=clears))
             return result
         try:
             return await acall(attempts, fn, args, kwargs, first)

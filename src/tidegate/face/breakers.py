@@ -65,7 +65,9 @@ def breakers_of(
             if told is not None:
                 told(which, old, new)
 
-        return Breaker(label, on_state_change=on_state_change, clock=clock.monotonic, **numbers)
+        breaker = Breaker(label, on_state_change=on_state_change, clock=clock.monotonic, **numbers)
+        breaker.read_on(clock.now)
+        return breaker
 
     found: dict[str | None, Breaker] = {None: make(name)}
     group_of: dict[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.face import behind_breaker
-from tidegate.face.signatures import KeyOf, is_async
+from tidegate.face.signatures import Asked, Fixed, KeyOf, is_async
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller
@@ -29,16 +29,18 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
         return cast("Callable[P, R]", _guard_async(caller, fn, key_of, operation, retry))
     # Any: a type checker would take what they say before the call for true after it.
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
+    asked = isinstance(key_of, Asked)
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        which = Fixed(key_of(args, kwargs)) if asked else key_of
         if not keys.calm or link.armed:
-            return call(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+            return call(Attempts(caller, How(which(args, kwargs), operation, retry)), fn, args, kwargs)
         clears = keys.clears
         try:
             result = fn(*args, **kwargs)
         except Exception as error:  # whatever it is gets a verdict
-            how = How(key_of(args, kwargs), operation, retry)
+            how = How(which(args, kwargs), operation, retry)
             attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears))
             if not failed(attempts, error):
                 raise
@@ -46,7 +48,7 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
         else:
             caller.worked = True
             if not keys.calm or link.armed:  # something went wrong meanwhile, and wants to hear of it
-                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+                caller.succeed(Admission(which(args, kwargs), operation, clears=clears))
             return result
         try:
             return call(attempts, fn, args, kwargs, first)
@@ -60,16 +62,18 @@ def _guard_async(
     caller: Caller, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
+    asked = isinstance(key_of, Asked)
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        which = Fixed(key_of(args, kwargs)) if asked else key_of
         if not keys.calm or link.armed:
-            return await acall(Attempts(caller, How(key_of(args, kwargs), operation, retry)), fn, args, kwargs)
+            return await acall(Attempts(caller, How(which(args, kwargs), operation, retry)), fn, args, kwargs)
         clears = keys.clears
         try:
             result = await fn(*args, **kwargs)
         except Exception as error:  # whatever it is gets a verdict
-            how = How(key_of(args, kwargs), operation, retry)
+            how = How(which(args, kwargs), operation, retry)
             attempts = Attempts(caller, how, Admission(how.key, operation, clears=clears))
             if not await afailed(attempts, error):
                 raise
@@ -77,7 +81,7 @@ def _guard_async(
         else:
             caller.worked = True
             if not keys.calm or link.armed:
-                caller.succeed(Admission(key_of(args, kwargs), operation, clears=clears))
+                caller.succeed(Admission(which(args, kwargs), operation, clears=clears))
             return result
         try:
             return await acall(attempts, fn, args, kwargs, first)

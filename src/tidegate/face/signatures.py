@@ -21,6 +21,18 @@ class Fixed:
         return self.key
 
 
+class Asked:
+    """What a function of the user's makes of the arguments; before the call, which may change them."""
+
+    __slots__ = ("_ask",)
+
+    def __init__(self, ask: Callable[..., Hashable]) -> None:
+        self._ask = ask
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        return self._ask(*args, **kwargs)
+
+
 def is_async(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
     """Whether calling *fn* gives something to await: `async def`, also as the `__call__` of an object."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
@@ -31,7 +43,7 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
     if key is None:
         return Fixed(otherwise)
     if callable(key):
-        return lambda args, kwargs: key(*args, **kwargs)
+        return Asked(key)
     parameters = list(inspect.signature(fn).parameters.values())
     at = next((i for i, each in enumerate(parameters) if each.name == key), None)
     if at is None:

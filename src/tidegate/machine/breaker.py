@@ -324,7 +324,7 @@ class Breaker:
         """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.
 
         "10m" or a timedelta is counted from now. A number is a time on the breaker's clock; beside the machine's own
-        clock it may be UNIX time.
+        clock, and for the breaker that a target made, it may be UNIX time.
         """
         if state not in (OPEN, CLOSED):
             raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
@@ -353,6 +353,11 @@ class Breaker:
                 self._states.half_open(now)
         self._flush()
         return moved
+
+    def read_on(self, wall: Callable[[], float]) -> None:
+        """From now on people read and give its times on *wall*, whatever clock it measures with."""
+        clock = self._clock
+        self._offset = self._states.offset = lambda: wall() - clock()
 
     def hot(self) -> tuple[States, Callable[[], float], Callable[[], object]]:
         """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise."""

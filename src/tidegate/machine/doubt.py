@@ -19,7 +19,7 @@ Place = tuple[Hashable, str | None]  # a key, and its operation when the code re
 class Doubt:
     """Remembers how often each doubtful code of a target was seen, and what has worked. The caller holds the lock."""
 
-    __slots__ = ("_book", "_policies", "_sightings", "tracks_success", "worked")
+    __slots__ = ("_book", "_policies", "_sightings", "_worked", "tracks_success")
 
     def __init__(self, policies: Iterable[Confirm], book: CodeBook) -> None:
         self._policies = {policy.code: policy for policy in policies}
@@ -34,7 +34,7 @@ class Doubt:
         self._book = book
         # How often, when it last counted, when it was last seen; the one not seen for longest comes first.
         self._sightings: OrderedDict[tuple[Place, str], tuple[int, float, float]] = OrderedDict()
-        self.worked: OrderedDict[Place, None] = OrderedDict()  # where there was a success, if anybody must know
+        self._worked: OrderedDict[Place, None] = OrderedDict()  # where there was a success, if anybody must know
         self.tracks_success = any(policy.only_worked for policy in self._policies.values())
 
     def __bool__(self) -> bool:
@@ -58,7 +58,7 @@ class Doubt:
             return self.unconfirmed(policy, fault)
         if policy.fewer_than is not None and self._keys_saying(policy, now) >= policy.fewer_than:
             return self.unconfirmed(policy, fault)
-        if policy.only_worked and (key, operation) not in self.worked:
+        if policy.only_worked and (key, operation) not in self._worked:
             return self.confirmed(policy, fault)
         return self.confirmed(policy, fault) if times >= policy.times else self.unconfirmed(policy, fault)
 
@@ -77,17 +77,21 @@ class Doubt:
             self._sightings.pop(((key, None), code), None)
             self._sightings.pop(((key, operation), code), None)
         if self.tracks_success:
-            self.worked[key, operation] = None
-            self.worked.move_to_end((key, operation))
-            if len(self.worked) > _MOST:
-                self.worked.popitem(last=False)
+            self._worked[key, operation] = None
+            self._worked.move_to_end((key, operation))
+            if len(self._worked) > _MOST:
+                self._worked.popitem(last=False)
+
+    def must_hear(self, key: Hashable, operation: str | None) -> bool:
+        """Whether a success there is to be told: the first, and every one while that decides who is forgotten."""
+        return (key, operation) not in self._worked or len(self._worked) > _MOST // 2
 
     def forget(self, key: Hashable) -> None:
         """A reconnect: everything of the key is forgotten."""
         for place in [place for place in self._sightings if place[0][0] == key]:
             del self._sightings[place]
-        for worked in [worked for worked in self.worked if worked[0] == key]:
-            del self.worked[worked]
+        for worked in [worked for worked in self._worked if worked[0] == key]:
+            del self._worked[worked]
 
     def _sighted(self, policy: Confirm, place: Place, now: float) -> int:
         self._expire(now)

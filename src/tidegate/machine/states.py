@@ -41,8 +41,8 @@ class States:
     """Whoever owns it holds a lock around every method; the hot path reads `epoch` and `until` without one."""
 
     __slots__ = (
-        "_buckets", "_elders", "_half", "_last_run", "_offset", "_probes",
-        "changes", "epoch", "forced", "generation", "moves", "policy", "shown", "since", "state", "totals", "until",
+        "_buckets", "_elders", "_half", "_last_run", "_probes", "changes",
+        "epoch", "forced", "generation", "moves", "offset", "policy", "shown", "since", "state", "totals", "until",
     )  # fmt: skip
 
     def __init__(self, policy: BreakerPolicy, now: float, offset: Callable[[], float]) -> None:
@@ -57,7 +57,7 @@ class States:
         self.changes: list[tuple[str, str]] = []  # transitions that nobody was told of yet
         self.moves: dict[tuple[str, str], int] = {}
         self.totals = Totals()
-        self._offset = offset  # from this clock to the one that people read
+        self.offset = offset  # from this clock to the one that people read
         self._buckets: list[Epoch] = []  # of the sliding window, without the current one
         self._elders: list[Epoch] = []  # earlier epochs of this closed state with calls still out
         self._half = SHUT
@@ -171,7 +171,7 @@ class States:
             self._last_run = self.run
         self.until = now + self.policy.open_for if until is None else until
         self._move(OPEN, now, SHUT, forced=until is not None)
-        offset = self._offset()
+        offset = self.offset()
         self.shown = (self.since + offset, self.until + offset)
 
     def half_open(self, now: float) -> None:

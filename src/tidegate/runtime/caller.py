@@ -79,7 +79,7 @@ class Caller:
         self.worked = False  # it has answered well at least once
         self._groups = groups
         self._doubt = doubt
-        self.worked_at = doubt.worked if doubt.tracks_success else None  # keys and operations that answered well
+        self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
         self._next_probe: dict[str, float] = {}
         self._lock = threading.Lock()
 
