@@ -57,8 +57,9 @@ def guard(
         until = states.until
         if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
             reject()
-            to_wall = wall() - now
-            raise BreakerOpen(name, key, _REASON, states.since + to_wall, until + to_wall, until - now)
+            since, to_wall = states.since, wall() - now
+            since = since if since < now else now  # noqa: FURB136 - it may have moved on; no call of min() here
+            raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
         epoch = states.epoch
         if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
             return call(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
@@ -101,8 +102,9 @@ def _guard_async(
         until = states.until
         if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
             reject()
-            to_wall = wall() - now
-            raise BreakerOpen(name, key, _REASON, states.since + to_wall, until + to_wall, until - now)
+            since, to_wall = states.since, wall() - now
+            since = since if since < now else now  # noqa: FURB136 - it may have moved on; no call of min() here
+            raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
         epoch = states.epoch
         if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
             return await acall(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)

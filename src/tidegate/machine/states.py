@@ -169,10 +169,11 @@ class States:
         """Open for the usual time, or forced open until a given one."""
         if self.state == CLOSED:
             self._last_run = self.run
-        self.until = now + self.policy.open_for if until is None else until
+        end = now + self.policy.open_for if until is None else until
         self._move(OPEN, now, SHUT, forced=until is not None)
         offset = self.offset()
-        self.shown = (self.since + offset, self.until + offset)
+        self.shown = (self.since + offset, end + offset)
+        self.until = end  # the last: who sees it without the lock goes on to read the others
 
     def half_open(self, now: float) -> None:
         self.until = -math.inf

@@ -241,8 +241,8 @@ class Caller:
 
     def _refused(self, breaker: Breaker, refused: Held, key: Hashable) -> Held:
         """What the breaker said, with the times on the clock that people read, whatever clock it has."""
-        now, left = self.clock.now(), refused.retry_after
-        since = now - (breaker._clock() - breaker.since)
+        now, left, began = self.clock.now(), refused.retry_after, breaker.since
+        since = now - (breaker._clock() - began)
         until = None if left is None else now + left
         return type(refused)(self.policy.name, key, str(HoldReason.BREAKER), since, until, left)
 

@@ -79,8 +79,9 @@ class Keys:
         """Lets the call in, with the one probe if there is one to reserve; or says why it may not go."""
         if not self.states and self.paused is None:
             return None
-        now = self._clock.monotonic()
         with self._lock:
+            # Not before: a failure meanwhile, after which nothing is waited, would seem to hold the call.
+            now = self._clock.monotonic()
             held = self._holds(call.key, call.operation, now)
             if held:
                 return held[0]
@@ -100,9 +101,8 @@ class Keys:
 
     def holds(self, key: Hashable, operation: str | None) -> list[Hold]:
         """Every reason why a call may not go now, in the order of the gate."""
-        now = self._clock.monotonic()
         with self._lock:
-            return self._holds(key, operation, now)
+            return self._holds(key, operation, self._clock.monotonic())
 
     def give_back(self, call: Admission) -> None:
         """The call proved nothing: its probe may be taken by the next one."""

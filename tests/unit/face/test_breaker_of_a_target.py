@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, held
 from tidegate import Breaker, BreakerOpen, Confirm, Held
 from tidegate.machine.states import Ticket
 from tidegate.testing import VirtualClock
+
+
+class Interrupted(VirtualClock):
+    """Something happens right after the time was read, once."""
+
+    __slots__ = ("then",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Callable[[], object] | None = None
+
+    def monotonic(self) -> float:
+        now = super().monotonic()
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return now
 
 
 def breaker_of(scene: Scene) -> Breaker:
@@ -40,6 +59,26 @@ def test_asked_without_its_target_it_shows_the_times_that_people_read() -> None:
     with breaker_of(scene).permit(), pytest.raises(Held) as crowded:
         breaker_of(scene).call(int)
     assert crowded.value.since == pytest.approx(opened + 60)
+
+
+def test_a_rejection_that_a_reset_overtakes_began_before_it_ends() -> None:
+    clock = Interrupted()
+    scene = Scene(clock=clock, breaker=True)
+    recent = scene.target.guard()(lambda: "ok")
+    breaker_of(scene).force("open", "60s")
+    clock.advance(10)
+
+    def overtake() -> None:
+        clock.advance(100)
+        breaker_of(scene).reset()
+
+    clock.then = overtake
+    with held("breaker") as caught:
+        recent()
+    assert caught.value.until is not None
+    assert caught.value.since < caught.value.until
+    assert caught.value.retry_after == pytest.approx(50)
+    assert recent() == "ok"
 
 
 def test_a_class_of_the_users_own_admits_in_its_own_way() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
@@ -26,6 +30,44 @@ def test_without_a_backoff_a_failure_holds_nothing() -> None:
     assert scene.holds() == []
     assert scene.notices() == []  # there is no longest wait that could be reached
     assert Target("svc", backoff=None).for_jobs().backoff is None
+
+
+class Contended:
+    """A lock for which one has to wait once, while *meanwhile* happens."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        self._lock.acquire()
+
+    def __exit__(self, *details: object) -> None:
+        self._lock.release()
+
+
+def test_without_a_backoff_a_failure_while_a_call_waits_for_its_turn_does_not_hold_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = Contended()
+    monkeypatch.setattr("tidegate.runtime.keys.threading", SimpleNamespace(Lock=lambda: lock))
+    scene = Scene(backoff=None)
+
+    def fail_later() -> None:
+        scene.clock.advance(1)
+        with pytest.raises(ConnectionRefusedError):
+            scene.call(down())
+
+    fail_later()
+    lock.meanwhile = fail_later
+    assert scene.call() == "ok"
+    fail_later()
+    lock.meanwhile = fail_later
+    assert scene.target.key(7).explain("recent") == []
+    assert lock.meanwhile is None, "there was a wait"
 
 
 def test_without_a_backoff_the_service_is_still_obeyed() -> None:

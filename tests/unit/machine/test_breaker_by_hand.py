@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.unit.machine.forms import Clock, opened, play
 from tidegate import Breaker, BreakerOpen
+from tidegate.machine.states import States
 
 
 @pytest.mark.parametrize("until", [600.0, 600, "10m", timedelta(minutes=10)])
@@ -163,3 +165,18 @@ def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection(
     assert (states.until, clock()) == (130.0, 100.0)
     reject()
     assert breaker.totals["rejected"] == 1
+
+
+def test_who_sees_without_the_lock_that_it_is_open_sees_since_when() -> None:
+    seen: list[tuple[float, float]] = []
+
+    def offset() -> float:
+        seen.append((states.since, states.until))
+        return 0.0
+
+    states = States(Breaker("api", timeout=30).policy, 0.0, offset)
+    states.open(100.0)
+    states.half_open(130.0)
+    states.open(140.0)
+    assert seen == [(100.0, -math.inf), (140.0, -math.inf)], "its end is written last"
+    assert (states.since, states.until) == (140.0, 170.0)
