@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from tests.channels.receiving import certificate, hook, post
 from tidegate.core.channel import Apprise, Channel, Letter, Mail, Way, Webhook
 from tidegate.core.classify import classify
 from tidegate.runtime.channels import NotSent, send
+from tidegate.runtime.channels.by_apprise import _without_secrets
 from tidegate.runtime.channels.refusing import PACK
 
 # Of aiosmtpd, and of what apprise imports.
@@ -48,6 +53,35 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+@contextmanager
+def endless() -> Iterator[str]:
+    """The address of a server that answers a little more all the time, and never comes to an end."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as there, contextlib.suppress(OSError):
+                there.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+                while not over.wait(0.05):
+                    there.sendall(b"a")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}/"
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", [lambda at: Webhook(url=f"http://{at}"), lambda at: Apprise(url=f"json://{at}")])
+def test_an_answer_without_an_end_is_not_waited_for(way: Callable[[str], Way]) -> None:
+    with endless() as at, pytest.raises(NotSent, match="no end within") as raised:
+        send(Channel(name="here", way=way(at)), LETTER, now=NOW, timeout=20, whole=0.3)
+
+    found = classify(raised.value, rules=PACK)
+    assert found is not None
+    assert (found.code, found.fatal) == ("timeout", False)
 
 
 # -- webhook -----------------------------------------------------------------------------------------------------------
@@ -191,6 +225,22 @@ def test_apprise_delivers_to_what_it_knows() -> None:
     found = there.documents()[0]
     assert (found["title"], found["type"]) == ("Spotify needs your attention", "failure")
     assert "31 jobs wait, none is lost." in found["message"]
+
+
+def test_what_a_service_wrote_is_no_html_where_apprise_makes_some() -> None:
+    hostile = replace(LETTER, title="<b>Hi\nthere", paragraphs=("<a href='https://evil.example'>Sign in</a>",))
+    with hook() as there:
+        through(Apprise(url=there.url.replace("http://", "json://") + "?format=html"), hostile)
+
+    found = there.documents()[0]
+    assert "<a" not in found["message"]
+    assert "&lt;a" in found["message"]
+    assert "\n" not in found["title"]
+
+
+def test_apprise_names_no_secret_however_it_is_written() -> None:
+    said = _without_secrets("no answer from pass word&more at host", "json://u:pass%20word%26more@host/")
+    assert said == "no answer from … at host"
 
 
 def test_apprise_says_why_it_could_not() -> None:

@@ -55,7 +55,7 @@ class Apprise:
     @property
     def shown(self) -> str:
         # In most of these addresses even the host is part of a secret.
-        return f"{urlsplit(self.url).scheme or 'apprise'}://…"
+        return f"{self.url.partition('://')[0] or 'apprise'}://…"
 
 
 Way = Webhook | Mail | Apprise
@@ -95,6 +95,11 @@ class Letter:
     paragraphs: tuple[str, ...]
     link: str = ""
     about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """The title in one line, wherever a line must be one."""
+        return " ".join(self.title.split())
 
     @property
     def text(self) -> str:

@@ -37,6 +37,14 @@ def _link(url: str) -> str:
     return url.rstrip("/")
 
 
+def _leads_to_a_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its words would show a part of the address, which is a secret
+        return False
+
+
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -89,9 +97,9 @@ class ChannelSettings(Part):
         for name in sorted(given - {*_NEEDS[self.kind], *_MAY[self.kind], *_OF_ALL}):
             raise ValueError(f"a channel of the kind {self.kind} has no {name}; take it out")
         url, secret = self.url.get_secret_value(), self.secret.get_secret_value()
-        if self.kind == "webhook" and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-            raise ValueError("url must begin with http:// or https:// and name a host")
-        if self.kind == "apprise" and not urlsplit(url).scheme:
+        if self.kind == "webhook" and not _leads_to_a_server(url):
+            raise ValueError("url must begin with http:// or https:// and name a host, and a port only as a number")
+        if self.kind == "apprise" and not re.match("[A-Za-z][A-Za-z0-9+.-]*://", url):
             raise ValueError("url must be one that apprise knows, such as ntfys://ntfy.sh/topic")
         if secret and len(key_of(secret)) < _LEAST_SECRET:
             raise ValueError(f"secret must have {_LEAST_SECRET} bytes or more; make one: openssl rand -hex 32")

@@ -6,6 +6,7 @@ import io
 import logging
 import re
 import threading
+from urllib.parse import unquote
 
 from tidegate.core.channel import Apprise, Letter
 from tidegate.runtime.channels.refusing import NotSent
@@ -13,6 +14,7 @@ from tidegate.runtime.channels.refusing import NotSent
 # What apprise calls our levels.
 _TYPES = {"error": "failure", "warning": "warning", "success": "success", "info": "info"}
 _LEAST = 6  # characters of a secret
+_TURN = 20.0  # seconds
 _alone = threading.Lock()  # there is one log, and what stands in it must be of this letter
 
 
@@ -25,11 +27,18 @@ def notify(way: Apprise, letter: Letter) -> None:
     logging.getLogger("apprise").propagate = False  # what it says is read here, and may name an address
     asset = apprise.AppriseAsset(app_id="Tidegate", app_desc="Tidegate", app_url="", async_mode=False)
     there = apprise.Apprise(asset=asset)
-    captured = apprise.LogCapture(level=logging.WARNING, fmt="%(message)s")  # type: ignore[no-untyped-call]
-    with _alone, captured as said:
-        taken = there.add(way.url)
-        sent = taken and there.notify(body=letter.text, title=letter.title, notify_type=_TYPES[letter.level])
-        words = _without_secrets(_last_line(said), way.url)
+    if not _alone.acquire(timeout=_TURN):
+        raise NotSent("timeout", "another channel of apprise has not come to an end")
+    try:
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:  # type: ignore[no-untyped-call]
+            taken = there.add(way.url)
+            # As plain text: what a service wrote must be no link, and no mistake, where a channel shows HTML.
+            sent = taken and there.notify(
+                body=letter.text, title=letter.heading, notify_type=_TYPES[letter.level], body_format="text"
+            )
+            words = _without_secrets(_last_line(said), way.url)
+    finally:
+        _alone.release()
     if not taken:
         raise NotSent("bad_address", "apprise does not know this kind of address")
     if not sent:
@@ -43,6 +52,7 @@ def _last_line(said: io.StringIO) -> str:
 
 def _without_secrets(text: str, url: str) -> str:
     """*text* without any part of the address that is long enough to be a secret."""
-    for part in sorted(re.split(r"[/:@?&=]+", url.partition("://")[2]), key=len, reverse=True):
+    parts = re.split(r"[/:@?&=]+", url.partition("://")[2])
+    for part in sorted({*parts, *map(unquote, parts)}, key=len, reverse=True):
         text = text.replace(part, "…") if len(part) >= _LEAST else text
     return text

@@ -18,7 +18,7 @@ def message_of(way: Mail, letter: Letter, now: float) -> EmailMessage:
     found = EmailMessage()
     found["From"] = way.sender
     found["To"] = ", ".join(way.to)
-    found["Subject"] = " ".join(letter.title.split())
+    found["Subject"] = letter.heading
     found["Date"] = formatdate(now)
     found["Message-ID"] = f"<{letter.id}@{way.sender.rpartition('@')[2] or 'tidegate'}>"
     found["Auto-Submitted"] = "auto-generated"

@@ -50,7 +50,9 @@ def post(way: Webhook, letter: Letter, *, now: float, timeout: float) -> None:
     }  # fmt: skip
     if way.secret:
         headers["webhook-signature"] = signature(key_of(way.secret), letter.id, int(now), body)
-    with httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
-        answer = client.post(way.url, content=body, headers=headers)
-    if not answer.is_success:
-        raise Answered(answer.status_code, answer.headers)
+    with (
+        httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
+        client.stream("POST", way.url, content=body, headers=headers) as answer,  # what it says beside is never read
+    ):
+        if not answer.is_success:
+            raise Answered(answer.status_code, answer.headers)
