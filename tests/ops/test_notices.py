@@ -84,3 +84,22 @@ def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs) -> None:
         "acked_by": None, "open": True, "unread": True, "told_at": None, "decided_at": None, "waits_until": None,
         "why": None, "snoozed_until": None, "snoozed_by": None,
     }  # fmt: skip
+
+
+def test_the_errors_that_go_on_come_first_however_old_they_are(jobs: Jobs) -> None:
+    for n in range(3):
+        tell(jobs, n)
+    calm = NewNotice(
+        kind="cap",
+        level="warning",
+        place=Place(subject="target", name="slow"),
+        episode=9.0,
+        title="slow",
+        message="Slow.",
+    )
+    jobs.store.write(lambda tx: notice_rows.raised(tx, calm))
+    jobs.store.write(lambda tx: notice_rows.dealt_with(tx, "t1", "7"))
+    jobs.store.write(lambda tx: notices.acknowledge(tx, 1, "ada"))
+
+    assert [line.name for line in jobs.store.read(notices.urgent)] == ["t2", "t0"]
+    assert [line.name for line in jobs.store.read(lambda tx: notices.urgent(tx, unread_only=True))] == ["t2"]

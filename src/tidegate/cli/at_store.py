@@ -114,7 +114,7 @@ def by_option(command: F) -> F:
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
         return command(*args, by=Actor(by, Origin.CLI, reason), **kwargs)
 
-    who = click.option("--by", default=_me, show_default="your login", metavar="NAME", help="Who does it.")
+    who = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
     why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
     return who(why(run))  # type: ignore[return-value]
 
@@ -237,7 +237,7 @@ def when(moment: float | None) -> str:
     return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _me() -> str:
+def my_login() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

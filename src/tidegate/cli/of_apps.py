@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.at_store import Stopped, plain_mistakes
+from tidegate.cli.at_store import Stopped, my_login, plain_mistakes
 from tidegate.cli.exits import Exit
+from tidegate.core.actor import Actor, Origin
 
 if TYPE_CHECKING:
     from tidegate.face.app import Installed
@@ -26,6 +27,11 @@ class AtServer:
 
     def __init__(self, name: str) -> None:
         self._name = name
+
+    @property
+    def me(self) -> str:
+        """Who acts at this command line, as events and the page Activity name them."""
+        return Actor(my_login(), Origin.CLI)
 
     @contextmanager
     def __call__(self, *, config: Path | None = None, url: str | None = None) -> Iterator[Installed[Any]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tidegate.core.events import Notice
 from tidegate.face.db_rules import check_migration, check_statement, check_values, parameters_of, writes
-from tidegate.store import notice_rows
+from tidegate.store import activity_rows, notice_rows
 from tidegate.store.dialect import Dialect, bodies, statements
 from tidegate.store.migrate import Migration, migrate, migrations_in
 from tidegate.store.tx import BoundStatement, Row, Store, Tx
@@ -60,6 +60,23 @@ class DbTx:
     def settled(self, target: str, key: object) -> None:
         """A person has dealt with a key: the notices that are open of it have ended."""
         notice_rows.dealt_with(self.tx, target, str(key))
+
+    def noted(
+        self,
+        by: str,
+        action: str,
+        target: str,
+        key: object = None,
+        *,
+        was: Mapping[str, Any] | None = None,
+        became: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes down what a person did, for the page Activity, with whatever else is written here.
+
+        *by*: as `current_user` names them, or `me` of a command. *action* is such as `target_paused`.
+        """
+        place = activity_rows.Place(subject="target", name=target, lane=None if key is None else str(key))
+        activity_rows.note(self.tx, by, action, place, was=was, became=became)
 
 
 class Db:

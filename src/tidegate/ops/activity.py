@@ -21,6 +21,8 @@ ACTIONS: Mapping[str, str] = {
     "target_disabled": "disabled",
     "target_enabled": "enabled",
     "target_tested": "tested",
+    "target_connected": "connected",
+    "target_disconnected": "disconnected",
     "breaker_held_open": "held open the breaker of",
     "breaker_closed": "closed the breaker of",
     "breaker_reset": "reset the breaker of",

@@ -67,6 +67,11 @@ def listed(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most
     return Page(items, f"n{items[-1].id:x}" if len(rows) > most else None)
 
 
+def urgent(tx: Tx, *, unread_only: bool = False, most: int = 50) -> list[NoticeLine]:
+    """The errors that go on, the newest first."""
+    return [NoticeLine(*row) for row in tx.all("notices_urgent", {"unread": int(unread_only), "n": most})]
+
+
 def get(tx: Tx, id_: int) -> NoticeLine:
     rows = tx.all("notice", {"id": id_})
     if not rows:

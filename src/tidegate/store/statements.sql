@@ -1013,6 +1013,13 @@ select id, kind, level, subject, name, lane, operation, episode, code, title, me
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where id < :before and acked_at is null and snoozed_until is null order by id desc limit :n;
 
+-- name: notices_urgent
+-- The errors that go on, the newest first; with :unread, those that nobody has read.
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+    ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
+from tg_notice where ended_at is null and level = 'error'
+    and (:unread = 0 or (acked_at is null and snoozed_until is null)) order by id desc limit :n;
+
 -- name: notice
 select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by

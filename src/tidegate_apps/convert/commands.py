@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from tidegate_apps.convert import pausing
 from tidegate_apps.convert.gateway.command import gateway
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
@@ -127,7 +127,7 @@ def pause(at_server: Any, lasts: str, config: Path | None, url: str | None) -> N
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     with at_server(config=config, url=url) as there:
-        there.db.all("pause", until=there.queue.clock.now() + seconds, actor=getpass.getuser())
+        pausing.pause(there, seconds, at_server.me)
     click.echo(f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")
 
 
@@ -136,5 +136,5 @@ def pause(at_server: Any, lasts: str, config: Path | None, url: str | None) -> N
 def resume(at_server: Any, config: Path | None, url: str | None) -> None:
     """Takes files again."""
     with at_server(config=config, url=url) as there:
-        ended = there.db.all("resume")
+        ended = pausing.resume(there, at_server.me)
     click.echo("files are taken again" if ended else "files were taken already")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from tidegate import Installed
 from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, page, said
-from tidegate_apps.convert import intake
+from tidegate_apps.convert import intake, pausing
 from tidegate_apps.convert.codes import TARGET, size_shown
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import Mappings
@@ -125,14 +126,13 @@ def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         lasts = _LASTS.get((await form(request)).get("lasts", ""))
         if lasts is None:
             return said(request, "/convert", "Nothing was changed: choose how long.", tone="bad")
-        now = there.queue.clock.now()
-        await there.db.aall("pause", until=now + lasts, actor=current_user(request))
+        await asyncio.to_thread(pausing.pause, there, lasts, current_user(request))
         return said(request, "/convert", "No file is taken for a while.")
 
     @router.post("/convert/uploads/resume")
     @needs(Right.PAUSE)
     async def resume(request: Request) -> Response:
-        await there.db.aall("resume")
+        await asyncio.to_thread(pausing.resume, there, current_user(request))
         return said(request, "/convert", "Files are taken again.")
 
     return router

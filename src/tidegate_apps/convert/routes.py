@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate import Installed
 from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs, owner_session
+from tidegate_apps.convert import pausing
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
@@ -127,15 +128,13 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     @needs(Right.PAUSE)
     def pause(request: Request, how: Pause) -> dict[str, Any]:
         """No upload is taken for a time."""
-        until = there.queue.clock.now() + how.seconds
-        there.db.all("pause", until=until, actor=current_user(request))
-        return {"paused_until": until}
+        return {"paused_until": pausing.pause(there, how.seconds, current_user(request))}
 
     @router.post("/api/convert/uploads/resume")
     @needs(Right.PAUSE)
-    def resume() -> dict[str, Any]:
+    def resume(request: Request) -> dict[str, Any]:
         """Uploads are taken again."""
-        return {"resumed": bool(there.db.all("resume"))}
+        return {"resumed": pausing.resume(there, current_user(request))}
 
     return router
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from collections.abc import Callable
@@ -50,7 +49,7 @@ def feeds() -> None:
 def add(obj: Any, address: str, name: str, interval: float | None, config: Path, url: str, as_json: bool) -> None:
     """Adds a feed."""
     with obj(config=config, url=url) as there:
-        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), _me())
+        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), obj.me)
         _say(_as_json(there, made), as_json, f"added: {made.id}  {made.name}")
 
 
@@ -107,7 +106,7 @@ def import_(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
     with obj(config=config, url=url) as there:
         wanted, refused = opml.read(file.read(opml.MOST_BYTES + 1))
         with _Bar("Importing", as_json) as bar:
-            done = add_all(there.jobs.sources, wanted, refused, _me(), bar.update)
+            done = add_all(there.jobs.sources, wanted, refused, obj.me, bar.update)
         document = {"added": done.added, "already_there": done.there, "refused": done.refused}
         _say(document, as_json, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
 
@@ -128,7 +127,7 @@ def export(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
 def enable(obj: Any, source_id: int, config: Path, url: str, as_json: bool) -> None:
     """Enables a feed again; it is polled at once."""
     with obj(config=config, url=url) as there:
-        made = there.jobs.sources.enable(source_id, _me())
+        made = there.jobs.sources.enable(source_id, obj.me)
         _say(_as_json(there, made), as_json, f"enabled: {made.id}  {made.name}")
 
 
@@ -139,7 +138,7 @@ def enable(obj: Any, source_id: int, config: Path, url: str, as_json: bool) -> N
 def disable(obj: Any, source_id: int, reason: str, config: Path, url: str, as_json: bool) -> None:
     """Disables a feed: for as long as its reason says, or until somebody enables it."""
     with obj(config=config, url=url) as there:
-        made = there.jobs.sources.disable(source_id, reason, _me())
+        made = there.jobs.sources.disable(source_id, reason, obj.me)
         _say(_as_json(there, made), as_json, f"disabled: {made.id}  {made.name}")
 
 
@@ -198,10 +197,3 @@ def _say(document: Any, as_json: bool, *lines: str) -> None:
         return
     for line in lines:
         click.echo(line)
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "cli"

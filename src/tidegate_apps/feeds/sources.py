@@ -175,6 +175,9 @@ class Sources:
             active_from=until if able else None,
         )  # fmt: skip
         tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
+        if by != AUTO:
+            became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
+            tx.noted(by, "target_disabled", telling.TARGET, id_, was=_state_of(found), became=became)
         if not recorded:
             tx.all(
                 "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
@@ -194,6 +197,9 @@ class Sources:
             "set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active
         )
         tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
+        if by != AUTO:
+            became = {"state": "enabled", "feed": found.name}
+            tx.noted(by, "target_enabled", telling.TARGET, id_, was=_state_of(found), became=became)
         if not recorded:
             tx.all(
                 "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
@@ -232,3 +238,10 @@ def _active(url: str | None, *, enabled: bool) -> float | None:
 
 def _only_a_person_ends_it(source: Source, by: str) -> bool:
     return by == AUTO and source.feed_disable_reason == MANUAL
+
+
+def _state_of(found: Source) -> dict[str, str | None]:
+    """How it was, for those who ask who changed it."""
+    if found.feed_disabled_at is None:
+        return {"state": "enabled"}
+    return {"state": "disabled", "why": found.feed_disable_reason, "by": found.disabled_by}

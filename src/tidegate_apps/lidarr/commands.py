@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import sys
 from collections.abc import Callable
@@ -114,9 +113,9 @@ def retry(obj: Any, ids: tuple[int, ...], all_of_them: bool, config: Path, url: 
         if not ids and not all_of_them:
             raise click.UsageError("which entries? Give their numbers, or --all")
         if all_of_them:
-            _tell("retried", acting.retry_all(there, _me()), [], as_json)
+            _tell("retried", acting.retry_all(there, obj.me), [], as_json)
         else:
-            _each(there, ids, acting.retry, "retried", as_json)
+            _each(there, obj.me, ids, acting.retry, "retried", as_json)
 
 
 @lidarr.command()
@@ -125,14 +124,16 @@ def retry(obj: Any, ids: tuple[int, ...], all_of_them: bool, config: Path, url: 
 def cancel(obj: Any, ids: tuple[int, ...], config: Path, url: str, as_json: bool) -> None:
     """Takes entries out of the queue, until they are put back by `retry`."""
     with obj(config=config, url=url) as there:
-        _each(there, ids, acting.cancel, "cancelled", as_json)
+        _each(there, obj.me, ids, acting.cancel, "cancelled", as_json)
 
 
-def _each(there: Any, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str, as_json: bool) -> None:
+def _each(
+    there: Any, by: str, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str, as_json: bool
+) -> None:
     wrong = []
     for each in ids:
         try:
-            act(there, each, _me())
+            act(there, each, by)
         except (NotThere, Refused) as error:
             wrong.append(str(error))
     _tell(word, len(ids) - len(wrong), wrong, as_json)
@@ -149,10 +150,3 @@ def _tell(word: str, n: int, wrong: list[str], as_json: bool) -> None:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
-
-
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "cli"

@@ -69,7 +69,7 @@ def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url:
             if field.name not in given and field.required and not field.default and sys.stdin.isatty():
                 given[field.name] = click.prompt(field.label, hide_input=field.secret)
         try:
-            there.jobs.connections.enter(user, kind, given)
+            there.jobs.connections.enter(user, kind, given, by=obj.me)
         except WrongValue as error:
             raise click.UsageError(str(error)) from error
         _say({"user": user, "provider": kind.name}, as_json, f"connected: {kind.title} of {user}")
@@ -82,7 +82,7 @@ def disconnect(obj: Any, provider: str, config: Path, url: str, user: str, as_js
     """Disconnects a service: its credentials are deleted, what it brought stays."""
     with obj(config=config, url=url) as there:
         kind = _kind(there, provider)
-        there.jobs.connections.remove(user, kind.name)
+        there.jobs.connections.remove(user, kind.name, by=obj.me)
         _say({"user": user, "provider": kind.name}, as_json, f"disconnected: {kind.title} of {user}")
 
 

@@ -17,6 +17,8 @@ from tidegate_apps.music.entering import WrongValue, account, asked_for, checked
 
 _SLICE = 500
 
+_ON, _OFF = "connected", "not connected"
+
 
 class Replaced(Exception):
     """The credentials were replaced or removed meanwhile; what was to be saved belongs to nobody."""
@@ -91,8 +93,11 @@ class Connections:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def put(self, user: str, kind: Kind, values: Mapping[str, str], declared: str = "") -> int:
-        """Connects, or connects anew; the generation that begins with it. WrongValue names a field."""
+    def put(self, user: str, kind: Kind, values: Mapping[str, str], declared: str = "", *, by: str = "") -> int:
+        """Connects, or connects anew; the generation that begins with it. WrongValue names a field.
+
+        *by*: the person who does it, for the page Activity.
+        """
         checks = {each.name: each for each in kind.fields}
         kept = {
             name: checked(checks[name], value) if name in checks else value for name, value in values.items() if value
@@ -107,13 +112,17 @@ class Connections:
             tx.all("clear_health", user_id=user, provider=kind.name)
             tx.all("forget_marks", user_id=user, provider=kind.name, account=params["account"])
             self._wake(tx)
+            if by:
+                was = {"state": _ON if row is not None and row.there else _OFF}
+                tx.noted(by, "target_connected", kind.name, user, was=was, became={"state": _ON})
             return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
 
-        if self.get(user, kind.name) is not None:
+        row = self.get(user, kind.name)
+        if row is not None:
             self._forget(user, kind.name)
         return self._db.write(write)
 
-    def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False) -> int:
+    def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False, by: str = "") -> int:
         """Connects with what a person or a program entered; WrongValue when that is not enough.
 
         *blanks_stay*: a secret that was left empty stays as it was, because a form does not show it. What a login
@@ -132,7 +141,7 @@ class Connections:
         stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
         if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
             raise WrongValue(f"{kind.title} is connected by a login in a browser; press Connect on the page Music")
-        return self.put(user, kind, {**stays, **values})
+        return self.put(user, kind, {**stays, **values}, by=by)
 
     def save(self, row: Row, kind: Kind, changes: Mapping[str, str]) -> None:
         """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
@@ -160,7 +169,7 @@ class Connections:
         if not self._db.write(write):
             raise NotThere(f"{user} is not connected to {provider}")
 
-    def remove(self, user: str, provider: str) -> None:
+    def remove(self, user: str, provider: str, *, by: str = "") -> None:
         """Disconnects: the credentials are gone, what they brought stays."""
 
         def write(tx: DbTx) -> None:
@@ -168,6 +177,8 @@ class Connections:
             tx.all("remove_connection", user_id=user, provider=provider, version=_next(tx), at=self._now())
             tx.all("forget_states", user_id=user, provider=provider)
             tx.all("clear_health", user_id=user, provider=provider)
+            if by:
+                tx.noted(by, "target_disconnected", provider, user, was={"state": _ON}, became={"state": _OFF})
 
         self._forget(user, provider)
         self._db.write(write)

@@ -89,7 +89,9 @@ class Line:
 
     @property
     def next_at(self) -> float | None:
-        return min((each.state.next_at for each in self.works if each.state.next_at is not None), default=None)
+        """When the first of it is tried again; what needs a person is not."""
+        tried = (each.state.next_at for each in self.works if each.look.name != "action")
+        return min((at for at in tried if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

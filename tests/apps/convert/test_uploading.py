@@ -246,6 +246,12 @@ def test_a_person_pauses_uploads_for_a_time(place: Place) -> None:
     assert answer.json()["title"] == "Temporary storage issue."
     assert answer.headers["retry-after"] == "600"
     assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": True}
+    assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": False}
+    deeds = place.client.get("/api/v1/activity").json()["items"]
+    assert [(each["says"], each["origin"], each["after"]["state"]) for each in deeds] == [
+        ("local resumed key uploads of convert", "api", "on"), ("local paused key uploads of convert", "api", "paused"),
+    ]  # fmt: skip
+    assert 'href="/convert">paused key uploads of convert' in place.client.get("/activity").text
     assert place.upload().status_code == 202
     assert code_of(place.client.post("/api/convert/uploads/pause", json={"seconds": 60}, headers=ELSEWHERE))[0] == 401
 

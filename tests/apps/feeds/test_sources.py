@@ -7,6 +7,8 @@ import pytest
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tidegate import NotThere, Refused
 from tidegate.errors import StoreError
+from tidegate.ops import activity
+from tidegate.store.activity_rows import Wanted as WantedDeeds
 from tidegate_apps.feeds.source import Wanted, check_url
 
 
@@ -223,3 +225,18 @@ def test_the_database_refuses_a_source_that_cannot_be(desk: Desk, change: str) -
 def test_what_is_no_address_of_a_feed_is_said_to_be_none(url: str) -> None:
     with pytest.raises(ValueError, match="feed_url"):
         check_url(url)
+
+
+def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(desk: Desk) -> None:
+    source = desk.add(name="A")
+    desk.sources.disable(source.id, "gone", "auto")
+    desk.sources.enable(source.id, "ada")
+    desk.sources.disable(source.id, "manual", "bob")
+
+    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds())).items
+
+    key = f"key {source.id} of feeds"
+    assert [(each.deed.actor, each.what, each.before(str), each.after(str)) for each in found] == [
+        ("bob", f"disabled {key}", "enabled", "disabled, why manual, feed A"),
+        ("ada", f"enabled {key}", "disabled, why gone, by auto", "enabled, feed A"),
+    ]

@@ -11,8 +11,11 @@ import pytest
 
 from tests.apps.music.building import KEY, World, kind_of
 from tidegate import NotThere, Queue
+from tidegate.core.actor import Actor, Origin
+from tidegate.ops import activity
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets
+from tidegate.store.activity_rows import Wanted
 from tidegate_apps.music.connections import Connections, Replaced
 from tidegate_apps.music.contract import Field
 from tidegate_apps.music.entering import WrongValue, entered, hidden
@@ -171,3 +174,18 @@ def test_rotated_credentials_are_on_disk_before_they_are_used_and_never_replace_
         s.shop.connections.remove("ada", "svc")
         with pytest.raises(Replaced):
             s.shop.connections.save(s.shop.connections.get("ada", "svc"), kind, {"password": "too late"})
+
+
+def test_who_connects_and_disconnects_is_in_the_activity(queue: Queue, connections: Connections) -> None:
+    kind = svc()
+    connections.declare("ada", kind, {"password": "of the file"})  # nobody did that
+    connections.remove("ada", "svc", by=Actor("ada", Origin.PAGE))
+    connections.put("ada", kind, {"password": SECRET}, by=Actor("root", Origin.CLI))
+
+    found = queue.store.read(lambda tx: activity.listed(tx, Wanted())).items
+
+    assert [(each.deed.actor, each.deed.origin, each.what, each.before(str), each.after(str)) for each in found] == [
+        ("root", "cli", "connected key ada of svc", "not connected", "connected"),
+        ("ada", "page", "disconnected key ada of svc", "connected", "not connected"),
+    ]
+    assert SECRET not in repr(found)

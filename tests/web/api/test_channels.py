@@ -180,3 +180,17 @@ def test_doctor_says_which_channel_was_never_tried_and_which_fails(
     receiver.always = 500
     client.post("/api/v1/channels/hook/test")
     assert found() == [("channels.delivers", "error")]
+
+
+def test_on_the_page_an_error_that_goes_on_stands_first_and_says_whose_it_is(there: Shop, client: TestClient) -> None:
+    tell(there, user="ada")
+    calm = NewNotice(
+        kind="cap", level="warning", place=Place(subject="target", name="slow"), episode=2.0, title="It is slow",
+        message="It was slow.",
+    )  # fmt: skip
+    there.queue.store.write(lambda tx: notice_rows.raised(tx, calm))
+
+    text = client.get("/notices").text
+
+    assert (text.count("<h2>It fails"), text.count("<h2>It is slow")) == (1, 1)
+    assert text.index("<h2>It fails") < text.index("of ada ·") < text.index("<h2>It is slow")

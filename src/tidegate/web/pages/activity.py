@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
 from tidegate.core.duration import seconds
+from tidegate.face.app import Installed
 from tidegate.ops import activity
 from tidegate.ops.actions import now_of
 from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
@@ -57,6 +59,7 @@ class Asked:
 
 def router(site: Site) -> APIRouter:
     found = APIRouter()
+    path_to = partial(path_of, apps=site.apps)
 
     @found.get("/activity")
     def show(
@@ -75,7 +78,7 @@ def router(site: Site) -> APIRouter:
         return page(
             request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
             actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
-            subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_of, paged=bool(cursor),
+            subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
             moment=lambda at: times.clock(at, now), wanted=asked.query,
         )  # fmt: skip
 
@@ -86,7 +89,7 @@ def router(site: Site) -> APIRouter:
 
         seen, now = site.read(look)
         answer = rendered(request, "activity.atom", 200, {
-            "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_of,
+            "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
             "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
         })  # fmt: skip
         answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
@@ -95,6 +98,14 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def path_of(place: Place) -> str:
-    """The page of what it is about."""
+def path_of(place: Place, apps: Sequence[Installed[Any]] = ()) -> str:
+    """The page of what it is about; of what belongs to an application, its page."""
+    own = next((page_of(each) for each in apps if place.name in (each.app.name, *each.app.targets)), "")
+    if place.subject == "target" and own:
+        return own
     return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
+
+
+def page_of(there: Installed[Any]) -> str:
+    """The first page of an application; empty when it has none."""
+    return next((each.path for each in there.app.pages), "")

@@ -100,7 +100,8 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
         "icon": partial(_icon, base),
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
-        "strips": site.strips(), "barred": partial(_barred, request.scope.get(WHO, LOCAL)),
+        "strips": site.strips(), "shared": bool(site.visitor),
+        "barred": partial(_barred, request.scope.get(WHO, LOCAL)),
     }  # fmt: skip
 
 

@@ -85,7 +85,8 @@ def router(there: Installed[Settings]) -> APIRouter:
         """Connects, or connects anew: all that was held against the old credentials is forgotten."""
         kind, user = kind_of(there, provider), user_of(request)
         try:
-            connections.enter(user, kind, {name: value.get_secret_value() for name, value in body.values.items()})
+            given = {name: value.get_secret_value() for name, value in body.values.items()}
+            connections.enter(user, kind, given, by=user)
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
         return _one(there, user, kind.name)
@@ -95,7 +96,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     def music_disconnect(request: Request, provider: str) -> ConnectionShown:
         """Disconnects: the credentials are deleted, what they brought stays."""
         kind, user = kind_of(there, provider), user_of(request)
-        connections.remove(user, kind.name)
+        connections.remove(user, kind.name, by=user)
         return _one(there, user, kind.name)
 
     @found.post("/connections/{provider}/sync", status_code=202)

@@ -31,7 +31,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         given = {name: value for name, value in sent.items() if name != "back"}
         asked = there.queue.clock.now()
         try:
-            connections.enter(user, kind, given, blanks_stay=True)
+            connections.enter(user, kind, given, blanks_stay=True, by=user)
         except WrongValue as error:
             return connect_page(request, there, kind, given, wrong=error)
         return told(request, there, kind, "is connected", asked)
@@ -39,8 +39,8 @@ def router(there: Installed[Settings]) -> APIRouter:
     @found.post("/music/disconnect/{provider}")
     @needs(Right.PUT_IN)
     def disconnect(request: Request, provider: str) -> Response:
-        kind = kind_of(there, provider)
-        connections.remove(user_of(request), kind.name)
+        kind, user = kind_of(there, provider), user_of(request)
+        connections.remove(user, kind.name, by=user)
         return said(request, PAGE, f"{kind.title} is disconnected. What it brought stays in the library.")
 
     @found.post("/music/sync/{provider}")

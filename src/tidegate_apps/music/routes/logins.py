@@ -100,7 +100,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         operator = {each.name for each in kind.fields if each.operator}
         kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
         asked = there.queue.clock.now()
-        await asyncio.to_thread(connections.put, user, kind, kept)
+        await asyncio.to_thread(connections.put, user, kind, kept, by=user)
         return await asyncio.to_thread(told, request, there, kind, "is connected", asked)
 
     return found
