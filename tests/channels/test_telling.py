@@ -17,7 +17,7 @@ from tidegate.core.channel import Webhook
 from tidegate.core.events import Notice, NoticeKind
 from tidegate.face.queue import Queue
 from tidegate.machine.telling import TellingPolicy
-from tidegate.ops import actions, notices
+from tidegate.ops import actions, channels, notices
 from tidegate.runtime.channels import NotSent
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import backups, notice_rows, telling_rows
@@ -246,6 +246,42 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         # Who was told of the trouble is told of its end, and nobody else.
         assert "spotify works again" in outside.titles("mail")
         assert "spotify works again" not in outside.titles("hook")
+
+
+@on_sqlite
+def test_what_was_to_go_through_a_channel_that_was_taken_out_goes_to_the_next(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    spare = replace(MAIL, standby=True)
+    with Scene(db, clock, outside, channels=(HOOK, spare)) as scene:
+        outside.ill["hook"] = NotSent("network", "refused")
+        raise_fatal(scene)
+        scene.pass_(60)
+    with Scene(db, clock, outside, channels=(spare,)) as scene:
+        scene.pass_(1800)
+
+        assert scene.deliveries() == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
+        assert outside.titles() == ["spotify needs your attention"]
+        why = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1][0].why
+        assert why == "The service could not be reached."  # that its job has expired would help nobody
+
+
+@on_sqlite
+def test_a_channel_that_fails_its_test_does_not_work_until_it_delivers(scene: Scene, outside: Outside) -> None:
+    def states() -> list[str]:
+        return [each.token for each in scene.q.store.read(channels.channels)]
+
+    raise_fatal(scene)
+    scene.pass_(90)
+    assert states() == ["ok", "ok"]
+    outside.ill["hook"] = NotSent("network", "refused")
+    scene.telling.test("hook")
+    assert states() == ["failing", "ok"]
+
+    del outside.ill["hook"]
+    raise_fatal(scene, name="plex")
+    scene.pass_(90)
+    assert states() == ["ok", "ok"]
 
 
 @on_sqlite

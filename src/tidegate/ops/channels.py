@@ -35,10 +35,15 @@ class ChannelReport:
         row = self.row
         if row.disabled_at is not None:
             return "off"
-        if row.last_ok is False:
+        if row.last_ok is False or self._failed_its_test:
             return "failing"
-        tried = row.last_ok or row.tested_ok
-        return "ok" if tried else "failing" if row.tested_ok is False else "new"
+        return "ok" if row.last_ok or row.tested_ok else "new"
+
+    @property
+    def _failed_its_test(self) -> bool:
+        """Whether it did, and has delivered nothing since."""
+        row = self.row
+        return row.tested_ok is False and (row.last_at is None or row.last_at < (row.tested_at or 0.0))
 
     @property
     def word(self) -> str:

@@ -14,6 +14,7 @@ from tidegate.store.tx import BoundStatement, Tx
 
 _MOST_AT = 200  # notices of one place that are looked at
 _MOST_TEXT = 500
+_EXPIRED = "expired"  # the code of a job whose time is over
 QUEUED, DELIVERED, FAILED = "queued", "delivered", "failed"
 
 
@@ -91,6 +92,10 @@ class Delivery:
     code: str | None
     why: str | None
 
+    @property
+    def sent(self) -> Sent:
+        return Sent(self.notice, self.channel, self.round_no)
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelRow:
@@ -147,10 +152,20 @@ def going_on(tx: Tx, kind: str, most: int) -> list[GoingOn]:
 
 def given_up(tx: Tx, most: int) -> list[tuple[Sent, str, str]]:
     """Deliveries that no job will make any more, with the code and the reason."""
-    return [
-        (Sent(notice, channel, round_no), code or "gone", message or "Its job is gone.")
-        for notice, channel, round_no, code, message in tx.all("deliveries_given_up", {"n": most})
-    ]
+    found = []
+    for notice, channel, round_no, code, message in tx.all("deliveries_given_up", {"n": most}):
+        sent = Sent(notice, channel, round_no)
+        said = _last_answer(tx, sent) if code == _EXPIRED else None
+        found.append((sent, code or "gone", said or message or "Its job is gone."))
+    return found
+
+
+def _last_answer(tx: Tx, sent: Sent) -> str | None:
+    """What the channel said at the last attempt: that the time is over says nothing to whoever must mend it."""
+    jobs = [each.job for each in deliveries(tx, [sent.notice])[sent.notice] if each.sent == sent]
+    events = [row for job in jobs for row in tx.all("events", {"job": job})]
+    said = [message for _, _, _, _, _, code, _, message, _ in events if message and code != _EXPIRED]
+    return str(said[-1]) if said else None
 
 
 def outlived(tx: Tx, sent: Sent) -> bool:

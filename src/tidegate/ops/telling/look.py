@@ -120,7 +120,9 @@ def _given_up(tx: Tx, channels: Sequence[Channel], off: set[str]) -> Iterator[Gi
     for sent, code, why in telling_rows.given_up(tx, _MOST):
         has = {each.channel for each in telling_rows.deliveries(tx, [sent.notice])[sent.notice]}
         row = telling_rows.one(tx, sent.notice)
-        later = names[names.index(sent.channel) + 1 :] if sent.channel in names else []
+        # What was to go through one that the settings lack by now goes to the first; what is for one person, to nobody.
+        after = names.index(sent.channel) + 1 if sent.channel in names else 0
+        later = [] if sent.channel.startswith(PERSON) else names[after:]
         free = [name for name in later if name not in has | off and row is not None and row.name != f"{TARGETS}{name}"]
         yield GivenUp(sent, code, why, free[0] if free else None)
 
