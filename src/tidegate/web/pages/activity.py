@@ -99,10 +99,11 @@ def router(site: Site) -> APIRouter:
 
 
 def path_of(place: Place, apps: Sequence[Installed[Any]] = ()) -> str:
-    """The page of what it is about; of what belongs to an application, its page."""
-    own = next((page_of(each) for each in apps if place.name in (each.app.name, *each.app.targets)), "")
-    if place.subject == "target" and own:
-        return own
+    """The page of what it is about; of a thing that an application has under its own name, the application's page."""
+    if place.subject == "target" and place.lane:
+        own = next((page_of(each) for each in apps if place.name == each.app.name), "")
+        if own:
+            return own
     return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
 
 
