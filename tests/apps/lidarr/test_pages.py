@@ -263,6 +263,8 @@ def test_without_a_lidarr_the_page_says_what_to_set(quick_db: Database) -> None:
 class Opened:
     """What the command line hands to a command of an application."""
 
+    me = "ada"
+
     def __init__(self, there: Installed[Any]) -> None:
         self._there = there
 
