@@ -135,7 +135,8 @@ def test_a_manual_retry_puts_a_failed_job_back_and_it_completes(server: Server, 
     assert server.ended(job)["status"] == "failed"
     sim.outage("1h 503")
     answer = server.client.post(f"/api/jobs/{job}/retry")
-    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+    assert answer.status_code == 202
+    assert answer.json()["status"] in ("queued", "processing")  # a worker may have it already
     sim.outage(None)
     assert server.ended(job)["status"] == "complete"
     assert server.get(job)["manual_retry_count"] == 1
