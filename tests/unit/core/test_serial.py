@@ -64,7 +64,7 @@ GOOD: list[tuple[Any, Any]] = [
     (Path, Path("/a/b")),
     (PurePosixPath, PurePosixPath("a")),
     (Colour, Colour.RED),
-    (Level, Level.HIGH),
+    (Level, Level.LOW),
     (Word, Word.YES),
     (Rights, Rights.READ | Rights.WRITE),
     (Corner, Corner.BOTTOM),
@@ -322,6 +322,16 @@ def test_what_has_no_annotation_stays_as_json_gives_it() -> None:
 def test_numbers_that_json_does_not_know_are_refused_anywhere(value: Any) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode(value)
+
+
+@pytest.mark.parametrize("value", [0, -7, 2**70, True, False, Level.LOW, {"n": 1}])
+def test_a_number_alone_is_written_as_json_writes_it(value: object) -> None:
+    assert encode(value) == json.dumps(value, separators=(",", ":"))
+
+
+def test_a_number_that_is_too_long_to_be_read_again_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"arguments: .*digits"):
+        encode(10**5000)
 
 
 def test_the_same_set_is_always_the_same_text() -> None:
