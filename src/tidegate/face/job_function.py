@@ -76,8 +76,8 @@ class JobFunction(Generic[A, R]):
         The higher *priority* goes first, from -1000 to 1000.
         """
         new = self._new(args, after, due, priority)
-        made = self._queue.put_in([new], connection)[0]
-        return Enqueued(made.id, made.created, self._queue, self._put.result)
+        id_, created = self._queue.put_in([new], connection)[0]
+        return Enqueued(id_, created, self._queue, self._put.result)
 
     async def aenqueue(
         self,

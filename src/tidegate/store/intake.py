@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidegate.core.job import NewJob, Stage
 from tidegate.errors import StoreError
@@ -22,8 +22,7 @@ Rows = Sequence[dict[str, object]]
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """The job that now stands for what was asked: a new one, or its twin."""
 
     id: int
