@@ -1,0 +1,20 @@
+"""What the commands of an application share with those of the server: options, words and exit codes.
+
+@weather.command()
+@click.argument("city")
+@at_server
+def forget(at: AtServer, city: str) -> None:
+    with at.installed() as there:
+        there.db.write(lambda tx: tx.all("forget", {"name": city}))
+    at.say({"forgotten": city}, f"forgotten: {city}")
+
+`Stopped` ends a command with one line and the exit code that says which kind of mistake it was.
+"""
+
+from __future__ import annotations
+
+from tidegate.cli.at_store import Stopped, printable
+from tidegate.cli.exits import Exit
+from tidegate.cli.of_apps import AtServer, at_server
+
+__all__ = ["AtServer", "Exit", "Stopped", "at_server", "printable"]
