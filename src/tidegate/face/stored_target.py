@@ -42,9 +42,12 @@ class StoredKey:
         """What stands before its jobs; empty when nothing does."""
         return self._target.ask(lambda tx: explain.target(tx, self._target.name, self._key))
 
-    def clear(self, by: str = "person") -> bool:
-        """Forgets all state of the key, as after new credentials: its jobs go at once. False when there was none."""
-        return self._target.act(lambda tx: actions.clear_key(tx, self._target.name, self._key, by))
+    def clear(self, by: str = "person", *, noted: bool = True) -> bool:
+        """Forgets all state of the key, as after new credentials: its jobs go at once. False when there was none.
+
+        *noted*: whether it is an action of its own on the page Activity, and not a part of one.
+        """
+        return self._target.act(lambda tx: actions.clear_key(tx, self._target.name, self._key, by, noted=noted))
 
     def disable(self, until: Until | None = None, by: str = "person", reason: str = "manual") -> None:
         """No job of this key until then, or until `enable()`."""

@@ -232,5 +232,5 @@ class Telling:
 def _afresh(tx: Tx, channel: Channel, by: str) -> None:
     """What it failed of is over: what waits for it goes at once."""
     if gate_rows.target(tx, channel.target) is not None:
-        actions.clear_key(tx, channel.target, "", by)
-        actions.reset_breaker(tx, channel.target, by)
+        actions.clear_key(tx, channel.target, "", by, noted=False)
+        actions.reset_breaker(tx, channel.target, by, noted=False)

@@ -107,22 +107,24 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
     return before.state
 
 
-def reset_breaker(tx: Tx, name: str, by: str) -> str:
+def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
     """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
     row, now = require_target(tx, name)
     before = row.breaker
-    move_breaker(tx, name, before, replace(shared_breaker.closed(before, now), closed_at=None), by, RESET)
+    after = replace(shared_breaker.closed(before, now), closed_at=None)
+    move_breaker(tx, name, before, after, by, RESET if noted else "")
     return before.state
 
 
 def move_breaker(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str, action: str) -> None:
-    """Writes what a person made of a breaker, with its event. *action* is what they did."""
+    """Writes what a person made of a breaker, with its event. *action* is what they did; empty: a part of something."""
     gate_rows.put_breaker(tx, name, before, after)
     fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
     kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else RESET
     was, became = {"state": before.state}, {"state": after.state, "until": after.until}
     gate_rows.happened(tx, "target", name, kind, str(by), fields=fields)
-    activity_rows.note(tx, by, action, At(subject="target", name=name), was=was, became=became)
+    if action:
+        activity_rows.note(tx, by, action, At(subject="target", name=name), was=was, became=became)
 
 
 def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
@@ -137,10 +139,11 @@ def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
-def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
+def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> bool:
     """Forgets all state of a key, as after new credentials: its jobs go at once. False when there was none.
 
-    What is under way still uses the old ones, so its failures count no more.
+    What is under way still uses the old ones, so its failures count no more. *noted*: whether it is an action of its
+    own for those who read who did what, and not a part of one.
     """
     require_target(tx, target)
     row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
@@ -148,7 +151,10 @@ def clear_key(tx: Tx, target: str, key: str, by: str) -> bool:
     running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
     gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
     told = notice_rows.dealt_with(tx, target, key)
-    _did(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
+    if noted:
+        _did(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
+    else:
+        gate_rows.happened(tx, "target", target, str(EventKind.TARGET_CLEARED), str(by), lane=key, fields={})
     # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
     return bool(told) or (row is not None and not row.empty)
 

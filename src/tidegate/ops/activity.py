@@ -23,6 +23,14 @@ ACTIONS: Mapping[str, str] = {
     "target_tested": "tested",
     "target_connected": "connected",
     "target_disconnected": "disconnected",
+    "target_added": "added",
+    "target_imported": "imported a list into",
+    "target_changed": "changed",
+    "target_removed": "removed",
+    "target_asked": "asked for a call of",
+    "target_retried": "retried what was given up of",
+    "target_broken": "broke",
+    "target_mended": "mended",
     "breaker_held_open": "held open the breaker of",
     "breaker_closed": "closed the breaker of",
     "breaker_reset": "reset the breaker of",
@@ -36,6 +44,7 @@ ACTIONS: Mapping[str, str] = {
     "user_added": "added",
     "user_role_changed": "changed the role of",
     "user_password_set": "set the password of",
+    "user_address_set": "set the mail address of",
     "user_signed_out": "signed out",
     "user_removed": "removed",
     "token_made": "made",
@@ -49,7 +58,7 @@ ORIGINS: Mapping[str, str] = {"page": "page", "api": "API", "cli": "command line
 # How parts of a state are said; a part that is not here is said with its name.
 _SAID: Mapping[str, str] = {
     "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
-    "left": "{} left as they were", "done": "{} done",
+    "listed": "{} listed", "left": "{} left as they were", "done": "{} done",
 }  # fmt: skip
 _HIDDEN = ("filter", "kind")
 

@@ -82,14 +82,15 @@ def opened(there: Installed[Settings], file: File) -> Iterator[BinaryIO]:
         yield found
 
 
-def retried(there: Installed[Settings], job: int, owner: str) -> File:
+def retried(there: Installed[Settings], job: int, owner: str, by: str) -> File:
+    """The job of *owner*, which is queued again; *by* is who asked for it."""
     file = mine(there, job, owner)
     if file.status != "failed":
         raise beside_the_ten("refused", f"Only failed jobs can be retried; this one is {file.status}.")
     if file.source is None or not file.retriable or size_of(there, file.source) is None:
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
     try:
-        done = there.queue.retry(job, by=owner)
+        done = there.queue.retry(job, by=by)
     except UniqueTaken as error:
         twin = there.db.one("twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=job)
         other = None if twin is None else twin[0]

@@ -115,7 +115,7 @@ def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     @needs(ANYONE)
     def retry(request: Request, job: int) -> Response:
         try:
-            file = retried(there, job, owner_session(request))
+            file = retried(there, job, owner_session(request), current_user(request))
         except Problem as error:
             return said(request, "/convert", str(error.detail), tone="bad")
         return said(request, "/convert", f"{file.name} is tried again.")

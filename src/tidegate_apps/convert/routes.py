@@ -113,7 +113,8 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     @needs(ANYONE)
     def retry(request: Request, job: int, owner: Owner) -> dict[str, Any]:
         """Queues a failed job again."""
-        return retried(there, job, owner).as_json(str(request.scope.get("root_path", "")))
+        file = retried(there, job, owner, current_user(request))
+        return file.as_json(str(request.scope.get("root_path", "")))
 
     @router.get("/api/convert/schemas/{mapping}", response_class=Response)
     @needs(ANYONE)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from tidegate import App, Installed, Page, Strip
-from tidegate.web import Problem, Right, needs, page, said
+from tidegate.web import Problem, Right, current_user, needs, page, said
 from tidegate_apps.demo.playing import Theatre
 from tidegate_apps.demo.troubles import TROUBLES, Trouble
 
@@ -27,7 +27,7 @@ def demo(theatre: Theatre) -> App[Any]:
         title="Demo",
         about="A story of three minutes on simulated services.",
         package="tidegate_apps.demo",
-        routes=lambda _: forms(theatre),
+        routes=lambda there: forms(there, theatre),
         pages=[Page(path=HOME, title="Demo", icon="play", show=show)],
         strip=lambda _: strip(theatre),
     )
@@ -66,15 +66,20 @@ def shown(theatre: Theatre) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def forms(theatre: Theatre) -> APIRouter:
+def forms(there: Installed[Any], theatre: Theatre) -> APIRouter:
     """The buttons, as forms that need no script."""
     router = APIRouter(include_in_schema=False)
+
+    def noted(request: Request, action: str, key: str | None, state: str) -> None:
+        by = current_user(request)
+        there.db.write(lambda tx: tx.noted(by, action, there.app.name, key, became={"state": state}))
 
     @router.post("/demo/services/{name}/break")
     @needs(Right.PUT_IN)
     def break_it(request: Request, name: str) -> Response:
         trouble = _known(name)
         theatre.act(*trouble.do)
+        noted(request, "target_broken", name, trouble.ill)
         return said(request, HOME, f"{trouble.service}: {trouble.ill} {trouble.watch}")
 
     @router.post("/demo/services/{name}/mend")
@@ -82,12 +87,14 @@ def forms(theatre: Theatre) -> APIRouter:
     def mend_it(request: Request, name: str) -> Response:
         trouble = _known(name)
         theatre.act(*trouble.undo)
+        noted(request, "target_mended", name, "mended")
         return said(request, HOME, f"{trouble.service} is mended.")
 
     @router.post("/demo/story/again")
     @needs(Right.PUT_IN)
     def again(request: Request) -> Response:
         theatre.again()
+        noted(request, "target_mended", None, "all mended, and the story begins")
         return said(request, HOME, "Everything is mended, and the story begins.")
 
     @router.post("/demo/story/next")

@@ -86,7 +86,7 @@ def poll(obj: Any, ids: tuple[int, ...], all_of_them: bool, wait: float, config:
         if not wanted:
             raise click.UsageError("which feeds? Give their numbers, or --all")
         with _Bar("Polling", as_json) as bar:
-            done = poll_until(there, list(wanted), wait, bar.update)
+            done = poll_until(there, list(wanted), wait, bar.update, obj.me)
         found = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
         bad = [each for each in found if each["last_error"]]
         lines = [f"polled: {done} of {len(wanted)}, {len(bad)} failed"]

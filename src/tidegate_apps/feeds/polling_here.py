@@ -12,15 +12,16 @@ from tidegate_apps.feeds.handlers import QUEUE
 _LOOK = 0.2  # seconds
 
 
-def poll_until(there: Installed[Any], ids: Sequence[int], wait: float, progress: Callable[[int, int], None]) -> int:
+def poll_until(
+    there: Installed[Any], ids: Sequence[int], wait: float, progress: Callable[[int, int], None], by: str
+) -> int:
     """Asks for polls and waits for them; returns how many were made in time.
 
     There is one job that polls, whoever works on it: a server that has it under its lease goes on with it, and this
     process takes it otherwise. So nothing is polled twice.
     """
     began = there.queue.clock.now()
-    for id_ in ids:
-        there.jobs.sources.poll_now(id_)
+    there.jobs.sources.poll_all(ids, by)
     return asyncio.run(_work(there, ids, began, wait, progress))
 
 

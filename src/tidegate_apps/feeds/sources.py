@@ -9,7 +9,7 @@ from tidegate_apps.feeds import dues, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
 from tidegate_apps.feeds.mirroring import mirrored
-from tidegate_apps.feeds.source import AUTO, Source, Wanted
+from tidegate_apps.feeds.source import AUTO, Source, Wanted, public
 from tidegate_apps.feeds.verdicts import host_of, name_of
 
 _SLICE = 500
@@ -92,7 +92,17 @@ class Sources:
         if states:
             tx.many("add_state", states)
             self._wake(tx)
+        if by != AUTO and start == 0:
+            self._noted_new(tx, by, wanted, made, of)
         return made
+
+    def _noted_new(self, tx: DbTx, by: str, wanted: Sequence[Wanted], made: Sequence[int | None], of: int) -> None:
+        """One line for what somebody added, however many there are; of a list it is written with the first piece."""
+        if of > 1:
+            tx.noted(by, "target_imported", telling.TARGET, became={"listed": of})
+        elif made and made[0] is not None:
+            name = wanted[0].name or name_of(wanted[0].feed_url)
+            tx.noted(by, "target_added", telling.TARGET, made[0], became={"feed": name})
 
     def change(self, id_: int, wanted: Wanted, by: str) -> Source:
         """The source with other values; its rest stays as it is."""
@@ -117,15 +127,21 @@ class Sources:
             now = _found(tx, id_)
             mirrored(tx, was, now, at)
             self._wake(tx)
+            if by != AUTO:
+                before, after = _values(was).items(), _values(now).items()
+                became = {"feed": now.name, **dict(after - before)}
+                tx.noted(by, "target_changed", telling.TARGET, id_, was=dict(before - after), became=became)
             return now
 
         return self._db.write(work)
 
-    def remove(self, id_: int) -> None:
+    def remove(self, id_: int, by: str) -> None:
         """With its items and its history; NotThere when there is no such source."""
 
         def first(tx: DbTx) -> None:
-            _found(tx, id_, lock=True)
+            found = _found(tx, id_, lock=True)
+            was = {"feed": found.name, **_state_of(found)}
+            tx.noted(by, "target_removed", telling.TARGET, id_, was=was, became={"state": "gone"})
             tx.all("remove_source", id=id_)
             tx.all("remove_state", source_id=id_)
             tx.all("remove_beats", source_id=id_)
@@ -143,20 +159,33 @@ class Sources:
     def enable(self, id_: int, by: str) -> Source:
         return self._db.write(lambda tx: self.enable_in(tx, id_, by))
 
-    def poll_now(self, id_: int) -> Source:
+    def poll_now(self, id_: int, by: str = AUTO) -> Source:
         """Its next poll is at once; Refused while it may not be polled at all."""
+        return self.poll_all([id_], by)[0]
 
-        def work(tx: DbTx) -> Source:
-            found = _found(tx, id_, lock=True)
-            if not found.enabled or not found.feed_url:
-                raise Refused("the source is switched off, or has no feed_url; change that first")
-            if found.active_from is None or found.active_from > self._now():
-                raise Refused("the feed is disabled; enable it first")
-            tx.all("set_due", source_id=id_, due_at=dues.AT_ONCE, due_why=str(Why.ASKED))
+    def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
+        """The same for several, or for none of them."""
+
+        def work(tx: DbTx) -> list[Source]:
+            found = [self._polled_at_once(tx, id_) for id_ in ids]
             self._wake(tx)
+            if by != AUTO and found:
+                only = found[0] if len(found) == 1 else None
+                many = {"feeds": len(found)} if only is None else {"feed": only.name}
+                became = {"state": "polled now", **many}
+                tx.noted(by, "target_asked", telling.TARGET, None if only is None else only.id, became=became)
             return found
 
         return self._db.write(work)
+
+    def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
+        found = _found(tx, id_, lock=True)
+        if not found.enabled or not found.feed_url:
+            raise Refused("the source is switched off, or has no feed_url; change that first")
+        if found.active_from is None or found.active_from > self._now():
+            raise Refused("the feed is disabled; enable it first")
+        tx.all("set_due", source_id=id_, due_at=dues.AT_ONCE, due_why=str(Why.ASKED))
+        return found
 
     # -- in a transaction of somebody else's ---------------------------------------------------------------------
 
@@ -245,3 +274,11 @@ def _state_of(found: Source) -> dict[str, str | None]:
     if found.feed_disabled_at is None:
         return {"state": "enabled"}
     return {"state": "disabled", "why": found.feed_disable_reason, "by": found.disabled_by}
+
+
+def _values(source: Source) -> dict[str, str]:
+    """What people can change of it; an address without the secrets that may be in it."""
+    return {
+        "name": source.name, "address": public(source.feed_url or ""), "interval": f"{source.interval:g} s",
+        "state": "on" if source.enabled else "off",
+    }  # fmt: skip

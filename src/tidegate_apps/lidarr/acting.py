@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidegate import DbTx, Enqueued, Installed, NotThere, Refused
 from tidegate_apps.lidarr import upkeep
 from tidegate_apps.lidarr.codes import PARENT_FAILED, TARGET
@@ -28,9 +30,10 @@ def retry(there: Installed[Settings], job: int, by: str) -> Entry:
     if not entry.gave_up and not entry.cancelled:
         raise Refused(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
     artists = [parent for (parent,) in there.db.all("refused_parents", job=job, code=PARENT_FAILED)]
-    for each in [*artists, job]:
-        there.queue.retry(each, by=by)  # nothing for an album that comes back with its artist
-    there.db.write(lambda tx: _told(there, tx))
+    for each in artists:
+        there.queue.retry(each, by=str(by))  # a part of this, and so in the history of the job alone
+    alone = there.queue.retry(job, by=by)  # an album that comes back with its artist is back already
+    there.db.write(lambda tx: _told(there, tx, "" if alone else by, len(artists) + 1))
     return entry_at(there, job)
 
 
@@ -54,20 +57,36 @@ def retry_all(there: Installed[Settings], by: str) -> int:
     while rows := there.db.all("rows_failed", below=below, n=500):
         entries = [entry_of(row) for row in rows]
         # Albums that failed with their artist come back with him.
-        n += sum(there.queue.retry(each.id, by=by) for each in entries if each.terminal_reason != "artist")
+        n += sum(there.queue.retry(each.id, by=str(by)) for each in entries if each.terminal_reason != "artist")
         below = entries[-1].id
-    there.db.write(lambda tx: _told(there, tx))
+    there.db.write(lambda tx: _told(there, tx, by if n else "", n))
     return n
 
 
-def wake_now(there: Installed[Settings]) -> Enqueued[object]:
-    _set_up(there)
-    return there.jobs.wake_now.enqueue("now")  # type: ignore[no-any-return]
+def wake_now(there: Installed[Settings], by: str) -> Enqueued[object]:
+    return _asked(there, lambda tx: there.jobs.wake_now.enqueue("now", connection=tx), by, "woken now")
 
 
-def look_now(there: Installed[Settings]) -> Enqueued[object]:
+def look_now(there: Installed[Settings], by: str) -> Enqueued[object]:
+    return _asked(there, lambda tx: there.jobs.look.enqueue(True, connection=tx), by, "the library is looked through")
+
+
+def noted(tx: DbTx, by: str, what: str) -> None:
+    """Who asked for it, for the page Activity."""
+    tx.noted(by, "target_asked", TARGET, became={"state": what})
+
+
+def _asked(there: Installed[Settings], put: Callable[[DbTx], Enqueued[object]], by: str, what: str) -> Enqueued[object]:
+    """Puts a job in, unless it is there already."""
     _set_up(there)
-    return there.jobs.look.enqueue(True)  # type: ignore[no-any-return]
+
+    def work(tx: DbTx) -> Enqueued[object]:
+        made = put(tx)
+        if made.created:
+            noted(tx, by, what)
+        return made
+
+    return there.db.write(work)
 
 
 def _set_up(there: Installed[Settings]) -> None:
@@ -75,7 +94,9 @@ def _set_up(there: Installed[Settings]) -> None:
         raise Refused(NOT_SET_UP)
 
 
-def _told(there: Installed[Settings], tx: DbTx) -> None:
+def _told(there: Installed[Settings], tx: DbTx, by: str = "", retried: int = 0) -> None:
+    if by:
+        tx.noted(by, "target_retried", TARGET, became={"jobs": retried})
     upkeep.reconcile(there.jobs.library, tx)
     if not tx.all("rows_failed", below=2**53, n=1):
         tx.settled(TARGET, GIVEN_UP)

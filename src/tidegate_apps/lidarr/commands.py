@@ -97,6 +97,7 @@ def wake(obj: Any, config: Path, url: str, as_json: bool) -> None:
     with obj(config=config, url=url) as there:
         if not there.settings.configured:
             raise Refused(acting.NOT_SET_UP)
+        there.db.write(lambda tx: acting.noted(tx, obj.me, "woken now"))
         woken = asyncio.run(there.jobs.waker.wake())
         click.echo(json.dumps(woken.as_json(), indent=2) if as_json else woken_words(woken))
     if woken.outcome == "held":

@@ -24,7 +24,7 @@ def forms(there: Installed[Settings]) -> APIRouter:
     @needs(Right.PUT_IN)
     def wake(request: Request) -> Response:
         try:
-            made = acting.wake_now(there)
+            made = acting.wake_now(there, current_user(request))
         except Refused as error:
             return said(request, "/lidarr", str(error), tone="bad")
         return said(request, "/lidarr", "It is woken now." if made.created else "It is being woken already.")
@@ -33,7 +33,7 @@ def forms(there: Installed[Settings]) -> APIRouter:
     @needs(Right.PUT_IN)
     def look(request: Request) -> Response:
         try:
-            made = acting.look_now(there)
+            made = acting.look_now(there, current_user(request))
         except Refused as error:
             return said(request, "/lidarr", str(error), tone="bad")
         now, already = (

@@ -71,18 +71,18 @@ def api(there: Installed[Settings]) -> APIRouter:
 
     @router.post(f"{_API}/wake", status_code=202)
     @needs(Right.PUT_IN)
-    def wake() -> dict[str, Any]:
+    def wake(request: Request) -> dict[str, Any]:
         """Wakes the sender now; the job says what came of it."""
         with _asked():
-            made = acting.wake_now(there)
+            made = acting.wake_now(there, current_user(request))
         return {"job": made.id, "created": made.created}
 
     @router.post(f"{_API}/look", status_code=202)
     @needs(Right.PUT_IN)
-    def look() -> dict[str, Any]:
+    def look(request: Request) -> dict[str, Any]:
         """Looks for everything in the library once more."""
         with _asked():
-            made = acting.look_now(there)
+            made = acting.look_now(there, current_user(request))
         return {"job": made.id, "created": made.created}
 
     @router.get(f"{_API}/events")

@@ -97,7 +97,7 @@ def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str
     with obj(config=config, url=url) as there:
         kind = _kind(there, provider)
         asked = there.queue.clock.now()
-        there.jobs.connections.ask(user, kind.name)
+        there.jobs.connections.ask(user, kind.name, by=obj.me)
         line = awaited(there, user, kind, asked, wait)
         if line is None:
             click.echo("nobody has called it yet; is the server running?", err=True)

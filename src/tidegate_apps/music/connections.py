@@ -159,12 +159,16 @@ class Connections:
         if not self._db.write(write):
             raise Replaced(f"{row.provider} of {row.user} was connected anew")
 
-    def ask(self, user: str, provider: str) -> None:
+    def ask(self, user: str, provider: str, *, by: str = "") -> None:
         """Somebody wants it to be synced now. NotThere when there is no such connection."""
 
         def write(tx: DbTx) -> bool:
             self._wake(tx)
-            return bool(tx.all("ask_connection", user_id=user, provider=provider, version=_next(tx), at=self._now()))
+            if not tx.all("ask_connection", user_id=user, provider=provider, version=_next(tx), at=self._now()):
+                return False
+            if by:
+                tx.noted(by, "target_asked", provider, user, became={"state": "synced now"})
+            return True
 
         if not self._db.write(write):
             raise NotThere(f"{user} is not connected to {provider}")

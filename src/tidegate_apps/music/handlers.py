@@ -76,7 +76,7 @@ def forgetting(there: Installed[Settings]) -> Callable[[str, str], None]:
 
     def forget(user: str, provider: str) -> None:
         with contextlib.suppress(NotThere):  # nobody was ever told of it
-            there.queue.target(provider).key(user).clear(by=user)
+            there.queue.target(provider).key(user).clear(by=user, noted=False)
 
     return forget
 

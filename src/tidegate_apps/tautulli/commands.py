@@ -59,6 +59,7 @@ def sync(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
     """Syncs the history now, here; a server that runs sees it at once."""
     with obj(config=config, url=url) as there:
         _must_be_set(there)
+        there.db.write(lambda tx: tx.noted(obj.me, "target_asked", TARGET, became={"state": "synced now"}))
         told = _progress if not as_json and sys.stderr.isatty() else _silence
         try:
             found = Syncing(

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from tidegate import Enqueued, Installed, Refused
-from tidegate.web import Problem, Right, needs, said
+from tidegate.web import Problem, Right, current_user, needs, said
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.codes import TARGET
 from tidegate_apps.tautulli.handlers import BY_PERSON
@@ -72,11 +72,11 @@ def _api(there: Installed[Settings]) -> APIRouter:
 
     @found.post("/sync", status_code=202)
     @needs(Right.PUT_IN)
-    def tautulli_sync() -> dict[str, int]:
+    def tautulli_sync(request: Request) -> dict[str, int]:
         """Syncs now, whatever the breaker says: the first call is a trial."""
         if not there.settings.url:
             raise Problem("refused", "No address of Tautulli is set; set tautulli.url first.")
-        return {"job": sync_now(there).id}
+        return {"job": sync_now(there, current_user(request)).id}
 
     return found
 
@@ -89,14 +89,15 @@ def _forms(there: Installed[Settings]) -> APIRouter:
     def sync(request: Request) -> Response:
         if not there.settings.url:
             return said(request, "/tautulli", "Nothing is synced: no address of Tautulli is set.", tone="bad")
-        sync_now(there)
+        sync_now(there, current_user(request))
         return said(request, "/tautulli", "Tautulli is asked now. What is new appears here.")
 
     return found
 
 
-def sync_now(there: Installed[Settings]) -> Enqueued[Synced]:
+def sync_now(there: Installed[Settings], by: str) -> Enqueued[Synced]:
     """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
+    there.db.write(lambda tx: tx.noted(by, "target_asked", TARGET, became={"state": "synced now"}))
     made: Enqueued[Synced] = there.jobs.sync.enqueue(BY_PERSON)
     if made.created or there.queue.get(made.id).state != "queued":
         return made

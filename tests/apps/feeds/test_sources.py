@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
@@ -180,14 +182,14 @@ def test_a_source_that_is_switched_off_is_not_polled_and_goes_on_when_switched_o
 def test_what_is_removed_leaves_nothing(desk: Desk) -> None:
     source = desk.add()
     desk.poll()
-    desk.sources.remove(source.id)
+    desk.sources.remove(source.id, "ada")
 
     assert desk.items(source.id) == []
     for statement in ("states", "details"):
         assert desk.there.db.one(statement, source_id=source.id) is None
     assert desk.there.db.all("beats", source_id=source.id, since=0.0, n=9) == []
     with pytest.raises(NotThere):
-        desk.sources.remove(source.id)
+        desk.sources.remove(source.id, "ada")
 
 
 def test_names_and_addresses_are_found_by_a_part_of_them(desk: Desk) -> None:
@@ -239,4 +241,39 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
     assert [(each.deed.actor, each.what, each.before(str), each.after(str)) for each in found] == [
         ("bob", f"disabled {key}", "enabled", "disabled, why manual, feed A"),
         ("ada", f"enabled {key}", "disabled, why gone, by auto", "enabled, feed A"),
+        ("ada", f"added {key}", "", "feed A"),
     ]
+
+
+def test_what_people_change_of_a_feed_is_in_the_activity_with_what_differs(desk: Desk) -> None:
+    source = desk.add("https://ann:secret@a.example/feed", name="A")
+    desk.sources.change(source.id, Wanted(feed_url="https://ann:other@b.example/feed", name="B"), "bob")
+    desk.sources.change(source.id, Wanted(feed_url="https://moved.example/feed"), "auto")
+    desk.sources.poll_now(source.id, "bob")
+    desk.sources.poll_now(source.id)
+    desk.sources.remove(source.id, "bob")
+
+    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+
+    key = f"key {source.id} of feeds"
+    assert [(each.what, each.before(str), each.after(str)) for each in found] == [
+        (f"removed {key}", "feed B, enabled", "gone"),
+        (f"asked for a call of {key}", "", "polled now, feed B"),
+        (f"changed {key}", ANY, ANY),
+    ]
+    changed = found[-1].deed
+    assert changed.was == {"name": "A", "address": "https://ann:…@a.example/feed"}
+    assert changed.became == {"feed": "B", "name": "B", "address": "https://ann:…@b.example/feed"}
+
+
+def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> None:
+    wanted = [Wanted(feed_url=f"https://{n}.example/feed") for n in range(3)]
+    ids = [id_ for id_ in desk.sources.add_many(wanted, "bob") if id_ is not None]
+    desk.sources.add_many(wanted, "bob", place=500, of=503)
+    desk.sources.poll_all(ids, "bob")
+
+    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+
+    assert [(each.what, each.after(str)) for each in found] == [
+        ("asked for a call of feeds", "polled now, feeds 3"), ("imported a list into feeds", "3 listed"),
+    ]  # fmt: skip

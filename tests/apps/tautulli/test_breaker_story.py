@@ -228,7 +228,7 @@ def test_a_person_may_try_it_while_it_is_open(quick: Desk) -> None:
     assert (waiting.state, quick.breaker.state) == ("queued", "open")
     quick.sim.outage(None)
 
-    made = sync_now(quick.there)
+    made = sync_now(quick.there, "ada")
     quick.queue.drain()
     assert (quick.queue.get(made.id).state, quick.breaker.state) == ("done", "closed")
     assert quick.queue.get(waiting.id).state == "cancelled"
@@ -252,7 +252,7 @@ def test_a_person_who_tries_it_while_tautulli_is_still_down_makes_one_trial_and_
         quick.run()
     said()
 
-    made = sync_now(quick.there)
+    made = sync_now(quick.there, "ada")
     for _ in range(60):  # a minute, second by second
         quick.queue.drain()
         quick.clock.advance(1)
@@ -265,6 +265,6 @@ def test_a_person_who_tries_it_while_tautulli_is_still_down_makes_one_trial_and_
 
     # The next press is a trial again, and it does not wait.
     quick.sim.outage(None)
-    again = sync_now(quick.there)
+    again = sync_now(quick.there, "ada")
     quick.queue.drain()
     assert (quick.queue.get(again.id).state, quick.breaker.state) == ("done", "closed")

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Form, Path, Request, Response
 
 from tidegate.errors import NotThere
 from tidegate.ops import channels
+from tidegate.store import activity_rows
+from tidegate.store.activity_rows import Place
 from tidegate.store.tx import Tx
 from tidegate.web.access import WHO
 from tidegate.web.pages.rendering import page
@@ -37,7 +39,8 @@ def router(site: Site) -> APIRouter:
     @found.post("/channels/address")
     def address(request: Request, mail: Field = "", back: Field = "") -> Response:
         who = _who(request)
-        said = act(site, lambda tx: _put(tx, who, mail.strip()), lambda text: Said(text=text))
+        by = site.actor_of(request)
+        said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Said(text=text))
         return answer(request, said, back, "/channels")
 
     return found
@@ -62,11 +65,18 @@ def _address(tx: Tx, who: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def _put(tx: Tx, who: str, mail: str) -> str:
+def _put(tx: Tx, who: str, mail: str, by: str) -> str:
     if not mail:
         tx.all("address_drop", {"who": who})
+        _noted(tx, who, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
         raise ValueError("mail: that is no address; give one such as ada@example.org")
     tx.all("address_put", {"who": who, "mail": mail})
+    _noted(tx, who, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."
+
+
+def _noted(tx: Tx, who: str, by: str, state: str) -> None:
+    """The address itself is nobody else's business."""
+    activity_rows.note(tx, by, "user_address_set", Place(subject="user", name=who), became={"state": state})

@@ -62,7 +62,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         here(there)
         try:
             name = sources.get(id).name
-            sources.remove(id)
+            sources.remove(id, current_user(request))
         except NotThere as error:
             return said(request, "/feeds", f"Nothing was changed: {error}.", tone="bad")
         return said(request, "/feeds", f"{name} was removed, with its items.")

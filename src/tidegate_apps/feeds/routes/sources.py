@@ -12,7 +12,7 @@ from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.source import AUTO, Source, Wanted
 from tidegate_apps.feeds.sources import Sources
 
 _START = (-1.0, 0)
@@ -78,23 +78,23 @@ def router(there: Installed[Settings]) -> APIRouter:
         same = (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled)
         if same == (was.feed_url, was.name, was.interval, was.enabled):
             return shapes.shown(was)
-        return shapes.shown(sources.change(id, wanted, current_user(request)))
+        return shapes.shown(sources.change(id, wanted, AUTO if moves else current_user(request)))
 
     @found.delete("/sources/{id}", status_code=204)
     @needs(Right.PUT_IN)
-    def sources_remove(id: SourceId) -> Response:  # noqa: A002
+    def sources_remove(request: Request, id: SourceId) -> Response:  # noqa: A002
         """Removes a source, its items and its history."""
         here(there)
-        sources.remove(id)
+        sources.remove(id, current_user(request))
         return Response(status_code=204)
 
     @found.post("/sources/{id}/poll", status_code=202)
     @needs(Right.PUT_IN)
-    def sources_poll(id: SourceId) -> shapes.SourceShown:  # noqa: A002
+    def sources_poll(request: Request, id: SourceId) -> shapes.SourceShown:  # noqa: A002
         """Polls a feed at once."""
         here(there)
         polls(there)
-        return shapes.shown(sources.poll_now(id))
+        return shapes.shown(sources.poll_now(id, current_user(request)))
 
     return found
 

@@ -27,7 +27,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     def poll(request: Request, id: SourceId, back: Field = "") -> Response:  # noqa: A002 - the name in the address
         def work() -> str:
             polls(there)
-            return f"{sources.poll_now(id).name} is polled now."
+            return f"{sources.poll_now(id, current_user(request)).name} is polled now."
 
         return _done(request, there, id, back, work)
 

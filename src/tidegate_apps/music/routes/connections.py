@@ -104,7 +104,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     def music_sync(request: Request, provider: str) -> ConnectionShown:
         """Syncs now, except where a person must act first."""
         kind, user = kind_of(there, provider), user_of(request)
-        connections.ask(user, kind.name)
+        connections.ask(user, kind.name, by=user)
         return _one(there, user, kind.name)
 
     return found

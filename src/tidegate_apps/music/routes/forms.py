@@ -46,10 +46,10 @@ def router(there: Installed[Settings]) -> APIRouter:
     @found.post("/music/sync/{provider}")
     @needs(Right.PUT_IN)
     def sync(request: Request, provider: str) -> Response:
-        kind = kind_of(there, provider)
+        kind, user = kind_of(there, provider), user_of(request)
         asked = there.queue.clock.now()
         try:
-            connections.ask(user_of(request), kind.name)
+            connections.ask(user, kind.name, by=user)
         except NotThere:
             return said(request, PAGE, f"{kind.title} is not connected.", tone="warn")
         return told(request, there, kind, "was called", asked)
