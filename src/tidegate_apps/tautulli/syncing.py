@@ -70,8 +70,7 @@ class Syncing:
         for after in first_days(state, self.now()):
             with Gathering(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
-            new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
-            found = found.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
+            found = found.and_then(replace(read, new=gathering.stored.new, changed=gathering.stored.changed))
             before, here = self.db.all("missing")[0]
             missing = total - int(here)
             if before is None or missing <= before:
@@ -101,7 +100,7 @@ class Syncing:
                 # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
                 start = max(0, start - gone - self.page)
                 continue
-            gathering.add(page)
+            gathering.add(page.plays)
             found, start = _more(found, page), start + page.rows
             self.told(start, filtered)
             if start >= filtered or not page.rows:
@@ -159,4 +158,5 @@ def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
 
 
 def _more(found: Synced, page: History) -> Synced:
-    return Synced(seen=found.seen + page.rows, pages=found.pages + 1)
+    passed_over = found.passed_over + page.rows - len(page.plays)
+    return Synced(seen=found.seen + page.rows, pages=found.pages + 1, passed_over=passed_over)
