@@ -11,9 +11,9 @@ from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
 
 
-def tell(jobs: Jobs, n: int) -> None:
+def tell(jobs: Jobs, n: int, level: str = "error") -> None:
     new = NewNotice(
-        kind="fatal", level="error", place=Place(subject="target", name=f"t{n}", lane="7"), episode=float(n),
+        kind="fatal", level=level, place=Place(subject="target", name=f"t{n}", lane="7"), episode=float(n),
         title=f"t{n} needs you", message="It refused.", advice="Connect it again.", code="unauthorized", user="7",
     )  # fmt: skip
     assert jobs.store.write(lambda tx: notice_rows.raised(tx, new))
@@ -103,3 +103,26 @@ def test_the_errors_that_go_on_come_first_however_old_they_are(jobs: Jobs) -> No
 
     assert [line.name for line in jobs.store.read(notices.urgent)] == ["t2", "t0"]
     assert [line.name for line in jobs.store.read(lambda tx: notices.urgent(tx, unread_only=True))] == ["t2"]
+
+
+def test_an_error_that_stood_first_is_on_no_later_page_and_nothing_is_left_out(jobs: Jobs) -> None:
+    for n in range(12):
+        tell(jobs, n, level="error" if n in (0, 1, 2, 3, 8) else "warning")
+
+    pages, cursor = list[list[str]](), None
+    while True:
+        page = jobs.store.read(lambda tx, cursor=cursor: notices.urgent_first(tx, cursor=cursor, most=3))  # type: ignore[misc]
+        pages.append([line.name for line in page.items])
+        cursor = page.next
+        if cursor is None:
+            break
+        tell(jobs, 20 + len(pages), level="error")  # what comes meanwhile is not mixed in
+
+    # Three errors stand first; the older two come in their turn, for there is no room for more.
+    assert pages == [["t8", "t3", "t2", "t11", "t10", "t9"], ["t7", "t6", "t5"], ["t4", "t1", "t0"]]
+
+
+@pytest.mark.parametrize("cursor", ["7", "n5ux", "nxu5", "u5", "n5u" + "f" * 17])
+def test_a_cursor_of_the_errors_first_that_no_page_gave_is_refused(jobs: Jobs, cursor: str) -> None:
+    with pytest.raises(ValueError, match=r"cursor: .* is not one that a page gave"):
+        jobs.store.read(lambda tx: notices.urgent_first(tx, cursor=cursor))

@@ -55,6 +55,11 @@ class NoticeLine:
     def unread(self) -> bool:
         return self.acked_at is None
 
+    @property
+    def urgent(self) -> bool:
+        """Whether it goes on, and is an error."""
+        return self.open and self.level == "error"
+
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "open": self.open, "unread": self.unread}
 
@@ -65,6 +70,27 @@ def listed(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most
     rows = tx.all(name, {"before": _before(cursor), "n": most + 1})
     items = [NoticeLine(*row) for row in rows[:most]]
     return Page(items, f"n{items[-1].id:x}" if len(rows) > most else None)
+
+
+def urgent_first(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
+    """The errors that go on, however old they are, and then all others, the newest first.
+
+    The cursor knows which errors stood first, so none of them is there again on a later page. ValueError for a cursor
+    that is none.
+    """
+    first = urgent(tx, unread_only=unread_only, most=most) if cursor is None else []
+    place, lowest = _places(cursor)
+    lowest = first[-1].id if first else lowest
+    rest, more = list[NoticeLine](), True
+    while more and len(rest) <= most:
+        found = listed(tx, unread_only=unread_only, cursor=f"n{place:x}", most=most)
+        rest += [line for line in found.items if not (line.urgent and line.id >= lowest)]
+        more = found.next is not None
+        place = found.items[-1].id if more else place
+    if len(rest) <= most:
+        return Page([*first, *rest], None)
+    mark = "" if lowest == _NEWEST else f"u{lowest:x}"
+    return Page([*first, *rest[:most]], f"n{rest[most - 1].id:x}{mark}")
 
 
 def urgent(tx: Tx, *, unread_only: bool = False, most: int = 50) -> list[NoticeLine]:
@@ -126,3 +152,9 @@ def _before(cursor: str | None) -> int:
     if not re.fullmatch(r"n[0-9a-f]{1,16}", cursor, re.ASCII):
         raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
     return min(int(cursor[1:], 16), _NEWEST)
+
+
+def _places(cursor: str | None) -> tuple[int, int]:
+    """Where a page begins, and the oldest of the errors that stood first."""
+    place, _, lowest = (cursor or f"n{_NEWEST:x}").partition("u")
+    return _before(place), _before(f"n{lowest}") if lowest else _NEWEST

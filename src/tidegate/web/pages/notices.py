@@ -50,12 +50,8 @@ def router(site: Site) -> APIRouter:
     ) -> Response:
         def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
             found = cursor_of(
-                cursor, lambda given: notices.listed(tx, unread_only=bool(unread), cursor=given, most=_MOST)
+                cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
             )
-            if not cursor:  # what goes on and needs somebody stands first, however old it is
-                first = notices.urgent(tx, unread_only=bool(unread), most=_MOST)
-                known = {line.id for line in first}
-                found = Page([*first, *(line for line in found.items if line.id not in known)], found.next)
             sent = telling_rows.deliveries(tx, [line.id for line in found.items])
             return found, sent, channels.failing(tx)
 
