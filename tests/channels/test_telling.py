@@ -237,6 +237,7 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
         (channel,) = [line for line in scene.lines() if line.kind == "channel"]
         assert channel.title == "The channel hook does not deliver"
+        assert channel.title in outside.titles("mail")  # though it only gets what others cannot deliver
 
         del outside.ill["hook"]
         scene.telling.test("hook")
@@ -294,7 +295,9 @@ def test_a_channel_that_refuses_for_good_hands_over_at_once(
         scene.pass_(90)
 
         assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
-        assert outside.titles("mail") == ["spotify needs your attention"]
+        assert sorted(outside.titles("mail")) == [
+            "channel hook needs your attention", "spotify needs your attention",
+        ]  # fmt: skip
 
 
 @on_sqlite
@@ -342,6 +345,46 @@ def test_a_snooze_silences_until_its_end_and_then_it_is_told_once_more(scene: Sc
     assert scene.q.store.read(notices.unread) == 1
     scene.pass_(3600, every=300)
     assert len(outside.titles("mail")) == 2
+
+
+@on_sqlite
+def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_that_and_once(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(patience=7200.0)) as scene:
+        outside.ill["hook"] = NotSent("network", "refused")
+        raise_fatal(scene)
+        scene.pass_(60)
+        assert outside.tries > 0
+        scene.q.store.write(lambda tx: notices.snooze(tx, 1, "1h", "ada"))
+        tries = outside.tries
+        del outside.ill["hook"]
+        scene.pass_(1800)
+
+        assert (outside.sent, outside.tries) == ([], tries)
+        (first,) = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1]
+        assert channels.what_became(first) == "not delivered: It was snoozed before it was sent."
+        # It says nothing about the channel, which was not asked.
+        assert [each.token for each in scene.q.store.read(channels.channels)] == ["new"]
+
+        scene.pass_(3600)
+        assert outside.titles() == ["spotify needs your attention"]
+
+
+@on_sqlite
+def test_what_is_still_on_its_way_at_the_end_of_a_snooze_is_not_told_twice(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(patience=7200.0)) as scene:
+        raise_fatal(scene)
+        scene.pass_(60, work=False)
+        scene.q.store.write(lambda tx: notices.snooze(tx, 1, "15m", "ada"))
+        scene.pass_(1000, work=False)  # no worker is there until it is over
+        scene.pass_(120)
+
+        assert outside.titles() == ["spotify needs your attention"]
+        rounds = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1]
+        assert [(each.round_no, each.state) for each in rounds] == [(0, "failed"), (1, "delivered")]
 
 
 @on_sqlite

@@ -163,6 +163,8 @@ class Telling:
         row, to = store.read(lambda tx: (telling_rows.one(tx, sent.notice), self._address_of(tx, sent)))
         if row is None or store.read(lambda tx: telling_rows.outlived(tx, sent)):
             return Done()
+        if store.read(lambda tx: telling_rows.withdrawn(tx, row, sent)):
+            return Done(writes=[telling_rows.not_sent(sent)])
         more: list[BoundStatement] = []
         if sent.channel.startswith(PERSON):
             if not to or not isinstance(channel.way, Mail):

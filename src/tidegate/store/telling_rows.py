@@ -15,6 +15,7 @@ from tidegate.store.tx import BoundStatement, Tx
 _MOST_AT = 200  # notices of one place that are looked at
 _MOST_TEXT = 500
 _EXPIRED = "expired"  # the code of a job whose time is over
+SNOOZED = "snoozed"  # the code of a delivery that somebody did not want any more
 QUEUED, DELIVERED, FAILED = "queued", "delivered", "failed"
 
 
@@ -171,6 +172,18 @@ def _last_answer(tx: Tx, sent: Sent) -> str | None:
 def outlived(tx: Tx, sent: Sent) -> bool:
     """Whether it was put in before the database was put back: people were told of it long ago."""
     return tx.all("delivery_code", sent.params()) == [("restored",)]
+
+
+def withdrawn(tx: Tx, row: Row, sent: Sent) -> bool:
+    """Whether the notice was snoozed after this was put in: it is told at the end of that, in another round."""
+    now = float(tx.all("clock")[0][0])
+    return sent.round_no != row.round_no or (row.snoozed_until is not None and now < row.snoozed_until)
+
+
+def not_sent(sent: Sent) -> BoundStatement:
+    """What is written of a delivery that was withdrawn. It says nothing about the channel."""
+    why = "It was snoozed before it was sent."
+    return BoundStatement("delivery_failed", {**sent.params(), "code": SNOOZED, "why": why})
 
 
 def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:

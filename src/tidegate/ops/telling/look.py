@@ -97,7 +97,14 @@ def _told(
     else:
         to = [each.name for each in channels if each.takes(row.level) and f"{TARGETS}{each.name}" != row.name]
         to += _person(tx, row, policy, channels, now)
+        to = to or _next_of(row, channels)
     return Decided(row, None if to else Why.NO_CHANNEL, tuple(sorted(to)), message)
+
+
+def _next_of(row: Row, channels: Sequence[Channel]) -> list[str]:
+    """Who hears that a channel fails when nobody else would: the first of the others, whatever it is told otherwise."""
+    others = [each.name for each in channels if f"{TARGETS}{each.name}" != row.name]
+    return others[:1] if row.name.startswith(TARGETS) else []
 
 
 def _person(tx: Tx, row: Row, policy: TellingPolicy, channels: Sequence[Channel], now: float) -> list[str]:
