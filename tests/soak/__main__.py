@@ -1,0 +1,76 @@
+"""An hour of mixed load with faults: `python -m tests.soak --minutes 60`. Exit 1 when something grows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.soak.processes import Running, running
+from tests.soak.sampling import HISTORY, Values, kind_of, sampled
+from tests.soak.slope import Judged, Kind, judged
+
+EVERY = 10.0  # seconds between two samples
+
+
+def watched(there: Running, minutes: float, log: Path) -> list[tuple[float, Values]]:
+    """Samples until the time is over; each is also written to *log*, so that a run that is broken off is not lost."""
+    began, found = time.monotonic(), list[tuple[float, Values]]()
+    with log.open("w") as lines:
+        while (at := time.monotonic() - began) < minutes * 60:
+            found.append((at, sampled(there.sampled, there.url)))
+            lines.write(json.dumps(found[-1]) + "\n")
+            lines.flush()
+            if dead := there.dead():
+                raise SystemExit(f"ended by itself: {', '.join(dead)}; see {there.folder}")
+            time.sleep(max(0.0, EVERY - (time.monotonic() - began - at)))
+    return found
+
+
+def verdicts(samples: list[tuple[float, Values]]) -> dict[str, tuple[Kind, Judged]]:
+    """What each series says. One that began late counts as nothing before."""
+    names = sorted({name for _, values in samples for name in values})
+    found = {}
+    for name in names:
+        kind, share = kind_of(name)
+        found[name] = kind, judged([(at, values.get(name, 0.0)) for at, values in samples], kind, share)
+    return found
+
+
+def table(found: dict[str, tuple[Kind, Judged]]) -> str:
+    lines = [f"{'what':<32} {'level':>10} {'an hour':>10}  verdict"]
+    for name, (kind, said) in found.items():
+        if not said.level and not said.per_hour:
+            continue
+        why = HISTORY.get(name.removeprefix("rows "), "grows with what is kept")
+        verdict = "GROWS" if said.grows else f"kept: {why}" if kind is Kind.KEPT else "flat"
+        lines.append(f"{name:<32} {said.level:>10.1f} {said.per_hour:>+10.2f}  {verdict}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long; 20 or more, to judge memory fairly")
+    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--plant", choices=["leak"], help="a bug that must be found")
+    parser.add_argument("--keep", type=Path, help="a folder for the database, the logs and the samples")
+    said = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as made:
+        folder = Path(made) if said.keep is None else said.keep.absolute()
+        folder.mkdir(exist_ok=True)
+        with running(folder, said.database, leaks=said.plant == "leak") as there:
+            print(f"server, two workers and a third that is killed, on {said.database}, for {said.minutes:g} min")  # noqa: T201
+            samples = watched(there, said.minutes, folder / "samples.jsonl")
+        found = verdicts(samples)
+        print(table(found))  # noqa: T201
+        print(f"{len(samples)} samples, {there.kills} kills, {there.stops} stops; {there.told}")  # noqa: T201
+    grown = [name for name, (_, each) in found.items() if each.grows]
+    print(f"grows: {', '.join(grown)}" if grown else "Nothing grows.")  # noqa: T201
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

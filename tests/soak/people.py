@@ -1,0 +1,160 @@
+"""The services of the five applications, and the people who use them: `python -m tests.soak.people FOLDER URL PORT`.
+
+A process of its own, because what services remember of their callers is no leak of those. It writes the settings of
+all the others, says so, and then works and breaks things until its input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.processes import toml
+from tidegate import App, assembly
+from tidegate.settings import load
+from tidegate_apps.demo.app import demo
+from tidegate_apps.demo.playing import Player, Theatre
+from tidegate_apps.demo.seeding import pdf
+from tidegate_apps.demo.services import Services
+from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.story import STORY
+from tidegate_apps.demo.troubles import TROUBLES
+
+PAGES = (
+    "/", "/jobs", "/targets", "/notices", "/activity", "/convert", "/feeds", "/music", "/lidarr", "/tautulli",
+    "/metrics", "/health/ready", "/api/v1/jobs", "/nowhere",
+)  # fmt: skip
+KEPT = "2m"  # everything that may be forgotten, is forgotten after so long
+_LIVE = {"accept": "text/event-stream"}
+_EVERY = 0.2  # seconds between two plain jobs
+_TROUBLE = 20.0  # seconds between two services that break
+
+
+def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[str, Any]], *, leaks: bool) -> str:
+    """The settings of the demo, with a database, services and a retention of our own."""
+    said = tomllib.loads((files("tidegate_apps.demo") / "tidegate.toml").read_text())
+    for name, values in simulated.items():
+        for field, value in values.items():
+            table = said[name].get(field)
+            said[name][field] = {**table, **value} if isinstance(table, dict) else value
+    said["convert"] |= {"storage": str(folder / "files"), "keep_pdf": KEPT, "keep_xml": KEPT}
+    said["plain"] = {"leaks": leaks}
+    said["log"] = {"level": "warning", "format": "json"}
+    said["retention"] = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}
+    said["server"] = {"port": port}
+    return toml({"url": url, "secret_key_file": str(folder / "tidegate.key"), **said})
+
+
+@contextlib.contextmanager
+def running(services: Services, apps: list[App[Any]]) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """The simulators, and the settings of those who call them."""
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for app in services.under(apps):
+            assert app.simulator is not None
+            simulated = app.simulator()
+            found[app.name] = simulated.settings(simulated.simulator.start())
+            stack.callback(simulated.simulator.stop)
+        yield found
+
+
+class Browsers:
+    """People who look at every page, leave live ones open for a while, and upload files."""
+
+    def __init__(self, address: str, stop: threading.Event) -> None:
+        self._address, self._stop = address, stop
+        self.asked = self.failed = 0
+
+    def run(self) -> None:
+        for n in itertools.count():
+            with httpx2.Client(base_url=self._address, timeout=30) as client:
+                for page in PAGES:
+                    if self._stop.wait(0.4):
+                        return
+                    self._look(client, page)
+                self._watch(client)
+                self._upload(client, n)
+
+    def _look(self, client: httpx2.Client, page: str) -> None:
+        self.asked += 1
+        try:
+            self.failed += client.get(page).status_code >= 500
+        except httpx2.TransportError:
+            self.failed += 1
+
+    def _watch(self, client: httpx2.Client) -> None:
+        """A page that refreshes itself, closed after a few lines."""
+        with contextlib.suppress(httpx2.TransportError), client.stream("GET", "/live", headers=_LIVE) as answer:
+            for _ in zip(range(3), answer.iter_lines(), strict=False):
+                pass
+
+    def _upload(self, client: httpx2.Client, n: int) -> None:
+        with contextlib.suppress(httpx2.TransportError):
+            client.post("/api/upload", files={"file": (f"{n}.pdf", pdf(f"Page {n}"), "application/pdf")})
+
+
+def break_and_mend(stage: Stage, dice: random.Random) -> None:
+    """What is broken is mended; then something else breaks."""
+    for trouble in TROUBLES.values():
+        for do in trouble.undo if trouble.on(stage) else ():
+            do(stage)
+    for do in dice.choice(list(TROUBLES.values())).do:
+        do(stage)
+
+
+def live(stage: Stage, plain: Any, stop: threading.Event) -> None:
+    dice, due, n = random.Random(5), time.monotonic() + 2 * _TROUBLE, 0
+    while not stop.wait(_EVERY):
+        n += 1
+        made = plain["work"].enqueue(n)
+        if n % 5 == 0:
+            plain["after"].enqueue(n, after=[made])
+        if n % 10 == 0:
+            stage.people(stage.measure())
+        if time.monotonic() >= due:
+            due += _TROUBLE
+            break_and_mend(stage, dice)
+
+
+def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
+    found, broken = assembly.there_are()
+    services, stop = Services(), threading.Event()
+    theatre = Theatre(Stage(services), Player(STORY, on=False))
+    with running(services, found) as simulated:
+        file = folder / "tidegate.toml"
+        file.write_text(settings(folder, url, port, simulated, leaks=leaks))
+        apps = [demo(theatre), *found]
+        loaded = load(file=file, environ={}, apps=apps, broken=broken)
+        with assembly.assembled(loaded, apps) as there:
+            there.queue.store.now()
+            print("ready", flush=True)  # noqa: T201
+            sys.stdin.readline()  # the others have started
+            theatre.stage.fill(there.apps)
+            plain = next(each.jobs for each in there.apps if each.app.name == "plain")
+            browsers = Browsers(f"http://127.0.0.1:{port}", stop)
+            threads = [
+                threading.Thread(target=browsers.run),
+                threading.Thread(target=live, args=(theatre.stage, plain, stop)),
+            ]
+            for each in threads:
+                each.start()
+            sys.stdin.read()
+            stop.set()
+            for each in threads:
+                each.join()
+            print(f"{browsers.asked} pages asked for, {browsers.failed} not answered", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), leaks="leak" in sys.argv[4:])

@@ -1,0 +1,111 @@
+"""What is sampled: of each process its memory, handles, threads and sockets; of the database its log and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from tests.acceptance.checker import rows
+from tests.soak.slope import Kind
+
+MB = 1_000_000
+SHARE_OF_MEMORY = 0.01  # an hour
+SHARE_OF_TABLES = 0.10
+
+# Kept for days whatever the settings say, or for as long as there is room: they grow in a run of hours.
+HISTORY = {
+    "feeds_beat": "every poll, a day at least",
+    "feeds_event": "what happened to a feed, a day at least",
+    "feeds_item": "the items of a feed, up to 5000 each",
+    "lidarr_entity": "an album that Lidarr has accepted, a day at least",
+    "lidarr_event": "what happened to an album",
+    "lidarr_wake": "one row each wake",
+    "music_album": "the library",
+    "music_artist": "the library",
+    "music_bad": "answers that made no sense, for days",
+    "music_badge": "the library",
+    "music_play": "what was heard",
+    "music_track": "the library",
+    "tautulli_play": "what was played",
+    "tautulli_tally": "what was played, by day",
+    "tautulli_time": "what was played",
+    "tg_activity": "what people did, 90 days",
+    "tg_failure": "kinds of failures, for days",
+    "tg_failure_hour": "failures by hour, for days",
+    "tg_gate_event": "what happened to targets, for days",
+    "tg_notice": "what people were told, for days",
+    "tg_rollup": "the figures of the charts, by minute for a day",
+    "tg_worker": "workers that died, a day",
+}
+
+Values = dict[str, float]
+
+
+def kind_of(name: str) -> tuple[Kind, float]:
+    """How a series is judged, and the share of its level that it may grow in an hour."""
+    what, _, which = name.partition(" ")
+    if what == "rows":
+        return (Kind.KEPT, 0.0) if which in HISTORY else (Kind.SHARE, SHARE_OF_TABLES)
+    return {
+        "memory": (Kind.SHARE, SHARE_OF_MEMORY),
+        "children": (Kind.BOUNDED, 0.0),
+        "handles": (Kind.EXACT, 0.0),
+        "threads": (Kind.EXACT, 0.0),
+        "sockets": (Kind.EXACT, 0.0),
+        "log": (Kind.BOUNDED, 0.0),
+        "database,": (Kind.KEPT, 0.0),
+    }[what]
+
+
+def sampled(processes: Mapping[str, psutil.Process], url: str) -> Values:
+    """One sample of everything, by name."""
+    found: Values = {}
+    for name, process in processes.items():
+        found |= {f"{what} {name}": value for what, value in _of_process(process)}
+    found |= _of_sqlite(url) if url.startswith("sqlite") else _of_postgres(url)
+    return found
+
+
+def _of_process(process: psutil.Process) -> Iterator[tuple[str, float]]:
+    with process.oneshot():
+        yield "memory", process.memory_info().rss / MB
+        yield "handles", process.num_fds()
+        yield "threads", process.num_threads()
+        yield "sockets", len(process.net_connections(kind="all"))
+    yield "children", sum(_memory(each) for each in process.children(recursive=True)) / MB
+
+
+def _memory(process: psutil.Process) -> float:
+    try:
+        return float(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _of_sqlite(url: str) -> Values:
+    file = Path(url.removeprefix("sqlite:///"))
+    tables = [str(name) for (name,) in rows(url, "select name from sqlite_master where type = 'table'")]
+    wal = file.with_name(f"{file.name}-wal")
+    return {
+        "log of the database, MB": wal.stat().st_size / MB if wal.exists() else 0.0,
+        "database, MB": file.stat().st_size / MB,
+        **_counted(url, [name for name in tables if not name.startswith("sqlite_")]),
+    }
+
+
+def _of_postgres(url: str) -> Values:
+    names = rows(url, "select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace")
+    sizes = "select (select sum(size) from pg_ls_waldir()), pg_database_size(current_database())"
+    ((log, size),) = rows(url, sizes)
+    return {
+        "log of the database, MB": float(log) / MB,
+        "database, MB": float(size) / MB,
+        **_counted(url, [str(name) for (name,) in names]),
+    }
+
+
+def _counted(url: str, tables: list[str]) -> Values:
+    counts = " union all ".join(f"select '{name}', count(*) from {name}" for name in tables)
+    return {f"rows {name}": float(n) for name, n in rows(url, counts)}
