@@ -245,12 +245,15 @@ def test_a_job_that_waits_for_the_next_cycle_of_its_queue_is_no_need_unless_that
 
 
 def test_a_job_that_waits_too_long_is_a_need_unless_its_queue_is_paused(q: Queue, clock: VirtualClock) -> None:
-    sending(q).enqueue(1)
+    mail = sending(q)
+    oldest = mail.enqueue(1)
     clock.advance(overview.STUCK + 60)
+    mail.enqueue(2)
     working_on(q, "mail")
 
     (need,) = seen(q).needs
     assert (need.kind, need.title) == ("stuck", "A job of mail has waited for 16 min")
+    assert need.href == f"/jobs/{oldest.id}"
 
     q.pause("mail", "1h", by="ada")
     (need,) = seen(q).needs

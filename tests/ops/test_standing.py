@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
+from tidegate.machine.filling import Limits
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.ops.standing import HeldKeys, Standing, standing
 from tidegate.ops.words import HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
@@ -20,6 +21,12 @@ RULES = json.dumps({"breaker": {"max_requests": 3, "open_for": 120}, "probe_ever
 
 def breaker(**fields: Any) -> TargetRow:
     return replace(PLAIN, rules=RULES, breaker=BreakerRow(**{"generation": 1, "since": NOW - 240, **fields}))
+
+
+def full(depth: int, at: float = NOW - 5, **fields: Any) -> TargetRow:
+    """A target that said at some time how full it is, of 50 places."""
+    rules = json.dumps({"capacity": asdict(Limits(cap=50, own=900.0, every=30.0))})
+    return replace(breaker(**fields), rules=rules, capacity=json.dumps({"depth": depth, "at": at}))
 
 
 def held(reason: str, n: int = 1, **fields: Any) -> HeldKeys:
@@ -43,6 +50,10 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     (PLAIN, [], True, "ok", "Nothing holds its calls.", None),
     (breaker(buckets=((NOW - 30, 21, 2),)), [], True, "ok", "2 of the last 21 calls failed.", None),
     (breaker(closed_at=NOW - 300), [], True, "ok", "Well again for 5 min.", None),
+    (full(47, buckets=((NOW - 30, 21, 2),)), [], True, "ok", "2 of the last 21 calls failed.", None),
+    (full(50, buckets=((NOW - 30, 21, 2),)), [], True, "ok",
+     "It is full, 50 of 50 places are taken; jobs wait for room.", None),
+    (full(50, at=NOW - 3600), [], True, "ok", "Nothing holds its calls.", None),
     # one key, many keys, the whole of it
     (PLAIN, [held("backoff")], True, "degraded", "Key 7 failed 3 times (timeout); tried again in 4 min.", NOW + 240),
     (PLAIN, [held("backoff", 12, code=None)], True, "degraded", "12 keys failed 3 times; tried again in 4 min.",
@@ -68,6 +79,8 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     # its breaker
     (breaker(state="open", run=5, until=NOW + 60), [], True, "open",
      "It failed 5 times in a row; no call for 4 min, a few try it in 1 min.", NOW + 60),
+    (breaker(state="open", run=1, until=NOW + 60), [], True, "open",
+     "It failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", until=NOW + 60), [], True, "open",
      "Too many calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", run=5), [], True, "open",

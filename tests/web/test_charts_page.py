@@ -21,6 +21,20 @@ def test_queues_are_shown_together_and_each_beside_the_others_the_busiest_first(
     assert together == sum(each) > 0
 
 
+def test_what_waits_now_is_said_before_anything_was_put_down(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'new.db'}") as new:
+
+        @new.job(queue="mail")
+        def send(to: str) -> None: ...
+
+        send.enqueue("ann")
+        send.enqueue("ben")
+        text = client(Site(queue=new)).get("/charts").text
+
+    assert "Nothing is known of this time" in text
+    assert 'data-label="Waiting now">2<' in text
+
+
 def test_a_new_server_says_that_nothing_is_known_yet(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'new.db'}") as new:
         assert "Nothing is known of this time" in client(Site(queue=new)).get("/charts").text

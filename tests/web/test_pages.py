@@ -105,6 +105,19 @@ def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestCl
     assert "47/50" in text
 
 
+def test_a_target_that_comes_and_goes_does_not_hide_what_changed_of_others(q: Queue, pages: TestClient) -> None:
+    q.target("spotify").pause("1h", by="ann")
+    for _ in range(12):
+        q.target("lidarr").pause("1h", by="ann")
+        q.target("lidarr").resume(by="ann")
+
+    changed = pages.get("/").text.partition("What changed last")[2]
+
+    assert changed.count("/targets/lidarr") == 1
+    assert re.search(r"after 2\d other changes", changed)
+    assert "/targets/spotify" in changed
+
+
 def test_what_is_paused_is_resumed_where_it_is_told(q: Queue, pages: TestClient) -> None:
     q.pause("convert", "1h", by="ann")
     resumed = re.findall(r'action="(/[a-z/]+/resume)"', pages.get("/").text)

@@ -11,8 +11,9 @@ import pytest
 from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
-from tidegate import App, Page, Queue, Strip, install
+from tidegate import App, Notice, NoticeKind, Page, Queue, Strip, install
 from tidegate.ops import overview
+from tidegate.store import notice_rows
 from tidegate.web import ANYONE, needs, owner_session
 from tidegate.web.frame import build
 from tidegate.web.live.looking import Looking
@@ -100,3 +101,18 @@ def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_applic
     assert 'href="/targets/spotify">Open spotify' in without
     assert 'href="/albums">Open Albums' in with_it
     assert "Open spotify" not in with_it
+
+
+def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_that_key(q: Queue) -> None:
+    notice = Notice(
+        kind=NoticeKind.FATAL, target="albums", key="7", episode=1.0, title="Album 7 is odd", message="Look at it."
+    )
+    q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(notice, "7", None)))
+    pages = [
+        Page[Any](path=path, title=title, show=lambda request, there: Response())
+        for path, title in (("/albums", "Albums"), ("/albums/{id}", ""))
+    ]
+    site = Site(queue=q, apps=[install(App[Any](name="albums", pages=pages), q)])
+
+    assert 'href="/albums/7">Open Albums' in client(site).get("/").text
+    assert 'href="/albums/7">Open Albums' in client(site).get("/notices").text

@@ -31,6 +31,7 @@ class Need:
     title: str
     message: str
     subject: str = ""  # "target spotify", "queue mail"
+    key: str = ""  # of that target
     href: str  # a path of the page
     action: str  # what the button says
     count: int = 1
@@ -169,10 +170,10 @@ def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
 def _told(tx: Tx, stands: Iterable[Stands]) -> Iterator[Need]:
     """What applications tell of targets that have no row of their own, such as feeds."""
     known = {each.name for each in stands}
-    for name, title, message, advice in tx.all("notices_needing", {"n": _MOST_COUNTED}):
+    for name, title, message, advice, key in tx.all("notices_needing", {"n": _MOST_COUNTED}):
         if name not in known:
             yield Need(
-                kind="fatal", title=title, message=f"{message} {advice}".strip(), subject=f"target {name}",
+                kind="fatal", title=title, message=f"{message} {advice}".strip(), subject=f"target {name}", key=key,
                 href="/notices", action="Read the notice",
             )  # fmt: skip
 
@@ -201,7 +202,7 @@ def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
 
 def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
     for each in queues:
-        href, subject = f"/jobs?queue={quote(each.name, safe='')}&state=queued", f"queue {each.name}"
+        subject = f"queue {each.name}"
         if each.jobs.get("ready", 0) and not each.workers:
             n = each.jobs["ready"]
             yield Need(
@@ -214,8 +215,8 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]
         ):
             yield Need(
                 kind="stuck", title=f"A job of {each.name} has waited for {lasting(each.oldest or 0)}",
-                message="Something holds it: the oldest job says what.", subject=subject, href=href,
-                action="See why", count=each.waiting,
+                message="Something holds it, and its page says what.", subject=subject,
+                href=f"/jobs/{each.oldest_job}", action="See why", count=each.waiting,
             )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from tidegate.errors import NotThere
 from tidegate.machine.states import OPEN
 from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE, Why
-from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, standing
+from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, full, standing
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
@@ -34,6 +34,7 @@ class QueueReport:
     paused_by: str | None = None
     workers: int = 0
     oldest: float | None = None  # seconds that the job has waited that waits longest, of those that could go
+    oldest_job: int | None = None  # that job
     rate: float | None = None  # jobs done in a minute, lately
 
     @property
@@ -148,25 +149,28 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
         until, by = paused.get(name, (None, None))
         at_work = sum(name in worker.queues for worker in there)
         first = _first(tx, name) if ages and counts[name].get("ready") else []
+        eldest = min(first, key=lambda job: job.due_at, default=None)
         held = holding(tx, first)
         # While they are all held, nobody knows when there will be none left.
-        goes_on = not first or any(job.target not in held for job in first)
+        goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
         found.append(QueueReport(
             name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work,
-            oldest=max((max(0.0, now - job.due_at) for job in first), default=None),
+            oldest=None if eldest is None else max(0.0, now - eldest.due_at),
+            oldest_job=None if eldest is None else eldest.id,
             rate=_rate(tx, name, now) if ages and goes_on else None,
         ))  # fmt: skip
     return found
 
 
 def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
-    """What stands before all jobs of a target, for those of *jobs* that could go otherwise: "shut" or "paused"."""
+    """What stands before the jobs of a target, for those that could go otherwise: "shut", "paused" or "full"."""
     now = float(tx.all("clock")[0][0])
     names = sorted({job.target for job in jobs if job.stage == Stage.READY and job.target})
     found = {name: row for name in names if (row := gate_rows.target(tx, name)) is not None}
     paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
     shut = {name for name, row in found.items() if row.breaker.state == OPEN}
-    return {**dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
+    taken = {name for name, row in found.items() if full(row, now) is not None}
+    return {**dict.fromkeys(taken, "full"), **dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
 
 
 def _first(tx: Tx, queue: str) -> list[JobLine]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.machine import shared_breaker
+from tidegate.machine import filling, shared_breaker
+from tidegate.machine.filling import Filling, Limits
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.states import HALF_OPEN, OPEN
 from tidegate.ops.words import TARGETS, URGENCY, ahead, in_brackets, lasting, many
@@ -144,6 +145,8 @@ def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
+    if (taken := full(row, now)) is not None:
+        return Standing("ok", TARGETS["ok"].line("full", taken=taken, cap=_rules(row)["capacity"]["cap"]))
     counts = shared_breaker.counts(row.breaker)
     closed_at = row.breaker.closed_at
     if counts.requests:
@@ -153,7 +156,22 @@ def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
     return Standing("ok", TARGETS["ok"].line()) if tried else Standing("new", TARGETS["new"].line())
 
 
+def full(row: TargetRow, now: float) -> int | None:
+    """How many of its places are taken, when it said of late that there is room for nothing more; None otherwise."""
+    numbers = _rules(row).get("capacity") if row.capacity is not None else None
+    if numbers is None:
+        return None
+    known, limits = Filling.loaded(row.capacity), Limits(**numbers)
+    # Nobody asks it while there is nothing to send: what it said long ago may not be true any more.
+    if known.depth is None or now - known.at > 2 * limits.every:
+        return None
+    taken = known.depth + len(filling.own_sends(known, limits, now))
+    return taken if taken >= limits.cap else None
+
+
 def _failed(failures: int) -> str:
+    if failures == 1:
+        return "it failed"
     return f"it failed {many(failures, 'time')} in a row" if failures else "too many calls failed"
 
 

@@ -73,6 +73,7 @@ TARGETS: Mapping[str, Word] = {
         "": "nothing holds its calls.",
         "counted": "{bad} of the last {requests} calls failed.",
         "again": "well again for {age}.",
+        "full": "it is full, {taken} of {cap} places are taken; jobs wait for room.",
         "program": "it is called, and nothing holds it.",
     }),
     "new": Word("Not tried yet", "circle", "calm", {"": "no call yet."}),
@@ -87,6 +88,7 @@ JOBS: Mapping[str, Word] = {
     "queued": Word("Queued", "list", "calm", {
         "": "in line for {age}.", "target": "in line for {target} for {age}.",
         "shut": "held by the breaker of {target}.", "paused": "held while {target} is paused.",
+        "full": "waits for room: {target} is full.",
     }),
     "running": Word("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
     "done": Word("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
@@ -135,7 +137,7 @@ def job_token(job: Line) -> str:
 
 
 def job_reason(job: Line, now: float, held: str = "") -> str:
-    """Why a job is as it is, in one line; *held*: what stands before all jobs of its target, "shut" or "paused"."""
+    """Why a job is as it is, in one line; *held*: what `holding` found before its target."""
     token, situation = job_token(job), ""
     if job.stage == Stage.READY and job.target:
         situation = held or "target"

@@ -945,7 +945,7 @@ select count(*) from (
 
 -- name: notices_needing
 -- What is told of targets that only a person can end, and that goes on.
-select name, title, message, advice from tg_notice
+select name, title, message, advice, lane from tg_notice
 where subject = 'target' and kind = 'fatal' and ended_at is null and for_user is null
 order by name, lane, operation limit :n;
 

@@ -31,7 +31,8 @@ class QueueShown(Shown):
     """One queue: its jobs by state, who paused it, and how many workers take from it.
 
     `waiting` are those that are blocked, waiting or ready. `oldest` is for how many seconds the first of them could
-    have gone, `rate` how many were done in a minute lately, `drained_in` how many seconds the rest takes at that rate.
+    have gone, `oldest_job` which one that is, `rate` how many were done in a minute lately, `drained_in` how many
+    seconds the rest takes at that rate.
     """
 
     name: str
@@ -41,6 +42,7 @@ class QueueShown(Shown):
     workers: int
     waiting: int
     oldest: float | None
+    oldest_job: int | None
     rate: float | None
     drained_in: float | None
 

@@ -138,7 +138,8 @@ def _failed(found: History[Point] | History[Calls], now: float, shares: Sequence
         for at, part in zip(begun, parts, strict=True)
     ]
     label = f"Share that failed: {short}"
-    return Chart("Share that failed", short, drawing.over_time(bars, found.start, found.end, found.step, label))
+    picture = drawing.over_time(bars, found.start, found.end, found.step, label, most=1.0)
+    return Chart("Share that failed", short, picture)
 
 
 def _share(bad: int, of: int) -> str:

@@ -120,9 +120,14 @@ class Bar:
     word: str
 
 
-def over_time(found: Sequence[Bar], start: float, end: float, step: float, label: str, kind: str = "bars") -> Markup:
-    """Bars where they belong between *start* and *end*; where nothing is known, there is none."""
-    most = max((each.n for each in found), default=0) or 1
+def over_time(
+    found: Sequence[Bar], start: float, end: float, step: float, label: str, kind: str = "bars", most: float = 0.0
+) -> Markup:
+    """Bars where they belong between *start* and *end*; where nothing is known, there is none.
+
+    One that is *most* is as high as the picture; without it, the highest is.
+    """
+    most = most or max((each.n for each in found), default=0) or 1
     wide = _WIDTH * step / max(end - start, step)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
     for each in found:

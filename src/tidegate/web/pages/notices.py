@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 
 from tidegate.core.channel import TARGETS
-from tidegate.face.app import Installed
+from tidegate.face.app import App, Installed
 from tidegate.machine.telling import GAVE_UP
 from tidegate.ops import channels, notices
 from tidegate.ops.channels import ChannelReport
@@ -48,19 +48,19 @@ def router(site: Site) -> APIRouter:
         unread: Annotated[str, Query(max_length=5)] = "",
         cursor: Annotated[str, Query(max_length=500)] = "",
     ) -> Response:
-        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
+        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport], bool]:
             found = cursor_of(
                 cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
             )
             sent = telling_rows.deliveries(tx, [line.id for line in found.items])
-            return found, sent, channels.failing(tx)
+            return found, sent, channels.failing(tx), bool(channels.channels(tx))
 
-        listed, sent, failing = site.read(look)
+        listed, sent, failing, channelled = site.read(look)
         return page(
-            request, "notices.html", listed=listed, sent=sent, failing=failing, became=channels.what_became,
-            snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread), levels=LEVELS,
+            request, "notices.html", listed=listed, sent=sent, failing=failing, channelled=channelled,
+            became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread), levels=LEVELS,
             paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
-            place=partial(place_of, apps=site.apps),
+            place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
         )  # fmt: skip
 
     @found.post("/notices/{id_}/read")
@@ -107,6 +107,27 @@ class About(Protocol):
     def operation(self) -> str: ...
 
 
+def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
+    """The application that a notice about a target comes from."""
+    if line.subject != "target":
+        return None
+    return next((each.app for each in apps if line.name in (each.app.name, *each.app.targets)), None)
+
+
+def page_of(app: App[Any], key: str) -> str:
+    """The page of one key of an application; empty when it has none."""
+    each = next((page.path for page in app.pages if page.path.endswith("/{id}")), None)
+    return each.replace("{id}", quote(key, safe="")) if each and key else ""
+
+
+def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
+    """What the button says that leads there."""
+    if line.kind == GAVE_UP or line.name.startswith(TARGETS):
+        return "Failures" if line.kind == GAVE_UP else "Channels"
+    app = app_of(line, apps)
+    return next((page.title for page in app.pages if page.title), line.name) if app else line.name
+
+
 def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     """Where what a notice is about has its page; empty when it has none.
 
@@ -117,10 +138,7 @@ def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
         return "/failures"
     if line.name.startswith(TARGETS):
         return "/channels"
-    paths = [
-        page.path for there in apps if line.name in (there.app.name, *there.app.targets) for page in there.app.pages
-    ]
-    if line.subject == "target" and paths:
-        each = next((path for path in paths if path.endswith("/{id}")), None)
-        return each.replace("{id}", quote(line.key, safe="")) if each and line.key else paths[0]
+    app = app_of(line, apps)
+    if app is not None and app.pages:
+        return page_of(app, line.key) or app.pages[0].path
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""

@@ -14,14 +14,17 @@ from tidegate.ops.overview import Need, Overview, overview
 from tidegate.ops.words import TARGETS
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
+from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
 from tidegate.web.pages import looks, policy
 from tidegate.web.pages.drawing import Part
+from tidegate.web.pages.notices import page_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.times import many
 from tidegate.web.site import Site
 
 _MOST_GAUGES = 6
+_MOST_CHANGES, _LOOKED_AT = 10, 100
 _CAPACITY, _SUMMARY = 11, 14  # columns of that statement
 
 
@@ -30,11 +33,14 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/")
     def show(request: Request) -> Response:
-        seen, gauges, reported = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx)))
+        seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
         # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
         new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
         seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
-        return page(request, "overview.html", gauges=gauges, new=new, begin=_begin(site), **_values(site, seen))
+        return page(
+            request, "overview.html", gauges=gauges, new=new, begin=_begin(site), changes=changes,
+            **_values(site, seen),
+        )  # fmt: skip
 
     return found
 
@@ -55,9 +61,20 @@ def _at_home(need: Need, site: Site) -> Need:
     target = need.subject.removeprefix("target ")
     for there in site.apps if need.kind == "fatal" else ():
         home = next((each for each in there.app.pages if each.title), None)
-        if target in there.app.targets and home is not None:
-            return replace(need, href=home.path, action=f"Open {home.title}")
+        if target in (there.app.name, *there.app.targets) and home is not None:
+            return replace(need, href=page_of(there.app, need.key) or home.path, action=f"Open {home.title}")
     return need
+
+
+def _changes(tx: Tx) -> list[tuple[GateEvent, int]]:
+    """What changed last of each target and queue, and how many changes came shortly before it.
+
+    One that comes and goes would hide all others.
+    """
+    found: dict[tuple[str, str, str | None], list[GateEvent]] = {}
+    for event in gate_rows.newest_events(tx, _LOOKED_AT):
+        found.setdefault((event.subject, event.name, event.lane), []).append(event)
+    return [(each[0], len(each) - 1) for each in found.values()][:_MOST_CHANGES]
 
 
 def _reported(tx: Tx) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
 from tidegate.ops import actions, history
 from tidegate.ops.history import History, Point
+from tidegate.store import rollups
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, drawing, times
 from tidegate.web.pages.drawing import Bar
@@ -37,11 +39,14 @@ def router(site: Site) -> APIRouter:
     def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
         chosen = charts.chosen(span)
 
-        def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], float]:
-            return *history.of_queues(tx, chosen), actions.now_of(tx)
+        def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
+            now = actions.now_of(tx)
+            return *history.of_queues(tx, chosen), rollups.now_of_queues(tx, now), now
 
-        together, each, now = site.read(look)
-        rows = [row_of(name, past, now) for name, past in each.items()]
+        together, each, standing, now = site.read(look)
+        rows = [
+            row_of(name, past, standing.get(name, rollups.NOTHING[rollups.QUEUE]), now) for name, past in each.items()
+        ]
         return page(
             request, "charts.html", past=charts.of_queue(together, chosen, now),
             rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
@@ -50,7 +55,8 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def row_of(name: str, past: History[Point], now: float) -> Row:
+def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> Row:
+    """*standing*: what is true of the queue at this moment, also when nothing was put down yet."""
     points = past.points
     attempts, bad = sum(each.attempts for each in points), sum(each.bad for each in points)
     bars = [
@@ -62,6 +68,6 @@ def row_of(name: str, past: History[Point], now: float) -> Row:
     return Row(
         name=name, attempts=attempts, bad=bad,
         p95=max((each.p95 for each in points if each.p95 is not None), default=None),
-        depth=points[-1].depth if points else 0, oldest=points[-1].oldest if points else 0.0,
+        depth=standing["depth"], oldest=standing["oldest"],
         picture=drawing.over_time(bars, past.start, past.end, past.step, label, "sparks"),
     )  # fmt: skip

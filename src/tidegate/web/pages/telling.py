@@ -10,7 +10,9 @@ from urllib.parse import quote
 from tidegate.store.gate_rows import GateEvent
 from tidegate.web.pages import times
 
-_NOBODY = ("worker", "")  # what happens by itself has no actor for people
+_NOBODY = ("worker", "probe", "")  # what happens by itself has no actor for people
+# Whoever noticed these did not do them.
+_NOTICED = frozenset({"target_fatal", "target_recovered", "own_link_lost", "own_link_back", "call_failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,19 @@ _KINDS: dict[str, Row] = {
 
 def told(event: GateEvent) -> Line:
     """The line of an event; one of an unknown kind is told by its name."""
+    by = "" if event.actor in _NOBODY or event.kind in _NOTICED else event.actor
     if event.kind == "breaker_state_changed":
         tone, icon, text = _BREAKER.get(str(event.fields.get("to")), ("calm", "info", "has a breaker that changed"))
         end = event.fields.get("until")
-        if event.actor not in _NOBODY and isinstance(end, (int, float)):
+        if by and isinstance(end, (int, float)):
             text = f"is held by its breaker until {times.clock(float(end), event.at)}"
+        else:
+            by = ""  # a worker or a program, whose calls moved it
     else:
         tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
         text = say(event.fields, event.at)
     where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
     key = f"{text}" if not event.lane else f"(key {event.lane}) {text}"
-    by = "" if event.actor in _NOBODY else event.actor
     return Line(tone, icon, key, event.name, where, by)
 
 
