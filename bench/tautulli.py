@@ -193,7 +193,7 @@ def _read(client: Tautulli, rows: int) -> float:
     """Rows a second that the simulator can send and the client can read."""
     began = clock()
     for start in range(0, rows, 500):
-        client.get_history(Wanted(start=start, length=500, oldest_first=True))
+        _ = client.get_history(Wanted(start=start, length=500, oldest_first=True)).plays
     return rows / (clock() - began)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 _YEAR_10000 = 253_402_300_800
@@ -56,15 +57,24 @@ class Play(NamedTuple):
         return self.grandparent_title or self.full_title or self.title or "untitled"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """A page of the history. *total* and *filtered* count rows at Tautulli, before and after the filters."""
 
-    plays: Sequence[Play]
-    rows: int  # on this page, also those that are no finished plays
+    said: Sequence[Mapping[str, Any]]  # the rows as they came
     total: int
     filtered: int
     draw: int
+
+    @property
+    def rows(self) -> int:
+        """How many there are, also those that are no finished plays."""
+        return len(self.said)
+
+    @cached_property
+    def plays(self) -> Sequence[Play]:
+        """Read when they are first asked for: a sync asks while Tautulli makes the next page."""
+        return [play for row in self.said if (play := play_of(row)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +133,8 @@ def play_of(row: Mapping[str, Any]) -> Play | None:
 
 def history_of(data: Mapping[str, Any]) -> History:
     rows = [row for row in _list(data.get("data")) if isinstance(row, Mapping)]
-    plays = [play for row in rows if (play := play_of(row)) is not None]
-    return History(
-        plays, len(rows), number(data.get("recordsTotal")) or 0, number(data.get("recordsFiltered")) or 0,
-        number(data.get("draw")) or 0,
-    )  # fmt: skip
+    total, filtered, draw = (number(data.get(name)) or 0 for name in ("recordsTotal", "recordsFiltered", "draw"))
+    return History(rows, total, filtered, draw)
 
 
 def activity_of(data: Mapping[str, Any]) -> Activity:

@@ -1,4 +1,4 @@
-"""Pages are stored several at a time, and while the next ones are read: a long history takes as long as reading it."""
+"""Pages are stored several at a time, and while the next ones are fetched: a long history takes as long as that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Self
 
-from tidegate_apps.tautulli.answers import Play
+from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.lots import Lot
 from tidegate_apps.tautulli.storing import Stored
 
@@ -17,14 +17,14 @@ _LONGEST = 5.0  # seconds that plays wait for others, where Tautulli is slow
 
 
 class Gathering:
-    """Hands plays to *write* in the order in which they come, *most* or more of them at a time.
+    """Hands the plays of pages to *write* in the order in which they come, *most* rows or more of them at a time.
 
     However its block is left, what came before is stored then. What *write* raises comes out of the next call.
     """
 
     def __init__(self, write: Write, most: int, now: Callable[[], float]) -> None:
         self._write, self._most, self._now = write, most, now
-        self._lot, self._held = Lot(), 0  # and how many plays it has, or is to have
+        self._lot, self._held = Lot(), 0  # and how many rows it has, or is to have
         self._since = now()
         self._ready: list[Future[None]] = []  # pages of the lot that are being made ready
         self._threads = ExitStack()
@@ -32,16 +32,17 @@ class Gathering:
         self._storing: ThreadPoolExecutor | None = None
         self._under_way: Future[Stored] | None = None
         self.stored = Stored()
+        self.plays = 0  # that were on the pages
 
-    def add(self, plays: Sequence[Play]) -> None:
+    def add(self, page: History) -> None:
         """Takes a page. It waits while two lots are on their way: they are held in memory."""
         if not self._held:
             self._since = self._now()
-        self._held += len(plays)
+        self._held += page.rows
         if self._readying is None:
-            self._lot.take(plays)
+            self._take(self._lot, page)
         else:
-            self._ready.append(self._readying.submit(self._lot.take, plays))
+            self._ready.append(self._readying.submit(self._take, self._lot, page))
         if self._held >= self._most or (self._held and self._now() - self._since >= _LONGEST):
             self._settle()
             if self._storing is None:
@@ -57,6 +58,10 @@ class Gathering:
             self._settle()
             if self._held:
                 self._count(self._written(*self._taken()))
+
+    def _take(self, lot: Lot, page: History) -> None:
+        self.plays += len(page.plays)
+        lot.take(page.plays)
 
     def _settle(self) -> None:
         """Waits for the lot that is under way. After one that failed nothing is stored: no row may be left out."""

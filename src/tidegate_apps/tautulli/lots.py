@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Any
@@ -19,20 +17,23 @@ from typing import Any
 from tidegate_apps.tautulli.answers import Play
 
 Row = tuple[Any, ...]  # in the order of the columns
-Place = int | tuple[str, int, str]  # what is added up for: a quarter since 1970, or a name of a kind on a day
+Sum = list[int]  # plays and seconds
 
+KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
 STARTED = 2  # of a row
+_encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 counted = itemgetter(STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
 
 
 class Lot:
-    """Plays in the order in which they came."""
+    """Plays in the order in which they came. They are kept as JSON alone, which takes the least memory."""
 
-    __slots__ = ("_pieces", "rows", "sums", "twice")
+    __slots__ = ("_pieces", "ids", "started", "sums", "twice")
 
     def __init__(self) -> None:
-        self.rows: dict[int, Row] = {}
+        self.ids = set[int]()
+        self.started = 0  # the latest beginning
         self.sums = Sums()
         self.twice = False  # some came on two pages: what is added up is too much
         self._pieces: list[str] = []
@@ -40,9 +41,10 @@ class Lot:
     def take(self, plays: Sequence[Play]) -> None:
         """One page more."""
         come = {play.row_id: _row(play) for play in plays}
-        self.twice = self.twice or not self.rows.keys().isdisjoint(come)
-        self.rows |= come
         if come:
+            self.twice = self.twice or not self.ids.isdisjoint(come)
+            self.ids.update(come)
+            self.started = max(self.started, *(row[STARTED] for row in come.values()))
             self.sums.add(1, map(counted, come.values()))
             self._pieces.append(table(come)[1:-1])
 
@@ -50,40 +52,56 @@ class Lot:
         """All rows as one piece of JSON."""
         return f"{{{','.join(self._pieces)}}}"
 
+    def rows(self) -> dict[int, Row]:
+        """By their ids; of one that came twice, the later."""
+        return {int(row_id): tuple(row) for row_id, row in json.loads(self.table()).items()}
+
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.ids)
 
 
 class Sums:
     """Plays and seconds by quarter, and by the names of a day."""
 
-    __slots__ = ("_plays", "_seconds")
+    __slots__ = ("_days", "_times")
 
     def __init__(self) -> None:
-        self._plays, self._seconds = defaultdict[Place, int](int), defaultdict[Place, int](int)
+        self._times: dict[int, Sum] = {}
+        self._days: dict[int, tuple[dict[str, Sum], ...]] = {}  # for each of the kinds
 
     def add(self, sign: int, some: Iterable[Sequence[Any]]) -> None:
         """Adds what was `counted`, or with the sign -1 takes it out."""
-        plays, spent = self._plays, self._seconds
+        days = self._days
         for started, duration, person, show, platform in some:
             day, seconds = started // DAY, sign * duration
-            for place in (
-                started // QUARTER, ("person", day, person), ("show", day, show),
-                ("platform", day, platform or "unknown"),
-            ):  # fmt: skip
-                plays[place] += sign
-                spent[place] += seconds
+            if day not in days:
+                days[day] = ({}, {}, {})
+            persons, shows, platforms = days[day]
+            _count(self._times, started // QUARTER, sign, seconds)
+            _count(persons, person, sign, seconds)
+            _count(shows, show, sign, seconds)
+            _count(platforms, platform or "unknown", sign, seconds)
 
     def times(self) -> Iterator[Row]:
         """Quarter, plays and seconds."""
-        return ((place, n, self._seconds[place]) for place, n in self._plays.items() if isinstance(place, int))
+        return ((quarter, *found) for quarter, found in self._times.items())
 
     def tallies(self) -> Iterator[Row]:
         """Kind, day, name, the week and the month of the day, plays and seconds."""
-        wider = cache(lambda day: (week_of(day), month_of(day * DAY)))
-        for place, n in self._plays.items():
-            if isinstance(place, tuple):
-                yield (*place, *wider(place[1]), n, self._seconds[place])
+        for day, kinds in self._days.items():
+            week, month = week_of(day), month_of(day * DAY)
+            for kind, names in zip(KINDS, kinds, strict=True):
+                for name, (plays, seconds) in names.items():
+                    yield kind, day, name, week, month, plays, seconds
+
+
+def _count(sums: dict[Any, Sum], place: object, sign: int, seconds: int) -> None:
+    found = sums.get(place)
+    if found is None:
+        sums[place] = [sign, seconds]
+    else:
+        found[0] += sign
+        found[1] += seconds
 
 
 def week_of(day: int) -> int:
@@ -99,7 +117,7 @@ def month_of(moment: float) -> int:
 
 def table(rows: Mapping[int, Row]) -> str:
     """One piece of JSON, {"1": [...], "2": ...}: SQLite takes it apart much quicker than it runs as many statements."""
-    return json.dumps(rows, separators=(",", ":"))
+    return _encoder.encode(rows)
 
 
 def _row(play: Play) -> Row:

@@ -14,7 +14,9 @@ select p.row_id, p.started, p.duration, p.person, p.show, p.platform, p.digest
 from tautulli_play as p, {rows row_id bigint} where p.row_id = given.row_id;
 
 -- name: put
--- Rows as one piece of JSON: {"0": [row_id, reference_id, ...], "1": ...}, in the order of these columns.
+-- Rows as one piece of JSON: {"0": [row_id, reference_id, ...], "1": ...}, in the order of these columns. Materialized, or
+-- SQLite would write the text of a row anew for each of its columns.
+with entry as materialized (select value from json_each(:rows))
 insert into tautulli_play (row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
     player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest)
 select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint),
@@ -23,7 +25,7 @@ select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cas
     entry.value ->> 11, cast(entry.value ->> 12 as bigint), entry.value ->> 13, entry.value ->> 14,
     cast(entry.value ->> 15 as bigint), entry.value ->> 16, cast(entry.value ->> 17 as bigint),
     cast(entry.value ->> 18 as double precision), cast(entry.value ->> 19 as bigint)
-from json_each(:rows) as entry
+from entry
 where true
 on conflict (row_id) do update set reference_id = excluded.reference_id, started = excluded.started,
     stopped = excluded.stopped, duration = excluded.duration, paused = excluded.paused, user_id = excluded.user_id,
@@ -34,10 +36,11 @@ on conflict (row_id) do update set reference_id = excluded.reference_id, started
 
 -- name: add_times
 -- Rows of quarters since 1970, plays and seconds; the hours follow from them.
-with come as materialized (
+with entry as materialized (select value from json_each(:rows)),
+come as materialized (
     select cast(entry.value ->> 0 as bigint) as quarter, cast(entry.value ->> 1 as bigint) as plays,
         cast(entry.value ->> 2 as bigint) as seconds
-    from json_each(:rows) as entry
+    from entry
 )
 insert into tautulli_time (width, at, plays, seconds)
 select width, at, sum(plays), sum(seconds)
@@ -53,10 +56,11 @@ on conflict (width, at) do update set plays = tautulli_time.plays + excluded.pla
 
 -- name: add_clock
 -- The same rows: by the quarter of the day, in stretches of 28 days.
+with entry as materialized (select value from json_each(:rows))
 insert into tautulli_clock (stretch, quarter, plays, seconds)
 select cast(entry.value ->> 0 as bigint) / 2688, cast(entry.value ->> 0 as bigint) % 96,
     sum(cast(entry.value ->> 1 as bigint)), sum(cast(entry.value ->> 2 as bigint))
-from json_each(:rows) as entry
+from entry
 where true
 group by 1, 2
 on conflict (stretch, quarter) do update set plays = tautulli_clock.plays + excluded.plays,
@@ -64,11 +68,12 @@ on conflict (stretch, quarter) do update set plays = tautulli_clock.plays + excl
 
 -- name: add_tallies
 -- Rows of kinds, days since 1970, names, the weeks and months of the days, plays and seconds.
-with come as materialized (
+with entry as materialized (select value from json_each(:rows)),
+come as materialized (
     select entry.value ->> 0 as kind, cast(entry.value ->> 1 as bigint) as day, entry.value ->> 2 as name,
         cast(entry.value ->> 3 as bigint) as week, cast(entry.value ->> 4 as bigint) as month,
         cast(entry.value ->> 5 as bigint) as plays, cast(entry.value ->> 6 as bigint) as seconds
-    from json_each(:rows) as entry
+    from entry
 )
 insert into tautulli_tally (kind, grain, at, name, plays, seconds)
 select kind, grain, at, name, sum(plays), sum(seconds)

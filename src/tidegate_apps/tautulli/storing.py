@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate import DbTx
-from tidegate_apps.tautulli.lots import STARTED, Lot, Sums, counted, table
+from tidegate_apps.tautulli.lots import Lot, Sums, counted, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,18 @@ def state_of(row: Sequence[Any] | None) -> State:
 def store(tx: DbTx, lot: Lot) -> Stored:
     """Writes plays, and moves the watermark over them. They come in the order of their beginnings."""
     watermark = (tx.one("lock_state") or (0,))[0]
-    rows = lot.rows
-    if not rows:
+    if not lot:
         return Stored()
     # Nothing above the watermark was ever seen, so a first sync need not look for what is known.
-    asked = [{"row_id": row_id} for row_id in rows if row_id <= watermark]
+    asked = [{"row_id": row_id} for row_id in lot.ids if row_id <= watermark]
     known = {row[0]: row[1:] for row in tx.many("known", asked)}
-    new, changed = len(rows), 0
+    new, changed = len(lot), 0
     if not known and not lot.twice:
         tx.all("put", rows=lot.table())
         _add(tx, lot.sums)
     else:
-        come = {row_id: row for row_id, row in rows.items() if row_id not in known or known[row_id][-1] != row[-1]}
+        rows = lot.rows().items()
+        come = {row_id: row for row_id, row in rows if row_id not in known or known[row_id][-1] != row[-1]}
         gone = [known[row_id][:-1] for row_id in come if row_id in known]
         new, changed = len(come) - len(gone), len(gone)
         if come:
@@ -68,7 +68,7 @@ def store(tx: DbTx, lot: Lot) -> Stored:
             sums.add(-1, gone)
             tx.all("put", rows=table(come))
             _add(tx, sums)
-    tx.all("seen", row_id=max(rows), started=max(row[STARTED] for row in rows.values()))
+    tx.all("seen", row_id=max(lot.ids), started=lot.started)
     return Stored(new, changed)
 
 

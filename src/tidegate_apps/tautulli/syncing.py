@@ -61,7 +61,7 @@ class Syncing:
     now: Callable[[], float]
     stop: Callable[[], bool] = lambda: False
     told: Callable[[int, int], object] = lambda seen, filtered: None
-    lot: int = 10_000  # plays that are written in one transaction, where so many come
+    lot: int = 20_000  # rows that are written in one transaction, where so many come
 
     def run(self) -> Synced:
         """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
@@ -70,7 +70,8 @@ class Syncing:
         for after in first_days(state, self.now()):
             with Gathering(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
-            found = found.and_then(replace(read, new=gathering.stored.new, changed=gathering.stored.changed))
+            new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
+            found = found.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
             before, here = self.db.all("missing")[0]
             missing = total - int(here)
             if before is None or missing <= before:
@@ -100,7 +101,7 @@ class Syncing:
                 # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
                 start = max(0, start - gone - self.page)
                 continue
-            gathering.add(page.plays)
+            gathering.add(page)
             found, start = _more(found, page), start + page.rows
             self.told(start, filtered)
             if start >= filtered or not page.rows:
@@ -158,5 +159,4 @@ def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
 
 
 def _more(found: Synced, page: History) -> Synced:
-    passed_over = found.passed_over + page.rows - len(page.plays)
-    return Synced(seen=found.seen + page.rows, pages=found.pages + 1, passed_over=passed_over)
+    return Synced(seen=found.seen + page.rows, pages=found.pages + 1)

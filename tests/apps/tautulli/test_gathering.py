@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
-from tidegate_apps.tautulli.answers import Play, play_of
+from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.client import TautulliError
 from tidegate_apps.tautulli.gathering import Gathering
 from tidegate_apps.tautulli.lots import Lot
@@ -21,9 +21,9 @@ from tidegate_apps.tautulli.syncing import Synced
 MADE, PLACES = MadeHistory(Shape(rows=100_000, until=1_700_000_000, per_day=1000)), count()
 
 
-def plays(n: int) -> list[Play]:
-    """So many that no other page has."""
-    return [play for place in islice(PLACES, n) if (play := play_of(MADE.row(place))) is not None]
+def rows(n: int) -> History:
+    """A page of so many that no other has."""
+    return History([MADE.row(place) for place in islice(PLACES, n)], n, n, 1)
 
 
 class Shelf:
@@ -49,7 +49,7 @@ class Shelf:
         """So many plays on each page, then the end."""
         with Gathering(self.write, 100, self.now) as gathering:
             for page in pages:
-                gathering.add(plays(page))
+                gathering.add(rows(page))
             if end is not None:
                 raise end
         return gathering.stored
@@ -73,7 +73,7 @@ def test_plays_of_a_slow_tautulli_do_not_wait_for_a_full_lot() -> None:
     shelf = Shelf()
     with Gathering(shelf.write, 100, shelf.now) as gathering:
         for _ in range(4):
-            gathering.add(plays(10))
+            gathering.add(rows(10))
             shelf.moment += 3
     assert shelf.lots == [30, 10]
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import threading
 
-from tidegate_apps.tautulli.answers import Play, play_of
+from tidegate_apps.tautulli.answers import History, Play, play_of
 from tidegate_apps.tautulli.gathering import Gathering
 from tidegate_apps.tautulli.lots import DAY, Lot, Sums, month_of, week_of
 from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
 from tidegate_apps.tautulli.storing import Stored
 
 MADE = MadeHistory(Shape(rows=1000, until=1_700_000_000, per_day=100))
+
+
+def rows(first: int, n: int) -> History:
+    return History([MADE.row(place) for place in range(first, first + n)], n, n, 1)
 
 
 def page(first: int, n: int) -> list[Play]:
@@ -30,7 +34,7 @@ def test_pages_add_up_to_what_all_of_them_say_at_once() -> None:
 
     assert len(apart) == len(together) == 100
     assert json.loads(apart.table()) == json.loads(together.table())
-    assert list(json.loads(apart.table())) == [str(row_id) for row_id in apart.rows]
+    assert list(json.loads(apart.table())) == [str(row_id) for row_id in apart.rows()]
     assert sorted(apart.sums.times()) == sorted(together.sums.times())
     assert sorted(apart.sums.tallies()) == sorted(together.sums.tallies())
     assert not apart.twice
@@ -45,8 +49,8 @@ def test_a_row_that_comes_twice_is_told_and_the_later_one_counts() -> None:
     assert not within.twice, "the sums of a page count a row once"
     assert sum(plays for _, plays, _ in within.sums.times()) == 10
     assert (len(across), len(within)) == (14, 10)
-    assert across.rows[changed.row_id] == within.rows[changed.row_id]
-    assert across.rows[changed.row_id][4] == 1
+    assert across.rows()[changed.row_id] == within.rows()[changed.row_id]
+    assert across.rows()[changed.row_id][4] == 1
 
 
 def test_sums_have_the_week_and_the_month_of_each_day_and_can_be_taken_back() -> None:
@@ -69,11 +73,11 @@ def test_a_lot_is_written_when_all_of_its_pages_are_ready() -> None:
     """The thread that makes pages ready stands still meanwhile."""
     go, early, written = threading.Event(), threading.Event(), list[int]()
 
-    class Slow(Play):
+    class Slow(History):
         @property
-        def show(self) -> str:
+        def plays(self) -> list[Play]:
             assert go.wait(60)
-            return "slow"
+            return page(10, 5)
 
     def write(lot: Lot) -> Stored:
         if written and not go.is_set():
@@ -82,9 +86,9 @@ def test_a_lot_is_written_when_all_of_its_pages_are_ready() -> None:
         return Stored(new=len(lot))
 
     with Gathering(write, 10, lambda: 0.0) as gathering:
-        gathering.add(page(0, 10))  # from now on pages are made ready beside the reading
-        gathering.add([Slow(*play) for play in page(10, 5)])
-        gathering.add(page(15, 5))
+        gathering.add(rows(0, 10))  # from now on pages are made ready beside the reading
+        gathering.add(Slow(rows(10, 5).said, 5, 5, 1))
+        gathering.add(rows(15, 5))
         assert not early.wait(0.2)
         go.set()
     assert written == [10, 10]
