@@ -90,18 +90,20 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     base = str(request.scope.get("root_path", "")).rstrip("/")
     path = request.url.path.removeprefix(base) or "/"
     now = site.queue.clock.now()
+    who = request.scope.get(WHO, LOCAL)
     return {
-        "site": site, "who": request.scope.get(WHO, LOCAL), "base": base, "said": said, "theme": theme_of(request),
+        "site": site, "who": who, "base": base, "said": said, "theme": theme_of(request),
         "now": now, "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
         "here": _here(request, base), "path": path,
-        "core": CORE, "apps": list(_of_apps(site)), "current": _current(path, site), "zone": times.zone_name(now),
+        "core": CORE, "apps": [each for each in _of_apps(site) if _opens(who, each)],
+        "current": _current(path, site), "zone": times.zone_name(now),
         "href": partial(_href, base), "asset": partial(_asset, base, packages=_packages(site)),
         "icon": partial(_icon, base),
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
         "strips": site.strips(), "shared": bool(site.visitor),
-        "barred": partial(_barred, request.scope.get(WHO, LOCAL)),
+        "barred": partial(_barred, who),
     }  # fmt: skip
 
 
@@ -129,7 +131,13 @@ def _of_apps(site: Site) -> Iterator[Entry]:
     for each in site.apps:
         for one in each.app.pages:
             if one.title:
-                yield Entry(one.path, one.title, one.icon)
+                right = right_for("GET", one.path, one.show)
+                yield Entry(one.path, one.title, one.icon, right="" if right == ANYONE else right)
+
+
+def _opens(who: Who | None, entry: Entry) -> bool:
+    """Whether who looks is let in there."""
+    return not entry.right or (who is not None and who.may(Right(entry.right)))
 
 
 def _current(path: str, site: Site) -> str:
