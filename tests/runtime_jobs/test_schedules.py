@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tidegate.core.job import NewJob
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.schedules import Schedule, zone_of
+from tidegate.store.tx import Store, Tx
 
 NOON = datetime(2026, 3, 10, 12, 0, 0, tzinfo=UTC).timestamp()
 
@@ -159,6 +161,59 @@ def test_a_schedule_whose_arguments_cannot_be_made_stops_nobody_and_is_made_up_f
     assert [each.getMessage() for each in caplog.records if "schedule_failed" in each.msg] == [
         "schedule_failed name=bad"
     ]
+
+
+def test_a_wall_clock_that_steps_over_a_tick_has_it_within_seconds(tmp_path: Path) -> None:
+    clock = VirtualClock(NOON - 1800)
+    ran: list[Any] = []
+    with Queue(f"sqlite:///{tmp_path / 'steps.db'}", clock=clock, inline=True) as q:
+        q.schedule("0 * * * *", reporting(q, ran), "all")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(100)
+                clock.step_wall(1800)
+                await asyncio.sleep(5)
+
+        play(clock, main)
+
+    assert [what for _, what in ran] == ["all"]
+
+
+class Counting(Queue):
+    """Counts how often its database is written to."""
+
+    writes = 0
+
+    def _database(self) -> Store:
+        found = super()._database()
+        write = found.write
+
+        def counted(work: Callable[[Tx], Any]) -> Any:
+            self.writes += 1
+            return write(work)
+
+        found.write = counted  # type: ignore[method-assign]
+        return found
+
+
+def test_between_two_ticks_the_database_is_left_alone(tmp_path: Path) -> None:
+    counted = []
+    for scheduled in (False, True):
+        clock = VirtualClock(NOON - 1800)
+        with Counting(f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True) as q:
+            report = reporting(q, [])
+            if scheduled:
+                q.schedule("0 * * * *", report, "all")
+
+            async def main(q: Queue = q) -> None:
+                async with working(q):
+                    await asyncio.sleep(1200)
+
+            play(clock, main)
+            counted.append(q.writes)
+
+    assert counted[1] <= counted[0] + 5
 
 
 @both

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
@@ -78,9 +79,13 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
 
     async def run(worker: Worker) -> None:
         told: dict[str, datetime] = {}
+        soonest = -math.inf
         while True:
             wait = _LOOK
             try:
+                if worker.keeper.store_now() < soonest:  # the wall clock may step, so nobody sleeps until then
+                    await worker.clock.asleep(min(_LOOK, soonest - worker.keeper.store_now()))
+                    continue
                 found = await worker.at_store(lambda tx: tick(tx, schedules))
                 for failed in found.failed:
                     if told.get(failed.name) != failed.due:
@@ -90,9 +95,10 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
                     _log.info("schedule_fired names=%s", ",".join(found.fired))
                     worker.wake.news()
                     watching.tell(worker.store)
-                now = worker.keeper.store_now()
-                soonest = min((each.after(each.at(now)).timestamp() for each in schedules), default=now + _LOOK)
-                wait = min(_LOOK, max(0.001, soonest - now))
+                # By the store's own clock at that look: a tick that ours takes for over may be ahead there.
+                soonest = min(each.after(each.at(found.at)).timestamp() for each in schedules)
+                soonest = min(soonest, found.at + _LOOK) if found.failed else soonest
+                wait = 0.001
             except StoreError as error:
                 _log.warning("schedules_not_kept error=%s", type(error).__name__)
             await worker.clock.asleep(wait)
@@ -111,16 +117,17 @@ class Failed:
 
 @dataclass(slots=True)
 class Ticked:
-    """What one look found: the names of those that fired, and those that could not."""
+    """What one look found *at* a moment: the names of those that fired, and those that could not."""
 
+    at: float
     fired: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
 
 
 def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
     """Puts in what is due and nobody else has put in."""
-    found = Ticked()
     now = float(tx.all("clock")[0][0])
+    found = Ticked(now)
     found.fired += [each.name for each in schedules if _fire(tx, each, now, found.failed)]
     return found
 

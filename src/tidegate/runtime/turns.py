@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate.worker")
 
-_LISTEN_EVERY = 1.0  # seconds between two looks for jobs that a person wants stopped
 _UNHEARD_FOR = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
 _ADOPT_EVERY = 1.0  # seconds between two looks for those
 
@@ -86,7 +85,7 @@ class Turns:
         if wish.adopt:
             self._next_adopt = now + _ADOPT_EVERY
         if wish.listen:
-            self._next_listen = now + _LISTEN_EVERY
+            self._next_listen = now + self._worker.policy.listen_every
         if wish.promote:
             self._next_due = done.next_due
         if wish.room and len(done.claimed) < wish.room:

@@ -19,11 +19,12 @@ class WorkerPolicy:
     margin: float = 5.0  # stops touching the outside so long before the lease ends
     poll_every: float = 1.0  # looks even if nobody woke it
     sweep_every: float = 5.0
+    listen_every: float = 1.0  # between two looks for jobs that a person wants stopped
     grace: float = 20.0  # how long running handlers may finish after a stop
     retention: Mapping[str, Mapping[Stage, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("lease", "renew_every", "margin", "poll_every", "sweep_every"):
+        for name in ("lease", "renew_every", "margin", "poll_every", "sweep_every", "listen_every"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is no number of seconds above 0")
         if not 0 <= self.grace < math.inf:
