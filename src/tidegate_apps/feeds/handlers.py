@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import httpx2
 
 from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, __version__, net
 from tidegate_apps.feeds.blaming import Blame
-from tidegate_apps.feeds.fetching import Fetching, Parse
+from tidegate_apps.feeds.fetching import Fetching, Get, Parse
 from tidegate_apps.feeds.managing import Here, There, said, tell_there
-from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
+from tidegate_apps.feeds.poller import LOOK, Poller, PollPolicy, Times
 from tidegate_apps.feeds.recording import SourceManager, state_of
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.sources import Sources
@@ -48,8 +51,34 @@ class Jobs:
     contact_asked_for: bool = False  # once is enough
 
 
-def declare(there: Installed[Settings], parse: Parse) -> Jobs:
+class Fetches(Protocol):
+    """As a `net.Client`."""
+
+    @property
+    def get(self) -> Get: ...
+
+
+@contextlib.asynccontextmanager
+async def client_of(settings: Settings) -> AsyncIterator[Fetches]:
+    async with net.Client(
+        user_agent=user_agent(settings), allow=settings.allow_networks, ports=settings.ports or None,
+        total=float(settings.total), body=settings.body, redirects=settings.redirects,
+    ) as client:  # fmt: skip
+        yield client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What polling needs of the world: other clients do without sockets. *look*: seconds between two looks."""
+
+    client: Callable[[Settings], AbstractAsyncContextManager[Fetches]] = client_of
+    dice: Callable[[], float] = random.random
+    look: float = LOOK
+
+
+def declare(there: Installed[Settings], parse: Parse, outside: Outside | None = None) -> Jobs:
     """The jobs of this server: none when it only keeps sources."""
+    outside = outside or Outside()
 
     def wake(tx: DbTx) -> None:
         if found.poll is not None:
@@ -64,7 +93,7 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
         found.manager, found.tell = _remote(there)
     else:
         found.manager = Here(found.sources)
-    manager, policy = found.manager, policy_of(there.settings)
+    manager, policy = found.manager, replace(policy_of(there.settings), look=outside.look)
     blame = Blame(policy.guard, hosts=policy.host_guard)
 
     def poller_of(fetching: Fetching, times: Times) -> Poller:
@@ -80,8 +109,9 @@ def declare(there: Installed[Settings], parse: Parse) -> Jobs:
             if not found.contact_asked_for and (await there.db.aall("next_due"))[0][0] is not None:
                 found.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
-            async with client_of(there.settings) as client:
-                poller = poller_of(Fetching(client.get, parse), Times(now=clock.now, monotonic=clock.monotonic))
+            async with outside.client(there.settings) as client:
+                times = Times(now=clock.now, monotonic=clock.monotonic, dice=outside.dice)
+                poller = poller_of(Fetching(client.get, parse), times)
                 refreshing = asyncio.create_task(_refresh(there, manager)) if remote else None
                 try:
                     await poller.run(lambda: job.stopping or job.cancelled or clock.now() >= end, drain=job.in_cycle)
@@ -116,15 +146,6 @@ def user_agent(settings: Settings) -> str:
     contact = settings.contact
     said = f"; {'+' if '://' in contact else ''}{contact}" if contact else ""
     return f"Tidegate/{__version__} (feed poller{said})"
-
-
-@contextlib.asynccontextmanager
-async def client_of(settings: Settings) -> AsyncIterator[net.Client]:
-    async with net.Client(
-        user_agent=user_agent(settings), allow=settings.allow_networks, ports=settings.ports or None,
-        total=float(settings.total), body=settings.body, redirects=settings.redirects,
-    ) as client:  # fmt: skip
-        yield client
 
 
 def _end_of_turn(now: float) -> float:

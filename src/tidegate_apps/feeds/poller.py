@@ -43,6 +43,7 @@ class PollPolicy:
     history: float = 7 * 86400.0  # of polls
     events: float = 365 * 86400.0  # of what else happened to sources
     items: int = 5000  # of one feed
+    look: float = LOOK
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ class Poller:
                 self._known.add(row[0])
                 self._waiting.put(state_of(row), read)
         if len(rows) < _PAGE:
-            self._after, self._look_at, self._all_read = (-1.0, 0), read + LOOK, not fresh
+            self._after, self._look_at, self._all_read = (-1.0, 0), read + self._policy.look, not fresh
         else:
             self._after = (rows[-1][6], rows[-1][0])
 
@@ -150,7 +151,7 @@ class Poller:
             return
         rows = await self._due(dues.AT_ONCE, (-1.0, 0))
         read = self._times.monotonic()
-        self._asked_at = read + LOOK
+        self._asked_at = read + self._policy.look
         for row in reversed(rows):
             state = state_of(row)
             under_way = row[0] in self._known and state not in self._waiting
@@ -240,7 +241,7 @@ class Poller:
 
     async def _wait(self) -> None:
         """Until a poll has ended or was recorded, or it is time to look again."""
-        wait = max(0.01, min(LOOK, self._look_at - self._times.monotonic()))
+        wait = max(0.01, min(self._policy.look, self._look_at - self._times.monotonic()))
         try:
             await asyncio.wait_for(self._stir.wait(), wait)
         except TimeoutError:
