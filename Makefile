@@ -33,7 +33,7 @@ MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" te
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo tour test test-long check bench soak docs requirements lock clean browser screenshots pictures
+.PHONY: help run demo tour test test-long check bench soak chaos docs requirements lock clean browser screenshots pictures
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,6 +73,7 @@ check: $(READY) ## lint, format, types, layers and the unit tests, in a minute o
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit -q -r src --severity-level medium
 	$(TOGETHER) tests/unit
 
 # The page's tests use the system's Chromium, or the one that CHROMIUM names; where apt may install it, it does.
@@ -90,6 +91,9 @@ docs: $(READY) ## the documentation as a site that opens from a folder: build/do
 
 pictures: $(READY) browser ## the pictures of the demo that the documentation shows, in docs/pictures
 	$(BIN)/python -m tools.demo_pictures
+
+chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
+	$(BIN)/python -m tests.chaos $(CHAOS)
 
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench

@@ -55,8 +55,8 @@ class Leaving(Queue):
 class Shop:
     """A queue with three kinds of jobs: one that succeeds, one that fails, and one that may not be cancelled."""
 
-    def __init__(self, folder: Path, url: str = "") -> None:
-        self.queue = Leaving(url or f"sqlite:///{folder / 'jobs.db'}")
+    def __init__(self, folder: Path, url: str = "", queue: Any = None) -> None:
+        self.queue: Leaving = queue or Leaving(url or f"sqlite:///{folder / 'jobs.db'}")
         self.mailer = Target("mailer", breaker=Breaker("mailer"))
         self.send: JobFunction[str, str] = self.queue.job(queue="mail", name="send", target=self.mailer)(_send)
         self.broken: JobFunction[str, None] = self.queue.job(queue="mail", name="broken", attempts=1)(_broken)

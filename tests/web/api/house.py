@@ -1,0 +1,83 @@
+"""The whole server: the core, the five applications on their simulators, and people with and without rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from tests.web.api.building import HERE, Shop
+from tidegate import assembly
+from tidegate.ops import accounts
+from tidegate.settings import load
+from tidegate.store.tx import Tx
+from tidegate.web.access import Access
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+
+# Ann and bob have accounts of the same kind, and what one puts in is none of the other's business.
+PEOPLE = {"ada": "admin", "otto": "operator", "ann": "viewer", "bob": "viewer"}
+HERS = "what-ann-alone-may-read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """A server, and what each of its people shows to get in."""
+
+    app: FastAPI
+    there: assembly.Assembled
+    tokens: Mapping[str, str]
+
+    def headers(self, name: str) -> dict[str, str]:
+        """What *name* sends with a request; nothing for somebody who is unknown."""
+        return {"authorization": f"Bearer {self.tokens[name]}"} if name in self.tokens else {}
+
+    def put_in(self) -> int:
+        """The number of a conversion that is ann's; 0 while uploads are paused."""
+        files = {"file": (f"{HERS}.pdf", b"%PDF-1.7\n" + HERS.encode(), "application/pdf")}
+        with TestClient(self.app, base_url=HERE) as client:
+            answer = client.post("/api/upload", headers=self.headers("ann"), files=files)
+        assert answer.status_code in (200, 202, 503), answer.text
+        return int(answer.json().get("id", 0))
+
+
+@contextmanager
+def house(folder: Path, *names: str, simulators: bool = True) -> Iterator[House]:
+    """A server whose database and files are in *folder*; it answers to *names*, too. Nobody works on its jobs."""
+    apps, broken = assembly.there_are()
+    assert broken == {}
+    (folder / "tidegate.toml").write_text(
+        f'url = "sqlite:///{folder / "t.db"}"\nsecret_key = "{"k" * 32}"\n'
+        f'[convert]\nstorage = "{folder / "files"}"\nleast_free = 0.0\n'
+    )
+    loaded = load(file=folder / "tidegate.toml", environ={}, apps=apps)
+    with assembly.assembled(loaded, apps, simulators=simulators) as there:
+        Shop(folder, queue=there.queue).fill()
+
+        def add(tx: Tx) -> dict[str, str]:
+            for name, role in PEOPLE.items():
+                accounts.add_user(tx, name, role, "no password fits")
+            return {name: accounts.add_token(tx, name, role, "ada") for name, role in PEOPLE.items()}
+
+        site = Site(
+            queue=there.queue, telling=there.telling, apps=tuple(there.apps), hosts=names,
+            config=lambda: [each.as_json() for each in loaded.effective()],
+            access=Access((), assembly.secrets_of(loaded)),
+        )  # fmt: skip
+        yield House(app=build(site), there=there, tokens=there.queue.store.write(add))
+
+
+def routes_of(app: Any, before: str = "") -> Iterator[tuple[str, str, object]]:
+    """Method, path and function of every route there is."""
+    for route in app.routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from routes_of(inner, before + route.include_context.prefix)
+        elif getattr(route, "methods", None):
+            for method in sorted(route.methods - {"HEAD"}):
+                yield method, before + route.path, route.endpoint
