@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import signal
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import click
 
 from tidegate.cli.at_store import Stopped, plain_mistakes
 from tidegate.cli.exits import Exit
+from tidegate.cli.scratch import scratch
 
 if TYPE_CHECKING:
     from tidegate import App
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PACKAGE = "tidegate_apps.demo"
 _NEEDED = ("convert", "feeds", "music", "lidarr", "tautulli")
 _HOST = "127.0.0.1"
+_PREFIX = "tidegate-demo-"
 
 
 @click.command()
@@ -117,14 +118,15 @@ def _say(address: str, folder: Path, *, as_json: bool) -> None:
 @contextlib.contextmanager
 def _directory(keep: bool) -> Iterator[Path]:
     """A directory of its own; removed at the end, unless it is to be kept."""
-    folder = Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
+    if not keep:
+        with scratch(_PREFIX) as folder:
+            yield folder
+        return
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     try:
         yield folder
     finally:
-        if keep:
-            click.echo(f"The database, the files and the settings are in {folder}")
-        else:
-            shutil.rmtree(folder)
+        click.echo(f"The database, the files and the settings are in {folder}")
 
 
 @contextlib.contextmanager
