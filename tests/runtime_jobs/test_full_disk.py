@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from tidegate.store.tx import Tx
 
 
 @pytest.mark.req("CNV-04")
+@pytest.mark.parametrize(("way", "says"), [("full", "StoreFull"), ("over quota", "StoreBusy")])
 def test_what_was_done_while_the_disk_was_full_is_written_when_there_is_room(
-    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture, way: str, says: str
 ) -> None:
     with queue(tmp_path, clock) as q:
         ran: list[int] = []
@@ -30,7 +32,11 @@ def test_what_was_done_while_the_disk_was_full_is_written_when_there_is_room(
             def limit(tx: Tx) -> None:
                 tx.plain(f"pragma max_page_count = {pages}")
 
-            q.store.write(limit)
+            if way == "full":
+                q.store.write(limit)
+            else:  # of a quota, and of a broken disk, SQLite says only that the write failed
+                _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (0 if pages == 1 else hard, hard))
 
         handles = heavy.enqueue_many(range(3))
 
@@ -46,11 +52,14 @@ def test_what_was_done_while_the_disk_was_full_is_written_when_there_is_room(
             stop.set()
             await worker
 
-        with caplog.at_level(logging.WARNING, "tidegate.worker"):
-            clock.run(main())
+        try:
+            with caplog.at_level(logging.WARNING, "tidegate.worker"):
+                clock.run(main())
+        finally:
+            room(1_000_000)
 
         assert sorted(ran) == [0, 1, 2]
         assert [(job.state(), job.get().attempt, len(job.result() or "")) for job in handles] == [
             ("done", 1, 400_000)
         ] * 3
-        assert "store_unavailable error=StoreFull" in caplog.text
+        assert f"store_unavailable error={says}" in caplog.text

@@ -23,6 +23,9 @@ _OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
 _WAL_IS_SAFE = (3, 51, 3)
 _COPY_PAGES = 500  # about 2 MB: what a copy does between two words about itself
 _COPY_PATIENCE = 10  # seconds that others may hold the file that is copied to
+# What cannot be read, or is damaged, is so for good. What cannot be written may be, when there is room again: of a full
+# quota, or of no room for the -shm, SQLite says "disk I/O error" and no more.
+_UNREADABLE = frozenset(sqlite3.SQLITE_IOERR | kind << 8 for kind in (1, 2, 32, 33))  # READ, SHORT_READ, DATA, a bad fs
 
 
 class Driver(Protocol):
@@ -169,6 +172,8 @@ class ApswDriver:
             return StoreBusy(str(error))
         if isinstance(error, apsw.FullError):
             return StoreFull(str(error))
+        if isinstance(error, apsw.IOError) and error.extendedresult not in _UNREADABLE:
+            return StoreBusy(str(error))
         if isinstance(error, apsw.ConstraintError) and "UNIQUE" in str(error):
             return UniqueTaken(str(error))
         return StoreError(str(error))
@@ -218,6 +223,8 @@ def _translated(error: sqlite3.Error) -> StoreError:
         return StoreBusy(text)
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(text)
+    if code == sqlite3.SQLITE_IOERR and error.sqlite_errorcode not in _UNREADABLE:
+        return StoreBusy(text)
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in text:
         return UniqueTaken(text)
     return StoreError(text)
