@@ -89,6 +89,8 @@ def queue_of(source: str) -> Queue:
     from tidegate.face.queue import Queue
 
     module_name, _, name = source.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise Stopped(f"{source!r} is no module; write it as myapp.jobs:q", Exit.USAGE)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as `python -m` does
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
@@ -99,8 +101,6 @@ def queue_of(source: str) -> Queue:
         raise Stopped(
             f"{module_name}: it needs the module {error.name!r}, which is not there", Exit.CONFIGURATION
         ) from error
-    except (ValueError, TypeError) as error:
-        raise Stopped(f"{source!r} is no module; write it as myapp.jobs:q", Exit.USAGE) from error
     except Exception as error:
         raise Stopped(
             f"{module_name}: it cannot be imported ({type(error).__name__}: {error})", Exit.CONFIGURATION

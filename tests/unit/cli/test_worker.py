@@ -45,8 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "from tidegate.face.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
     )
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mistaken.py").write_text("raise ValueError('attempts: 0 is too few')\n")
     (tmp_path / "needy.py").write_text("import nobody_has_this\n")
-    yield_modules = {"program", "empty", "two", "broken", "needy"}
+    yield_modules = {"program", "empty", "two", "broken", "mistaken", "needy"}
     for name in yield_modules:
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
@@ -124,6 +125,7 @@ def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -
         ("nobody_has_this", "there is no module 'nobody_has_this'"),
         ("needy", "needy: it needs the module 'nobody_has_this', which is not there"),
         ("broken", "broken: it cannot be imported (ZeroDivisionError: division by zero)"),
+        ("mistaken", "mistaken: it cannot be imported (ValueError: attempts: 0 is too few)"),
         ("program:x", "program has no Queue called 'x'; it has: q"),
         ("empty", "empty has no Queue"),
         ("two", "two has more than one Queue; it has: a, b"),
@@ -136,7 +138,9 @@ def test_a_queue_that_cannot_be_found_is_one_line(command: Command, folder: Path
 
 
 def test_what_is_no_module_is_a_mistake_of_usage(command: Command, folder: Path) -> None:
-    assert command("worker", "").code == Exit.USAGE
+    for source in ("", ".program:q", "my-program:q"):
+        run = command("worker", source)
+        assert (run.code, run.err) == (Exit.USAGE, f"tidegate: {source!r} is no module; write it as myapp.jobs:q\n")
     assert command("worker", "program:q", "--concurrency", "0").code == Exit.USAGE
     run = command("worker", "program:q", "--queues", "nope")
     assert (run.code, run.err.count("\n")) == (Exit.USAGE, 2)  # what it works on, and the mistake
