@@ -95,6 +95,9 @@ pictures: $(READY) browser ## the pictures of the demo that the documentation sh
 chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
+chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
+	$(BIN)/python -m tests.chaos $(CHAOS)
+
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench
 

@@ -33,6 +33,20 @@ class Server:
         """As if its power were cut: no connection is closed politely, and it recovers from its log."""
         self._control("restart")
 
+    @property
+    def socket(self) -> Path:
+        """The file that it listens on."""
+        found = self._server.get_postmaster_info()
+        return Path(found.socket_dir) / f".s.PGSQL.{found.port}"
+
+    def url_of(self, database: str) -> str:
+        return str(self._server.get_uri(database))
+
+    def tool(self, name: str, *args: str, patience: float = 120) -> None:
+        """Runs one of its own tools to its end; CalledProcessError when that is a bad one."""
+        command = [str(Path(self._server.bin_path) / name), *args]
+        subprocess.run(command, check=True, capture_output=True, timeout=patience)
+
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError):
             self._control("stop")

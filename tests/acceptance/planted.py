@@ -52,7 +52,7 @@ PLANTS: dict[str, Callable[[Statement], Statement]] = {"unfenced": _unfenced, "b
 def work_with(plant: str, program: Program, orders: Orders) -> None:
     policy = WorkerPolicy(concurrency=orders.concurrency, **orders.numbers)
     worker = Worker(
-        _store(orders.url, PLANTS[plant]), {job.kind.name: job.kind for job in program.kinds},
+        planted_store(orders.url, PLANTS[plant]), {job.kind.name: job.kind for job in program.kinds},
         JobGates({}, lambda: 0.5), clock=SYSTEM, threads=RealThreads(orders.concurrency), wake=Wake(), policy=policy,
         queues=frozenset({"chaos"}), store_id="planted",
     )  # fmt: skip
@@ -65,7 +65,7 @@ def work_with(plant: str, program: Program, orders: Orders) -> None:
     asyncio.run(main())
 
 
-def _store(url: str, change: Callable[[Statement], Statement]) -> Store:
+def planted_store(url: str, change: Callable[[Statement], Statement]) -> Store:
     if url.startswith("sqlite"):
         from tidegate.store.sqlite import SqliteStore
 

@@ -1,0 +1,218 @@
+"""Carries out blows. What lasts is begun and ended by the clock, so that blows of all kinds overlap."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import apsw
+import psycopg
+
+from tests.acceptance.checker import rows
+from tests.acceptance.pg_server import Server
+from tests.chaos.clocks import Clock
+from tests.chaos.copies import Copies
+from tests.chaos.crew import Crew, Seat
+from tests.chaos.disks import SizeLimit, SmallDisk
+from tests.chaos.proxy import WireThread
+from tests.chaos.schedule import Blow
+
+_AT_WORK = "select pid from tg_worker"
+_LEADER = "select holder from tg_leader where name = 'sweeper'"
+# On SQLite all processes have one clock, and a lease that was taken before a step back lasts so much longer.
+_FAR, _FARTHEST = 15.0, 86400.0
+_TRIES = 40  # to find the leader in the middle of a transaction
+_OPEN = "select 1 from pg_stat_activity where state like 'idle in transaction%' and application_name = '{}'"
+
+
+@dataclass
+class Field:
+    """Everything that can be hit."""
+
+    url: str  # past the wire
+    crew: Crew
+    copies: Copies
+    disk: SmallDisk | SizeLimit
+    clocks: list[Clock]
+    server: Server | None = None
+    wire: WireThread | None = None
+
+
+@dataclass
+class Attack:
+    """What has been done, and what is still to end."""
+
+    at: Field
+    done: Counter[str] = field(default_factory=Counter)
+    in_transaction: int = 0  # leaders that were killed in the middle of one
+    cut: int = 0  # connections
+    _ends: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    _copying: list[threading.Thread] = field(default_factory=list)
+
+    def strike(self, blow: Blow) -> bool:
+        """False when it is not possible just now."""
+        do: dict[str, Callable[[Blow], bool]] = {
+            "kill a worker": self._kill, "kill the leader": self._kill_leader, "kill the enqueuer": self._kill_enqueuer,
+            "pause a worker": self._pause, "stop a worker": self._stop, "fill the disk": self._fill,
+            "step a clock": self._step, "copy the database": self._copy, "restart the database": self._restart,
+            "cut all connections": self._cut, "cut some connections": self._cut_some,
+            "silence the wire": self._silence, "swallow the answers": self._swallow,
+            "refuse connections": self._refuse,
+        }  # fmt: skip
+        hit = do[blow.kind](blow)
+        self.done[blow.kind] += hit
+        return hit
+
+    def tend(self) -> None:
+        """Ends what has lasted long enough."""
+        now = time.monotonic()
+        for each in [each for each in self._ends if each[0] <= now]:
+            self._ends.remove(each)
+            each[1]()
+
+    def over(self) -> None:
+        """Everything is as it should be again, but for those who were killed."""
+        for _, end in self._ends:
+            end()
+        self._ends.clear()
+        for seat in self.at.crew.seats:
+            self.at.crew.wake(seat)
+        for clock in self.at.clocks:
+            clock.step(0)
+        for thread in self._copying:
+            thread.join()
+
+    def _until(self, seconds: float, end: Callable[[], None]) -> None:
+        self._ends.append((time.monotonic() + seconds, end))
+
+    def _victim(self, blow: Blow) -> Seat | None:
+        """A worker that works, if there is one; else one that is about to."""
+        free = self.at.crew.free()
+        try:
+            at_work = {pid for (pid,) in rows(self.at.url, _AT_WORK)}
+        except (apsw.Error, psycopg.Error):
+            at_work = set()
+        free = [seat for seat in free if seat.process and seat.process.pid in at_work] or free
+        return free[int(blow.roll * len(free))] if free else None
+
+    def _kill(self, blow: Blow) -> bool:
+        seat = self._victim(blow)
+        if seat is not None:
+            self.at.crew.kill(seat)
+        return seat is not None
+
+    def _kill_enqueuer(self, blow: Blow) -> bool:
+        self.at.crew.kill(self.at.crew.enqueuer)
+        return True
+
+    def _kill_leader(self, blow: Blow) -> bool:
+        """Stops whoever sweeps for all, again and again, until that is in the middle of a transaction; kills it."""
+        crew = self.at.crew
+        try:
+            leader = next((str(holder) for (holder,) in rows(self.at.url, _LEADER)), "")
+        except (apsw.Error, psycopg.Error):
+            return False
+        seat = next((each for each in crew.free() if each.process and f"-{each.process.pid}-" in leader), None)
+        if seat is None:
+            return False
+        dice = random.Random(blow.roll)
+        for _ in range(_TRIES):
+            time.sleep(dice.random() * 0.05)
+            crew.signal(seat, signal.SIGSTOP)
+            if self._inside(seat):
+                self.in_transaction += 1
+                break
+            crew.signal(seat, signal.SIGCONT)
+        crew.kill(seat)
+        return True
+
+    def _inside(self, seat: Seat) -> bool:
+        """Whether this one, which stands still, has a transaction open."""
+        if self.at.server is not None:
+            try:
+                return bool(rows(self.at.url, _OPEN.format(seat.name)))
+            except psycopg.Error:
+                return False
+        connection = apsw.Connection(self.at.url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(150)  # what the others have open is closed by then
+        try:
+            connection.execute("begin immediate")
+        except apsw.Error:
+            return True
+        else:
+            return False
+        finally:
+            connection.close()
+
+    def _pause(self, blow: Blow) -> bool:
+        seat = self._victim(blow)
+        if seat is None or len(self.at.crew.free()) < 2:
+            return False
+        self.at.crew.pause(seat, blow.lasts)
+        return True
+
+    def _stop(self, blow: Blow) -> bool:
+        seat = self._victim(blow)
+        # One that has just begun to start knows of no signals yet.
+        if seat is None or time.monotonic() - seat.started < 3:
+            return False
+        self.at.crew.stop(seat)
+        return True
+
+    def _fill(self, blow: Blow) -> bool:
+        disk, pids = self.at.disk, self.at.crew.pids()
+        disk.fill(pids)
+        self._until(blow.lasts, lambda: disk.free(pids))
+        return True
+
+    def _step(self, blow: Blow) -> bool:
+        clocks = self.at.clocks
+        if len(clocks) == 1:
+            clocks[0].step(_FAR * (2 * blow.roll - 1))
+        else:
+            dice = random.Random(blow.roll)
+            dice.choice(clocks).step(dice.choice((10, 600, _FARTHEST)) * (2 * dice.random() - 1))
+        return True
+
+    def _copy(self, blow: Blow) -> bool:
+        thread = threading.Thread(target=self.at.copies.make, daemon=True)
+        thread.start()
+        self._copying.append(thread)
+        return True
+
+    def _restart(self, blow: Blow) -> bool:
+        assert self.at.server is not None
+        self.at.server.crash_and_restart()
+        return True
+
+    def _cut(self, blow: Blow) -> bool:
+        assert self.at.wire is not None
+        self.cut += self.at.wire.do(self.at.wire.wire.cut)
+        return True
+
+    def _cut_some(self, blow: Blow) -> bool:
+        assert self.at.wire is not None
+        wire, dice = self.at.wire, random.Random(blow.roll)
+        self.cut += wire.do(lambda: wire.wire.cut_some(dice))
+        return True
+
+    def _silence(self, blow: Blow) -> bool:
+        return self._over_wire(blow, lambda wire: wire.wire.silence())
+
+    def _swallow(self, blow: Blow) -> bool:
+        return self._over_wire(blow, lambda wire: wire.wire.deafen())
+
+    def _refuse(self, blow: Blow) -> bool:
+        return self._over_wire(blow, lambda wire: wire.wire.refuse())
+
+    def _over_wire(self, blow: Blow, do: Callable[[WireThread], None]) -> bool:
+        wire = self.at.wire
+        assert wire is not None
+        wire.do(lambda: do(wire))
+        self._until(blow.lasts, lambda: wire.do(lambda: wire.wire.heal(cut=blow.roll < 0.5)))
+        return True

@@ -1,0 +1,92 @@
+"""Copies of the database that are made under fire: each is put back somewhere else, and worked on to its end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+
+from tests.acceptance.checker import integrity, rows
+from tests.acceptance.pg_server import Server
+from tests.processes import COMMAND
+
+_LEASED = "select count(*) from tg_job where state = 'running' or lease_by is not null"
+_PATIENCE = 120  # seconds for one command
+_JUMP = 1_000_000_000
+
+
+@dataclass
+class Copies:
+    """Those of one database."""
+
+    url: str
+    folder: Path
+    server: Server | None = None  # of PostgreSQL, whose own tools copy it
+    made: list[tuple[Path, int]] = field(default_factory=list)  # file, and the highest id that was there before
+    failed: list[str] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def make(self) -> bool:
+        """One copy, while everybody works; False when the database would not have it."""
+        file = self.folder / f"copy-{next(self._numbers)}"
+        try:
+            newest = int(rows(self.url, "select coalesce(max(id), 0) from tg_job where state = 'done'")[0][0])
+            if self.server is None:
+                _tidegate("db", "backup", str(file), "--url", self.url)
+            else:
+                self.server.tool("pg_dump", "-Fc", "-f", str(file), self.url)
+        except (apsw.Error, psycopg.Error, subprocess.SubprocessError, RuntimeError) as error:
+            # The disk is full, or the database restarts: it is made when it can be.
+            self.failed.append(str(getattr(error, "stderr", None) or error))
+            return False
+        self.made.append((file, newest))
+        return True
+
+    def wrong(self) -> list[str]:
+        """What is wrong with any of them, each put back in a place of its own."""
+        return [f"{file.name}: {each}" for file, newest in self.made for each in self._restored(file, newest)]
+
+    def _restored(self, file: Path, newest: int) -> list[str]:
+        url = self._put_back(file)
+        found = [f"damaged: {each}" for each in integrity(url)]
+        checked = _tidegate("db", "check", "--json", "--url", url)
+        if not checked["ok"]:
+            found += [f"db check: {each}" for each in checked["wrong"]]
+        if not rows(url, f"select 1 from tg_job where id = {newest} and state = 'done'") and newest:
+            found.append(f"job {newest} was done before the copy was begun, and is not done in it")
+        if left := rows(url, _LEASED)[0][0]:
+            found.append(f"{left} leases of before are still good")
+        if rows(url, f"select 1 from tg_job where fence < {_JUMP} limit 1"):
+            found.append("a fence did not jump: a worker of before could settle")
+        return found
+
+    def _put_back(self, file: Path) -> str:
+        if self.server is None:
+            url = f"sqlite:///{file}.db"
+            _tidegate("db", "restore", str(file), "--yes", "--url", url)
+            return url
+        name = file.name.replace("-", "_")
+        self.server.tool("createdb", "--maintenance-db", self.url, name)
+        url = self.server.url_of(name)
+        self.server.tool("pg_restore", "--no-owner", "-d", url, str(file))
+        _tidegate("db", "restore", "--yes", "--url", url)
+        return url
+
+
+def _tidegate(*args: str) -> dict[str, Any]:
+    """What a command answers as JSON."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    command = [COMMAND, *args, *(() if "--json" in args else ("--json",))]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    if run.returncode not in (0, 1):
+        raise RuntimeError(f"{' '.join(args)}: {run.stderr.strip()}")
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer

@@ -1,0 +1,66 @@
+"""The process that puts jobs in: python -m tests.chaos.enqueuer. It is killed as often as the workers.
+
+A job's number and id are written down once the database has said yes. What it did not answer to is put in again, and
+is the same job.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+
+import apsw
+import psycopg
+
+from tests.acceptance.checker import rows
+from tests.chaos.program import Effect, awaits, blocks, orders, sweeps
+from tidegate.errors import StoreError
+
+_BATCH = 10
+_OPEN = "select count(*) from tg_job where state not in ('done', 'failed', 'cancelled')"
+_EVERY = 5.0  # seconds between two sweeps
+_log = logging.getLogger("tidegate.chaos")
+
+
+def effect(n: int) -> Effect:
+    """Drawn from its own number: a batch that is put in twice is the same batch."""
+    dice = random.Random(n)
+    lasts = 1 + 3 * dice.random() if dice.random() < orders.slow else 0.06 * dice.random()
+    return Effect(n, lasts=lasts, stumbles=dice.random() < 0.05)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING)
+    file = os.open(orders.acknowledged, os.O_WRONLY | os.O_APPEND)
+    known = orders.acknowledged.read_text().split("\n")[:-1]
+    n = max((int(line.split()[0]) for line in known), default=-1) + 1
+    n = max(0, n - 2 * _BATCH)  # what an earlier one may not have heard of
+    swept = 0.0
+    while True:
+        try:
+            enough = orders.enough.exists()
+            if time.monotonic() - swept > (0.5 if enough else _EVERY):
+                sweeps.enqueue(0)
+                swept = time.monotonic()
+            while not enough and time.monotonic() - swept <= _EVERY and rows(orders.url, _OPEN)[0][0] < orders.backlog:
+                os.write(file, "".join(f"{each} {job}\n" for each, job in _put(n)).encode())
+                n += _BATCH
+                enough = orders.enough.exists()
+        except (StoreError, psycopg.Error, apsw.Error) as error:
+            _log.warning("not_put error=%r", error)
+        time.sleep(0.2)
+
+
+def _put(n: int) -> list[tuple[int, int]]:
+    batch = [effect(each) for each in range(n, n + _BATCH)]
+    even, odd = ([each for each in batch if each.n % 2 == i] for i in (0, 1))
+    together = [*zip(even, awaits.enqueue_many(even), strict=True)]
+    # One by one, too: on PostgreSQL such jobs travel together.
+    together += [(each, blocks.enqueue(each)) for each in odd]
+    return [(each.n, job.id) for each, job in together]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The verdict on a run, from raw SQL and raw files. Beside the rules for jobs: what was said yes to, files, leases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.checker import Verdict, check, integrity, rows
+
+_JOBS = "select id, kind, state, fence, result from tg_job order by id"
+_LEASES = "select id, state, lease_by from tg_job where lease_by is not null or lease_until is not null order by id"
+_TWINS = """select kind, args, count(*) from tg_job where kind <> 'sweeps'
+    group by kind, args having count(*) > 1 order by kind, args"""
+
+LOST = "nothing is lost"
+DOUBLE = "one recorded outcome per job"
+STALE = "only the newest lease's result counts"
+FILES = "a recorded file is there, whole and its own"
+ORPHANS = "no file is left that no job stands for"
+LEASES = "no lease is left"
+SOUND = "the database is sound"
+# The four figures that decide, and which broken promises count for each; all others are "other".
+FIGURES = {"lost": (LOST,), "double": (DOUBLE,), "stale": (STALE,), "orphans": (ORPHANS, LEASES), "bad files": (FILES,)}
+
+
+def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path) -> Verdict:
+    """What is true after the last sweep."""
+    said = _acknowledged(acknowledged)
+    verdict = check(url, begun, put={job for _, job in said})
+    _said_once(verdict, said)
+    _named(verdict, rows(url, _JOBS), made)
+    for file in sorted(drafts.iterdir()):
+        verdict.wrong[ORPHANS].append(f"the draft {file.name}")
+    for id_, state, by in rows(url, _LEASES):
+        verdict.wrong[LEASES].append(f"job {id_} is {state}, and {by} has it")
+    for kind, args, times in rows(url, _TWINS):
+        verdict.wrong[DOUBLE].append(f"there are {times} jobs {kind} {args}")
+    for each in integrity(url):
+        verdict.wrong[SOUND].append(each)
+    return verdict
+
+
+def figures(verdict: Verdict) -> dict[str, int]:
+    """How often each promise was broken."""
+    found = {name: sum(len(verdict.wrong.get(each, ())) for each in rules) for name, rules in FIGURES.items()}
+    known = {each for rules in FIGURES.values() for each in rules}
+    found["other"] = sum(len(cases) for rule, cases in verdict.wrong.items() if rule not in known)
+    return found
+
+
+def _acknowledged(file: Path) -> set[tuple[int, int]]:
+    """Number and job. A line that was cut short by a kill says nothing."""
+    *whole, _ = file.read_text().split("\n")
+    return {(int(n), int(job)) for n, job in (line.split() for line in whole)}
+
+
+def _said_once(verdict: Verdict, said: set[tuple[int, int]]) -> None:
+    for n, times in Counter(n for n, _ in said).items():
+        if times > 1:
+            verdict.wrong[DOUBLE].append(f"number {n} was said to be {times} jobs")
+
+
+def _named(verdict: Verdict, jobs: Iterable[tuple[Any, ...]], made: Path) -> None:
+    """Each done job has its file, and each file its done job."""
+    there = {file.name for file in made.iterdir()}
+    for id_, kind, state, fence, result in jobs:
+        if kind == "sweeps" or state != "done":
+            continue
+        said = json.loads(result or "{}")
+        name = str(said.get("file"))
+        if name not in there:
+            verdict.wrong[FILES].append(f"job {id_}: {name} is not there")
+            continue
+        there.discard(name)
+        data = (made / name).read_bytes()
+        if (len(data), hashlib.sha256(data).hexdigest()) != (said.get("bytes"), said.get("sha256")):
+            verdict.wrong[FILES].append(f"job {id_}: {name} is not what was recorded")
+        elif not data.startswith(f"job {id_} fence {fence} ".encode()):
+            verdict.wrong[STALE].append(f"job {id_}: {name} was made under another lease than {fence}")
+    for name in sorted(there):
+        verdict.wrong[ORPHANS].append(f"the file {name}")

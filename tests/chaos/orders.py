@@ -1,0 +1,72 @@
+"""What the processes of a run are told: a JSON file that an environment variable names."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+NAME = "CHAOS_ORDERS"
+CALLED = "CHAOS_CALLED"  # the name of a process, such as worker-1
+THE_ENQUEUER = "enqueuer"
+LEASE = 6.0
+# Short, so that minutes show what takes hours otherwise.
+NUMBERS = {"lease": LEASE, "renew_every": 1.5, "margin": 1.5, "sweep_every": 0.4, "poll_every": 0.3, "grace": 5.0}
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Where everything is."""
+
+    url: str
+    folder: str  # of the lines that processes leave: never full
+    results: str  # of the files that handlers make: full now and then
+    backlog: int = 200
+    slow: float = 0.02  # of all jobs: those that take seconds
+    plant: str = ""  # the name of a bug to plant
+
+    @property
+    def begun(self) -> Path:
+        """One line for each time that a handler begins: job, fence, attempt, process."""
+        return Path(self.folder) / "begun.txt"
+
+    @property
+    def acknowledged(self) -> Path:
+        """One line for each job that the database has said yes to: number, job."""
+        return Path(self.folder) / "acknowledged.txt"
+
+    @property
+    def swept(self) -> Path:
+        """One line for each sweep that came to its end: job, files removed."""
+        return Path(self.folder) / "swept.txt"
+
+    @property
+    def enough(self) -> Path:
+        """Once it is there, no more jobs are put in."""
+        return Path(self.folder) / "enough"
+
+    @property
+    def drafts(self) -> Path:
+        return Path(self.results) / "drafts"
+
+    @property
+    def made(self) -> Path:
+        return Path(self.results) / "made"
+
+    def write(self) -> Path:
+        for folder in (self.drafts, self.made):
+            folder.mkdir(parents=True, exist_ok=True)
+        for file in (self.begun, self.acknowledged, self.swept):
+            file.touch()
+        there = Path(self.folder) / "orders.json"
+        there.write_text(json.dumps(asdict(self)))
+        return there
+
+
+def given() -> Orders:
+    """Those of this process; PostgreSQL knows it by its name."""
+    found = Orders(**json.loads(Path(os.environ[NAME]).read_text()))
+    if found.url.startswith("sqlite"):
+        return found
+    return replace(found, url=f"{found.url}?application_name={os.environ[CALLED]}")
