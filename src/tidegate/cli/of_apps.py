@@ -62,18 +62,15 @@ class AtServer:
         """One JSON document, or lines for people without what a terminal would obey."""
         at_store.say(document, self.as_json, lambda: list(lines))
 
-    def __call__(self, *, config: Path | None = None, url: str | None = None) -> Any:
-        return replace(self, config=config, url=url).installed()
 
-
-def at_server(command: Callable[..., None]) -> Callable[..., None]:
+def at_server(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --config, --url and --json; the command gets them as an `AtServer`, before its own parameters."""
 
     @click.pass_obj
-    def run(at: AtServer, /, config: Path | None, url: str | None, as_json: bool, **own: Any) -> None:
-        command(replace(at, config=config, url=url, as_json=as_json), **own)
+    def run(at: AtServer, /, config: Path | None, url: str | None, as_json: bool, **own: Any) -> Any:
+        return command(replace(at, config=config, url=url, as_json=as_json), **own)
 
-    made: Callable[..., None] = update_wrapper(run, command)
+    made: Callable[..., Any] = update_wrapper(run, command)
     for option in reversed(_OPTIONS):
         made = option(made)
     return made

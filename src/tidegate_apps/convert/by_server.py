@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tidegate_apps.convert.commands import NotAuthorised, Refused, Unreachable
+from tidegate.commands import Exit, Stopped
 from tidegate_apps.convert.running import shown_name
 
 _PATIENCE = 600.0  # seconds
@@ -53,7 +53,7 @@ class Server:
                     answer.raise_for_status()
                 if answer.status_code != httpx2.codes.OK:
                     answer.read()
-                    raise Refused(_why(answer))
+                    raise Stopped(_why(answer), Exit.REFUSED)
                 for piece in answer.iter_bytes():
                     file.write(piece)
 
@@ -68,9 +68,9 @@ class Server:
 
         answer = self._while_away(asked)
         if answer.status_code in (401, 403):
-            raise NotAuthorised(_why(answer))
+            raise Stopped(_why(answer), Exit.NOT_AUTHORISED)
         if answer.status_code == httpx2.codes.NOT_FOUND and path == "/api/upload":
-            raise Refused(f"{self._url} does not run convert")
+            raise Stopped(f"{self._url} does not run convert", Exit.REFUSED)
         return answer
 
     def _while_away(self, call: Callable[[], T]) -> T:
@@ -87,8 +87,10 @@ class Server:
                 self._heard = True
                 return found
 
-    def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"{self._url} cannot be reached ({type(error).__name__}); is the server running?")
+    def _unreachable(self, error: Exception) -> Stopped:
+        return Stopped(
+            f"{self._url} cannot be reached ({type(error).__name__}); is the server running?", Exit.UNREACHABLE
+        )
 
 
 @contextmanager
@@ -97,7 +99,7 @@ def server(url: str, token: str) -> Iterator[Server]:
     try:
         client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=_PATIENCE, trust_env=False)
     except httpx2.InvalidURL as error:
-        raise Unreachable(f"{url} is no address ({error})") from error
+        raise Stopped(f"{url} is no address ({error})", Exit.UNREACHABLE) from error
     with client:
         yield Server(url, client)
 

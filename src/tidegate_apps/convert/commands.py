@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO
 
 import click
 
+from tidegate.commands import AtServer, Exit, at_server
 from tidegate_apps.convert import pausing
 from tidegate_apps.convert.gateway.command import gateway
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
-
-F = TypeVar("F", bound=Callable[..., Any])
-_NEGATIVE = 1
-
-
-class Unreachable(click.ClickException):
-    exit_code = 4
-
-
-class NotAuthorised(click.ClickException):
-    exit_code = 5
-
-
-class Refused(click.ClickException):
-    exit_code = 6
 
 
 @click.group()
@@ -82,7 +67,7 @@ def run(
         done = report(office, places, mapping, as_json)
     if as_json:
         click.echo(json.dumps([each.as_json() for each in done], indent=2))
-    return 0 if all(each.ok for each in done) else _NEGATIVE
+    return Exit.OK if all(each.ok for each in done) else Exit.NEGATIVE
 
 
 def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Path]:
@@ -104,21 +89,10 @@ def uploads() -> None:
     """Stops taking files for a time, and takes them again."""
 
 
-def _at_database(command: F) -> F:
-    """Adds --config and --url, as the other verbs have them."""
-    for option in (
-        click.pass_obj,
-        click.option("--url", help="The database, if not that of the settings."),
-        click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="If not ./tidegate.toml."),
-    ):
-        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
-    return command
-
-
 @uploads.command()
 @click.argument("lasts", metavar="DURATION")
-@_at_database
-def pause(at_server: Any, lasts: str, config: Path | None, url: str | None) -> None:
+@at_server
+def pause(at: AtServer, lasts: str) -> None:
     """Takes no file for a time, such as 30m or 2h."""
     from tidegate import Seconds
 
@@ -126,15 +100,15 @@ def pause(at_server: Any, lasts: str, config: Path | None, url: str | None) -> N
         seconds = float(Seconds(lasts))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    with at_server(config=config, url=url) as there:
-        pausing.pause(there, seconds, at_server.me)
-    click.echo(f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")
+    with at.installed() as there:
+        pausing.pause(there, seconds, at.me)
+    at.say({"paused": seconds}, f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")
 
 
 @uploads.command()
-@_at_database
-def resume(at_server: Any, config: Path | None, url: str | None) -> None:
+@at_server
+def resume(at: AtServer) -> None:
     """Takes files again."""
-    with at_server(config=config, url=url) as there:
-        ended = pausing.resume(there, at_server.me)
-    click.echo("files are taken again" if ended else "files were taken already")
+    with at.installed() as there:
+        ended = pausing.resume(there, at.me)
+    at.say({"resumed": ended}, "files are taken again" if ended else "files were taken already")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from tidegate_apps.convert.commands import Refused
+from tidegate.commands import Exit, Stopped
 from tidegate_apps.convert.receiving import name_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def _ended(office: Office, file: Path, place: Path, found: dict[str, Any]) -> Ou
     try:
         office.fetch(int(found["id"]), draft)
         draft.replace(place)
-    except Refused as error:
+    except Stopped as error:
+        if error.exit_code != Exit.REFUSED:
+            raise  # then none of the files can be done
         return Outcome(file, None, error.message)
     finally:
         draft.unlink(missing_ok=True)

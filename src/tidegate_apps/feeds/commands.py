@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import click
 
 from tidegate import Installed
+from tidegate.commands import AtServer, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
 from tidegate_apps.feeds.looks import look_of
@@ -18,22 +17,6 @@ from tidegate_apps.feeds.matrix import MANUAL, REASONS
 from tidegate_apps.feeds.polling_here import poll_until
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.source import Source, Wanted, check_url, public
-
-F = TypeVar("F", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
-
-def at_server(command: F) -> F:
-    """Adds --config, --url and --json."""
-    options = (
-        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
-        click.option("--url", help="The database, if not that of the settings."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-        click.pass_obj,
-    )
-    for option in reversed(options):
-        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
-    return command
 
 
 @click.group()
@@ -46,31 +29,23 @@ def feeds() -> None:
 @click.option("--name", default="", help="What to call it, if not by its host.")
 @click.option("--interval", type=click.FloatRange(60, 30 * 86400), help="Seconds between two polls.")
 @at_server
-def add(obj: Any, address: str, name: str, interval: float | None, config: Path, url: str, as_json: bool) -> None:
+def add(at: AtServer, address: str, name: str, interval: float | None) -> None:
     """Adds a feed."""
-    with obj(config=config, url=url) as there:
-        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), obj.me)
-        _say(_as_json(there, made), as_json, f"added: {made.id}  {made.name}")
+    with at.installed() as there:
+        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), at.me)
+        at.say(_as_json(there, made), f"added: {made.id}  {made.name}")
 
 
 @feeds.command("list")
 @click.option("--active", is_flag=True, help="Only those that may be polled now.")
 @at_server
-def list_(obj: Any, active: bool, config: Path, url: str, as_json: bool) -> None:
+def list_(at: AtServer, active: bool) -> None:
     """Lists the feeds, each with its state."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         found = [each for each in every(there.jobs.sources) if not active or _is_active(there, each)]
-        if as_json:
-            click.echo(json.dumps([_as_json(there, each) for each in found], indent=2))
-            return
-        for each in found:
-            look = look_of(each, _state(there, each.id), there.queue.clock.now())
-            click.echo(
-                f"{each.id:>6}  {look.word or look.token:<12}  {each.name}  {public(each.feed_url or '')}".rstrip()
-            )
-            if look.reason:
-                click.echo(f"        {look.reason}")
-        if not found:
+        lines = [] if at.as_json else [line for each in found for line in _lines(there, each)]
+        at.say([_as_json(there, each) for each in found] if at.as_json else None, *lines)
+        if not found and not at.as_json:
             click.echo("no feed yet; add one with: tidegate feeds add ADDRESS", err=True)
 
 
@@ -79,19 +54,19 @@ def list_(obj: Any, active: bool, config: Path, url: str, as_json: bool) -> None
 @click.option("--all", "all_of_them", is_flag=True, help="All that may be polled.")
 @click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="At most so many seconds.")
 @at_server
-def poll(obj: Any, ids: tuple[int, ...], all_of_them: bool, wait: float, config: Path, url: str, as_json: bool) -> None:
+def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> None:
     """Polls feeds now: here, or in the server if one runs."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         wanted = [each.id for each in every(there.jobs.sources) if _is_active(there, each)] if all_of_them else ids
         if not wanted:
             raise click.UsageError("which feeds? Give their numbers, or --all")
-        with _Bar("Polling", as_json) as bar:
-            done = poll_until(there, list(wanted), wait, bar.update, obj.me)
+        with _Bar("Polling", at.as_json) as bar:
+            done = poll_until(there, list(wanted), wait, bar.update, at.me)
         found = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
         bad = [each for each in found if each["last_error"]]
         lines = [f"polled: {done} of {len(wanted)}, {len(bad)} failed"]
         lines += [f"{each['id']:>6}  {each['name']}: {each['last_error_type']} ({each['last_error']})" for each in bad]
-        _say(found, as_json, *lines)
+        at.say(found, *lines)
     if done < len(wanted):
         sys.exit(8)
     if bad:
@@ -101,45 +76,45 @@ def poll(obj: Any, ids: tuple[int, ...], all_of_them: bool, wait: float, config:
 @feeds.command("import")
 @click.argument("file", type=click.File("rb"))
 @at_server
-def import_(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
+def import_(at: AtServer, file: Any) -> None:
     """Adds the feeds of a list (OPML); - reads it from standard input."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         wanted, refused = opml.read(file.read(opml.MOST_BYTES + 1))
-        with _Bar("Importing", as_json) as bar:
-            done = add_all(there.jobs.sources, wanted, refused, obj.me, bar.update)
+        with _Bar("Importing", at.as_json) as bar:
+            done = add_all(there.jobs.sources, wanted, refused, at.me, bar.update)
         document = {"added": done.added, "already_there": done.there, "refused": done.refused}
-        _say(document, as_json, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
+        at.say(document, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
 
 
 @feeds.command()
 @click.argument("file", type=click.File("w", encoding="utf-8"), default="-")
 @at_server
-def export(obj: Any, file: Any, config: Path, url: str, as_json: bool) -> None:
+def export(at: AtServer, file: Any) -> None:
     """Writes all feeds as a list (OPML)."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         lines = list(opml.written(every(there.jobs.sources), there.queue.clock.now()))
-        file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if as_json else "\n".join(lines) + "\n")
+        file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if at.as_json else "\n".join(lines) + "\n")
 
 
 @feeds.command()
 @click.argument("source_id", metavar="ID", type=int)
 @at_server
-def enable(obj: Any, source_id: int, config: Path, url: str, as_json: bool) -> None:
+def enable(at: AtServer, source_id: int) -> None:
     """Enables a feed again; it is polled at once."""
-    with obj(config=config, url=url) as there:
-        made = there.jobs.sources.enable(source_id, obj.me)
-        _say(_as_json(there, made), as_json, f"enabled: {made.id}  {made.name}")
+    with at.installed() as there:
+        made = there.jobs.sources.enable(source_id, at.me)
+        at.say(_as_json(there, made), f"enabled: {made.id}  {made.name}")
 
 
 @feeds.command()
 @click.argument("source_id", metavar="ID", type=int)
 @click.option("--reason", type=click.Choice(REASONS), default=MANUAL, show_default=True, help="Why.")
 @at_server
-def disable(obj: Any, source_id: int, reason: str, config: Path, url: str, as_json: bool) -> None:
+def disable(at: AtServer, source_id: int, reason: str) -> None:
     """Disables a feed: for as long as its reason says, or until somebody enables it."""
-    with obj(config=config, url=url) as there:
-        made = there.jobs.sources.disable(source_id, reason, obj.me)
-        _say(_as_json(there, made), as_json, f"disabled: {made.id}  {made.name}")
+    with at.installed() as there:
+        made = there.jobs.sources.disable(source_id, reason, at.me)
+        at.say(_as_json(there, made), f"disabled: {made.id}  {made.name}")
 
 
 class _Bar:
@@ -175,6 +150,12 @@ def _is_active(there: Installed[Any], source: Source) -> bool:
     return source.active_from is not None and source.active_from <= there.queue.clock.now()
 
 
+def _lines(there: Installed[Any], source: Source) -> list[str]:
+    look = look_of(source, _state(there, source.id), there.queue.clock.now())
+    first = f"{source.id:>6}  {look.word or look.token:<12}  {source.name}  {public(source.feed_url or '')}".rstrip()
+    return [first, f"        {look.reason}"] if look.reason else [first]
+
+
 def _as_json(there: Installed[Any], source: Source) -> dict[str, Any]:
     state = _state(there, source.id)
     look = look_of(source, state, there.queue.clock.now())
@@ -189,11 +170,3 @@ def _as_json(there: Installed[Any], source: Source) -> dict[str, Any]:
         "last_error_type": None if state is None else state.last_error_type,
         "last_success_at": None if state is None else state.last_success_at,
     }  # fmt: skip
-
-
-def _say(document: Any, as_json: bool, *lines: str) -> None:
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-        return
-    for line in lines:
-        click.echo(line)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tidegate import Installed, NotThere
+from tidegate.commands import AtServer, Exit, at_server
 from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.looks import CALM, Line
 
-F = TypeVar("F", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_LOCAL = "local"  # whoever is at the machine, while nobody has a password
-
-
-def at_server(command: F) -> F:
-    """Adds --config, --url, --user and --json."""
-    options = (
-        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
-        click.option("--url", help="The database, if not that of the settings."),
-        click.option("--user", default=_LOCAL, show_default=True, help="Whose music it is about."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-        click.pass_obj,
-    )
-    for option in reversed(options):
-        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
-    return command
+# The user that stands for whoever is at the machine, while nobody has a password.
+_of_user = click.option("--user", default="local", show_default=True, help="Whose music it is about.")
 
 
 @click.group()
@@ -41,27 +24,29 @@ def music() -> None:
 
 @music.command()
 @at_server
-def status(obj: Any, config: Path, url: str, user: str, as_json: bool) -> None:
+@_of_user
+def status(at: AtServer, user: str) -> None:
     """Shows how each service is: its state, the last success, the next try."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         from tidegate_apps.music.asking import lines_of
 
         lines = lines_of(there, user)
-        _say([_as_json(line) for line in lines], as_json, *(_line(line) for line in lines))
+        at.say([_as_json(line) for line in lines], *(_line(line) for line in lines))
     if any(line.look.name == "action" for line in lines):
-        sys.exit(1)
+        sys.exit(Exit.NEGATIVE)
 
 
 @music.command()
 @click.argument("provider")
 @click.argument("values", nargs=-1)
 @at_server
-def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url: str, user: str, as_json: bool) -> None:
+@_of_user
+def connect(at: AtServer, provider: str, values: tuple[str, ...], user: str) -> None:
     """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
     from tidegate_apps.music.entering import WrongValue, asked_for
 
     given = dict(each.partition("=")[::2] for each in values)
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         kind = _kind(there, provider)
         if kind.oauth is not None and kind.oauth.required:
             raise click.UsageError(f"{kind.title} wants a login in a browser; connect it on the page Music")
@@ -69,42 +54,44 @@ def connect(obj: Any, provider: str, values: tuple[str, ...], config: Path, url:
             if field.name not in given and field.required and not field.default and sys.stdin.isatty():
                 given[field.name] = click.prompt(field.label, hide_input=field.secret)
         try:
-            there.jobs.connections.enter(user, kind, given, by=obj.me)
+            there.jobs.connections.enter(user, kind, given, by=at.me)
         except WrongValue as error:
             raise click.UsageError(str(error)) from error
-        _say({"user": user, "provider": kind.name}, as_json, f"connected: {kind.title} of {user}")
+        at.say({"user": user, "provider": kind.name}, f"connected: {kind.title} of {user}")
 
 
 @music.command()
 @click.argument("provider")
 @at_server
-def disconnect(obj: Any, provider: str, config: Path, url: str, user: str, as_json: bool) -> None:
+@_of_user
+def disconnect(at: AtServer, provider: str, user: str) -> None:
     """Disconnects a service: its credentials are deleted, what it brought stays."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         kind = _kind(there, provider)
-        there.jobs.connections.remove(user, kind.name, by=obj.me)
-        _say({"user": user, "provider": kind.name}, as_json, f"disconnected: {kind.title} of {user}")
+        there.jobs.connections.remove(user, kind.name, by=at.me)
+        at.say({"user": user, "provider": kind.name}, f"disconnected: {kind.title} of {user}")
 
 
 @music.command()
 @click.argument("provider")
 @click.option("--wait", type=click.FloatRange(0), default=60, show_default=True, help="At most so many seconds.")
 @at_server
-def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str, as_json: bool) -> None:
+@_of_user
+def sync(at: AtServer, provider: str, wait: float, user: str) -> None:
     """Asks the server that runs to sync a service now, and waits until it was called."""
     from tidegate_apps.music.awaiting import awaited
 
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         kind = _kind(there, provider)
         asked = there.queue.clock.now()
-        there.jobs.connections.ask(user, kind.name, by=obj.me)
+        there.jobs.connections.ask(user, kind.name, by=at.me)
         line = awaited(there, user, kind, asked, wait)
         if line is None:
             click.echo("nobody has called it yet; is the server running?", err=True)
-            sys.exit(8)
-        _say(_as_json(line), as_json, _line(line))
+            sys.exit(Exit.TIMED_OUT)
+        at.say(_as_json(line), _line(line))
     if line.look.name not in CALM:
-        sys.exit(1)
+        sys.exit(Exit.NEGATIVE)
 
 
 @music.command("list")
@@ -112,11 +99,12 @@ def sync(obj: Any, provider: str, wait: float, config: Path, url: str, user: str
 @click.option("--find", default="", help="Only what has this in its name.")
 @click.option("--most", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @at_server
-def list_(obj: Any, shelf: str, find: str, most: int, config: Path, url: str, user: str, as_json: bool) -> None:
+@_of_user
+def list_(at: AtServer, shelf: str, find: str, most: int, user: str) -> None:
     """Lists what is in the library, the most played or the newest first."""
     from tidegate_apps.music import shelves
 
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         if shelf == "plays":
             rows = [
                 {"at": each.at, "title": each.title, "artist": each.artist, "provider": each.provider}
@@ -132,8 +120,8 @@ def list_(obj: Any, shelf: str, find: str, most: int, config: Path, url: str, us
                 for each in found
             ]
             lines = [f"{each.plays:>6}  {each.name}" + (f" - {each.artist}" if each.artist else "") for each in found]
-        _say(rows, as_json, *lines)
-        if not rows and not as_json:
+        at.say(rows, *lines)
+        if not rows and not at.as_json:
             click.echo("nothing yet; connect a service with: tidegate music connect PROVIDER", err=True)
 
 
@@ -164,11 +152,3 @@ def _as_json(line: Line) -> dict[str, Any]:
     from tidegate_apps.music.routes.connections import shown
 
     return shown(line).model_dump()
-
-
-def _say(document: Any, as_json: bool, *lines: str) -> None:
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        for line in lines:
-            click.echo(line)

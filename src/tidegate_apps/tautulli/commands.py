@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tidegate import Installed, classify
+from tidegate.commands import AtServer, Exit, Stopped, at_server
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.client import Tautulli, TautulliError
@@ -18,34 +17,7 @@ from tidegate_apps.tautulli.codes import PACK, TARGET, told
 from tidegate_apps.tautulli.storing import state_of
 from tidegate_apps.tautulli.syncing import Doubtful, Syncing
 
-F = TypeVar("F", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _UNREACHABLE = ("network", "timeout", "cut_short", "overloaded", "upstream_failure", "html_answer")
-
-
-class NotSet(click.ClickException):
-    exit_code = 3
-
-
-class Unreachable(click.ClickException):
-    exit_code = 4
-
-
-class NotAuthorised(click.ClickException):
-    exit_code = 5
-
-
-def at_server(command: F) -> F:
-    """Adds --config, --url and --json."""
-    options = (
-        click.option("--config", type=_FILE, help="The settings, if not ./tidegate.toml."),
-        click.option("--url", help="The database, if not that of the settings."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-        click.pass_obj,
-    )
-    for option in reversed(options):
-        command = option(command)  # type: ignore[assignment]  # they keep its type, and click cannot say so
-    return command
 
 
 @click.group()
@@ -55,12 +27,12 @@ def tautulli() -> None:
 
 @tautulli.command()
 @at_server
-def sync(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
+def sync(at: AtServer) -> None:
     """Syncs the history now, here; a server that runs sees it at once."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         _must_be_set(there)
-        there.db.write(lambda tx: tx.noted(obj.me, "target_asked", TARGET, became={"state": "synced now"}))
-        told = _progress if not as_json and sys.stderr.isatty() else _silence
+        there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
+        told = _progress if not at.as_json and sys.stderr.isatty() else _silence
         try:
             found = Syncing(
                 there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
@@ -69,26 +41,26 @@ def sync(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
             raise _plain(error) from error
         _ended_well(there)
     document = {"new": found.new, "changed": found.changed, "seen": found.seen, "pages": found.pages}
-    _say(document, as_json, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
+    at.say(document, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
 
 
 @tautulli.command()
 @at_server
-def status(obj: Any, config: Path | None, url: str | None, as_json: bool) -> int:
+def status(at: AtServer) -> int:
     """Says how fresh the stored history is, and how the breaker is; 1 when it is not as fresh as it should be."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         now = there.queue.clock.now()
         fresh, total = there.db.read(lambda tx: (reading.freshness(tx, there.settings, now), tx.all("total")[0]))
         found = shapes.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
-        _say(json.loads(found.model_dump_json()), as_json, *_lines(found))
+        at.say(json.loads(found.model_dump_json()), *_lines(found))
     return 1 if not found.url or found.synced_at is None or found.stale_since is not None else 0
 
 
 @tautulli.command()
 @at_server
-def ping(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
+def ping(at: AtServer) -> None:
     """Asks Tautulli whether it is there, with its address and its key, past every gate."""
-    with obj(config=config, url=url) as there:
+    with at.installed() as there:
         _must_be_set(there)
         began = there.queue.clock.monotonic()
         try:
@@ -100,7 +72,7 @@ def ping(obj: Any, config: Path | None, url: str | None, as_json: bool) -> None:
             raise _plain(error) from error
         document = {"url": there.settings.url, "seconds": round(took, 3), "plex_connected": connected}
         plex = {True: "; it is connected to Plex", False: "; it is not connected to Plex", None: ""}[connected]
-        _say(document, as_json, f"{there.settings.url} answers, in {took * 1000:.0f} ms{plex}")
+        at.say(document, f"{there.settings.url} answers, in {took * 1000:.0f} ms{plex}")
 
 
 def _progress(seen: int, all_of_them: int) -> None:
@@ -113,7 +85,7 @@ def _silence(seen: int, all_of_them: int) -> None:
 
 def _must_be_set(there: Installed[Any]) -> None:
     if not there.settings.url:
-        raise NotSet("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL")
+        raise Stopped("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
 
 
 def _connected(client: Tautulli) -> bool | None:
@@ -139,14 +111,13 @@ def _plain(error: Exception) -> click.ClickException:
     if isinstance(error, click.ClickException):
         return error
     if isinstance(error, Doubtful):
-        return click.ClickException("Tautulli sent an empty history, although there were plays; ask again in 30 s")
+        return Stopped("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
     fault = classify(error, PACK)
     if fault is None or fault.unclassified:
         raise error
-    kind = NotAuthorised if fault.code in ("unauthorized", "api_off") else click.ClickException
-    made = Unreachable if fault.code in _UNREACHABLE else kind
+    kind = Exit.NOT_AUTHORISED if fault.code in ("unauthorized", "api_off") else Exit.NEGATIVE
     words = told(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
-    return made(f"{words} ({fault.code}: {fault.detail})")
+    return Stopped(f"{words} ({fault.code}: {fault.detail})", Exit.UNREACHABLE if fault.code in _UNREACHABLE else kind)
 
 
 def _lines(found: shapes.StatusShown) -> list[str]:
@@ -162,11 +133,3 @@ def _lines(found: shapes.StatusShown) -> list[str]:
     trial = "" if breaker.next_trial is None else f", next trial {shapes.iso(breaker.next_trial)}"
     counted = f"{breaker.requests} calls, {breaker.failures} failed, {breaker.failures_in_a_row} failures in a row"
     return [*lines, f"breaker {breaker.name}: {breaker.state} ({counted}){trial}"]
-
-
-def _say(document: Any, as_json: bool, *lines: str) -> None:
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-        return
-    for line in lines:
-        click.echo(line)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
 from tidegate import Installed, install
+from tidegate.commands import AtServer
 from tidegate.testing import Step
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -260,28 +263,22 @@ def test_without_a_lidarr_the_page_says_what_to_set(quick_db: Database) -> None:
         assert web.post("/api/v1/lidarr/wake").status_code == 409
 
 
-class Opened:
-    """What the command line hands to a command of an application."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened(AtServer):
+    """A command line at the application of this test."""
 
-    me = "ada"
+    there: Installed[Any]
 
-    def __init__(self, there: Installed[Any]) -> None:
-        self._there = there
-
-    def __call__(self, **_: Any) -> Opened:
-        return self
-
-    def __enter__(self) -> Installed[Any]:
-        return self._there
-
-    def __exit__(self, *_: object) -> None: ...
+    @contextmanager
+    def installed(self) -> Iterator[Installed[Any]]:
+        yield self.there
 
 
 def test_the_command_shows_lists_wakes_and_retries(both: Round) -> None:
     mixed(both)
 
     def run(*args: str) -> tuple[int, str]:
-        done = CliRunner().invoke(lidarr, list(args), obj=Opened(both.there))
+        done = CliRunner().invoke(lidarr, list(args), obj=Opened(app="lidarr", there=both.there))
         return done.exit_code, done.output
 
     code, said = run("status")
