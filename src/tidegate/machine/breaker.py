@@ -235,10 +235,7 @@ class Breaker:
                 self._states.fail(ticket)
             self._weigh(ticket)
         else:
-            now = self._clock()
-            with self._lock:
-                self._states.probe_failed(ticket, now)
-            self._flush()
+            self._settle(ticket, self._states.probe_failed)
 
     def exclude(self, ticket: Ticket) -> None:
         """Settles a call that proves nothing: its request and its half-open place are given back."""
@@ -246,15 +243,15 @@ class Breaker:
             with self._lock:
                 ticket.excluded += 1
         else:
-            now = self._clock()
-            with self._lock:
-                self._states.probe_excluded(ticket, now)
-            self._flush()
+            self._settle(ticket, self._states.probe_excluded)
 
     def _probe_ok(self, probe: Probe) -> None:
+        self._settle(probe, self._states.probe_ok)
+
+    def _settle(self, probe: Probe, step: Callable[[Probe, float], None]) -> None:
         now = self._clock()
         with self._lock:
-            self._states.probe_ok(probe, now)
+            step(probe, now)
         self._flush()
 
     def _weigh(self, epoch: Epoch) -> None:
