@@ -21,7 +21,7 @@ class Status:
 
 
 class Play(NamedTuple):
-    """One row of the history. Times are UNIX time, durations are seconds."""
+    """One row of the history. Times are UNIX time, durations are seconds. What is stored of it comes first."""
 
     row_id: int
     reference_id: int | None
@@ -30,31 +30,23 @@ class Play(NamedTuple):
     duration: int
     paused: int
     user_id: int | None
-    user: str
-    friendly_name: str
+    person: str  # the name that people know a user by
     platform: str
     product: str
     player: str
     media_type: str
     rating_key: int | None
+    show: str  # the series, the artist or the film
     full_title: str
-    title: str
-    parent_title: str
-    grandparent_title: str
     year: int | None
     transcode_decision: str
     percent_complete: int | None
     watched_status: float | None
-
-    @property
-    def person(self) -> str:
-        """The name that people know a user by."""
-        return self.friendly_name or self.user or "unknown"
-
-    @property
-    def show(self) -> str:
-        """The series, the artist or the film."""
-        return self.grandparent_title or self.full_title or self.title or "untitled"
+    user: str
+    friendly_name: str
+    title: str
+    parent_title: str
+    grandparent_title: str
 
 
 @dataclass(frozen=True)
@@ -118,16 +110,17 @@ def play_of(row: Mapping[str, Any]) -> Play | None:
     if row_id is None or started is None or get("state"):
         return None
     duration = number(get("play_duration"))
+    duration = number(get("duration")) if duration is None else duration
+    user, friendly_name, title = text(get("user")), text(get("friendly_name")), text(get("title"))
+    full_title, grandparent_title = text(get("full_title")), text(get("grandparent_title"))
+    show = grandparent_title or full_title or title or "untitled"
     return Play(
-        row_id=row_id, reference_id=number(get("reference_id")), started=started, stopped=moment(get("stopped")),
-        duration=max(0, (number(get("duration")) if duration is None else duration) or 0),
-        paused=max(0, number(get("paused_counter")) or 0), user_id=number(get("user_id")), user=text(get("user")),
-        friendly_name=text(get("friendly_name")), platform=text(get("platform")), product=text(get("product")),
-        player=text(get("player")), media_type=text(get("media_type")), rating_key=number(get("rating_key")),
-        full_title=text(get("full_title")), title=text(get("title")), parent_title=text(get("parent_title")),
-        grandparent_title=text(get("grandparent_title")), year=number(get("year")),
-        transcode_decision=text(get("transcode_decision")), percent_complete=number(get("percent_complete")),
-        watched_status=fraction(get("watched_status")),
+        row_id, number(get("reference_id")), started, moment(get("stopped")), max(0, duration or 0),
+        max(0, number(get("paused_counter")) or 0), number(get("user_id")), friendly_name or user or "unknown",
+        text(get("platform")), text(get("product")), text(get("player")), text(get("media_type")),
+        number(get("rating_key")), show, full_title or show, number(get("year")), text(get("transcode_decision")),
+        number(get("percent_complete")), fraction(get("watched_status")),
+        user, friendly_name, title, text(get("parent_title")), grandparent_title,
     )  # fmt: skip
 
 

@@ -21,7 +21,8 @@ Sum = list[int]  # plays and seconds
 
 KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
-STARTED = 2  # of a row
+STARTED = Play._fields.index("started")  # of a row
+_COLUMNS = Play._fields.index("watched_status") + 1
 _encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 counted = itemgetter(STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
 
@@ -121,12 +122,7 @@ def table(rows: Mapping[int, Row]) -> str:
 
 
 def _row(play: Play) -> Row:
-    """A digest of all the other columns is the last."""
-    show = play.show
-    said = (
-        play.row_id, play.reference_id, play.started, play.stopped, play.duration, play.paused, play.user_id,
-        play.person, play.platform, play.product, play.player, play.media_type, play.rating_key, show,
-        play.full_title or show, play.year, play.transcode_decision, play.percent_complete, play.watched_status,
-    )  # fmt: skip
+    """The columns of a play; the last is a digest of all the others."""
+    said = play[:_COLUMNS]
     # Version 2 of this format follows from the values alone, and is much quicker than a text.
     return (*said, int.from_bytes(blake2b(marshal.dumps(said, 2), digest_size=7).digest(), "big"))
