@@ -45,7 +45,7 @@ class Server:
     def tool(self, name: str, *args: str, patience: float = 120) -> None:
         """Runs one of its own tools to its end; CalledProcessError when that is a bad one."""
         command = [str(Path(self._server.bin_path) / name), *args]
-        subprocess.run(command, check=True, capture_output=True, timeout=patience)
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=patience)
 
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError):

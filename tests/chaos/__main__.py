@@ -28,7 +28,6 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-mount", action="store_true", help="limit the size of files instead of filling a disk")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and files")
     asked = parser.parse_args(given)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through every `finally`: there are mounts and processes
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     say(f"seed {asked.seed}, logs in {folder}")
     names = DATABASES if asked.database == "both" else (asked.database,)
@@ -51,4 +50,5 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through every `finally`: there are mounts and processes
     sys.exit(main())

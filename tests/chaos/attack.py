@@ -91,17 +91,20 @@ class Attack:
         self._ends.append((time.monotonic() + seconds, end))
 
     def _victim(self, blow: Blow) -> Seat | None:
-        """A worker that works, if there is one; else one that is about to."""
-        free = self.at.crew.free()
+        """One of those at work, as long as another one is: on a slow machine, starting takes longer than working."""
+        free = self._at_work()
+        return free[int(blow.roll * len(free))] if len(free) > 1 else None
+
+    def _at_work(self) -> list[Seat]:
         try:
-            at_work = {pid for (pid,) in rows(self.at.url, _AT_WORK)}
+            known = {pid for (pid,) in rows(self.at.url, _AT_WORK)}
         except (apsw.Error, psycopg.Error):
-            at_work = set()
-        free = [seat for seat in free if seat.process and seat.process.pid in at_work] or free
-        return free[int(blow.roll * len(free))] if free else None
+            return []
+        return [seat for seat in self.at.crew.free() if seat.process and seat.process.pid in known]
 
     def _kill(self, blow: Blow) -> bool:
-        seat = self._victim(blow)
+        # Now and then one that starts, too.
+        seat = self.at.crew.free()[-1] if blow.roll < 0.1 and self.at.crew.free() else self._victim(blow)
         if seat is not None:
             self.at.crew.kill(seat)
         return seat is not None
@@ -117,8 +120,9 @@ class Attack:
             leader = next((str(holder) for (holder,) in rows(self.at.url, _LEADER)), "")
         except (apsw.Error, psycopg.Error):
             return False
-        seat = next((each for each in crew.free() if each.process and f"-{each.process.pid}-" in leader), None)
-        if seat is None:
+        at_work = self._at_work()
+        seat = next((each for each in at_work if each.process and f"-{each.process.pid}-" in leader), None)
+        if seat is None or len(at_work) < 2:
             return False
         dice = random.Random(blow.roll)
         for _ in range(_TRIES):
@@ -151,18 +155,15 @@ class Attack:
 
     def _pause(self, blow: Blow) -> bool:
         seat = self._victim(blow)
-        if seat is None or len(self.at.crew.free()) < 2:
-            return False
-        self.at.crew.pause(seat, blow.lasts)
-        return True
+        if seat is not None:
+            self.at.crew.pause(seat, blow.lasts)
+        return seat is not None
 
     def _stop(self, blow: Blow) -> bool:
         seat = self._victim(blow)
-        # One that has just begun to start knows of no signals yet.
-        if seat is None or time.monotonic() - seat.started < 3:
-            return False
-        self.at.crew.stop(seat)
-        return True
+        if seat is not None:
+            self.at.crew.stop(seat)
+        return seat is not None
 
     def _fill(self, blow: Blow) -> bool:
         disk, pids = self.at.disk, self.at.crew.pids()

@@ -30,7 +30,7 @@ _ANY = "select 1 from tg_job where state not in ('done', 'failed', 'cancelled') 
 _STATES = "select state, count(*) from tg_job where kind <> 'sweeps' group by state"
 _OPEN = ("blocked", "waiting", "ready", "running")
 _EVERY = 5.0  # seconds between two lines of progress
-_LATE = 60.0  # seconds that blows may come late, on a slow machine, before they are left out
+_LATE = 60.0  # seconds, or half as long as the fire was to be: so late may blows come before they are left out
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
 COPIES = "a copy that was made under fire can be put back"
 PROCESSES = "processes end only as they are told"
@@ -136,13 +136,16 @@ def _fire(plan: Plan, attack: Attack, outcome: Outcome, say: Say) -> None:
     # What was not possible when it was due is tried again, and keeps nothing else waiting.
     due = blows(plan.seed, plan.seconds, there, plan.often)
     _until_they_work(at, say)
+    most = plan.seconds + max(_LATE, plan.seconds / 2)
     began = said = time.monotonic()
-    while due and (passed := time.monotonic() - began) < plan.seconds + _LATE and len(at.crew.wrong) < _HOPELESS:
+    while due and (passed := time.monotonic() - began) < most and len(at.crew.wrong) < _HOPELESS:
         at.crew.tend()
         attack.tend()
+        tried: set[str] = set()
         for blow in [blow for blow in due if blow.at <= passed]:
-            if attack.strike(blow):
+            if blow.kind not in tried and attack.strike(blow):
                 due.remove(blow)
+            tried.add(blow.kind)
             at.crew.tend()
         if time.monotonic() - said > _EVERY:
             said = time.monotonic()
@@ -218,7 +221,7 @@ def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None
     if people.wrong:
         outcome.broken[PROCESSES] += people.wrong
     for why in copies.failed:
-        outcome.notes["a copy was not made"] = why.strip()
+        outcome.notes["a copy was not made"] = " ".join(why.split())[:300]
     if wrong := copies.wrong():
         outcome.broken[COPIES] += wrong
     outcome.figures = {
