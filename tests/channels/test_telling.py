@@ -18,6 +18,7 @@ from tidegate.core.events import Notice, NoticeKind
 from tidegate.face.queue import Queue
 from tidegate.machine.telling import TellingPolicy
 from tidegate.ops import actions, channels, notices
+from tidegate.ops.figures import figures
 from tidegate.runtime.channels import NotSent
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import backups, notice_rows, telling_rows
@@ -238,6 +239,12 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         (channel,) = [line for line in scene.lines() if line.kind == "channel"]
         assert channel.title == "The channel hook does not deliver"
         assert channel.title in outside.titles("mail")  # though it only gets what others cannot deliver
+        counted = scene.q.store.read(figures)
+        assert counted.failing == {"hook": True, "mail": False}
+        assert counted.deliveries == {
+            ("hook", "delivered"): 0, ("hook", "failed"): 1, ("hook", "snoozed"): 0,
+            ("mail", "delivered"): 2, ("mail", "failed"): 0, ("mail", "snoozed"): 0,
+        }  # fmt: skip
 
         del outside.ill["hook"]
         scene.telling.test("hook")
@@ -369,6 +376,8 @@ def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_tha
 
         scene.pass_(3600)
         assert outside.titles() == ["spotify needs your attention"]
+        counted = scene.q.store.read(figures).deliveries
+        assert counted == {("hook", "delivered"): 1, ("hook", "failed"): 0, ("hook", "snoozed"): 1}
 
 
 @on_sqlite
@@ -426,6 +435,9 @@ def test_the_person_whose_account_it_is_gets_one_mail_a_week(scene: Scene, outsi
     scene.q.store.write(lambda tx: notice_rows.dealt_with(tx, "spotify", "7"))  # connected again
     fails_anew("unauthorized")
     assert personal() == 3
+    counted = scene.q.store.read(figures).deliveries
+    assert counted["@people", "delivered"] == 3
+    assert {name for name, _ in counted} == {"hook", "mail", "@people"}  # nobody's name is a label
 
 
 @on_sqlite

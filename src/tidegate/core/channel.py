@@ -80,6 +80,7 @@ class Channel:
         return not self.standby and LEVELS.index(level) >= LEVELS.index(self.level)
 
 
+QUEUE = "notices"  # of the jobs that deliver
 TARGETS = "channel "  # how the names of those targets begin
 
 

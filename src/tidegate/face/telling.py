@@ -22,12 +22,11 @@ from tidegate.machine.telling import TellingPolicy
 from tidegate.ops import actions
 from tidegate.ops.telling import look, wording
 from tidegate.ops.telling.conditions import OWN_QUEUE
-from tidegate.ops.telling.look import PERSON
 from tidegate.runtime.channels import send
 from tidegate.runtime.channels.refusing import GONE, PACK
 from tidegate.store import activity_rows, gate_rows, intake, telling_rows
 from tidegate.store.activity_rows import Place as At
-from tidegate.store.telling_rows import Row, Sent
+from tidegate.store.telling_rows import PERSON, Row, Sent
 from tidegate.store.tx import BoundStatement, Tx
 
 _log = logging.getLogger("tidegate.notices")
@@ -164,7 +163,7 @@ class Telling:
         if row is None or store.read(lambda tx: telling_rows.outlived(tx, sent)):
             return Done()
         if store.read(lambda tx: telling_rows.withdrawn(tx, row, sent)):
-            return Done(writes=[telling_rows.not_sent(sent)])
+            return Done(writes=telling_rows.not_sent(sent))
         more: list[BoundStatement] = []
         if sent.channel.startswith(PERSON):
             if not to or not isinstance(channel.way, Mail):

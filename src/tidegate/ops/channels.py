@@ -46,6 +46,11 @@ class ChannelReport:
         return row.tested_ok is False and (row.last_at is None or row.last_at < (row.tested_at or 0.0))
 
     @property
+    def fails(self) -> bool:
+        """Whether it does not deliver."""
+        return self.token in ("off", "failing")
+
+    @property
     def word(self) -> str:
         return STATES[self.token][0]
 
@@ -61,7 +66,7 @@ class ChannelReport:
     def reason(self) -> str:
         """Why it does not deliver; empty when it does."""
         row = self.row
-        if self.token not in ("off", "failing"):
+        if not self.fails:
             return ""
         return row.disabled_why or (row.last_why if row.last_ok is False else row.tested_why) or ""
 
@@ -87,7 +92,7 @@ def channels(tx: Tx) -> list[ChannelReport]:
 
 def failing(tx: Tx) -> list[ChannelReport]:
     """Those that do not deliver."""
-    return [each for each in channels(tx) if each.token in ("off", "failing")]
+    return [each for each in channels(tx) if each.fails]
 
 
 def what_became(delivery: Delivery) -> str:

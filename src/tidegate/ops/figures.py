@@ -14,9 +14,9 @@ from itertools import accumulate
 
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
-from tidegate.ops import notices, reports
+from tidegate.ops import channels, notices, reports
 from tidegate.ops.words import TARGETS
-from tidegate.store import tallies
+from tidegate.store import tallies, telling_rows
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.tallies import BUCKETS
 from tidegate.store.tx import Tx
@@ -24,6 +24,7 @@ from tidegate.store.tx import Tx
 MOST_TARGETS = 200
 MOST_QUEUES = 200
 MOST_CODES = 100  # of one queue
+MOST_CHANNELS = 50
 OTHERS = "others"  # the code of all further ones
 
 STATE = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
@@ -79,6 +80,8 @@ class Figures:
     workers: int  # tidegate_workers: those that were heard of in time
     last_tick: float | None  # tidegate_engine_last_tick_timestamp_seconds
     unread_notices: int = 0
+    failing: Mapping[str, bool] = field(default_factory=dict)  # tidegate_channel_failing by channel
+    deliveries: Mapping[tuple[str, str], int] = field(default_factory=dict)  # tidegate_deliveries_total, by outcome too
     tokens: tuple[str, ...] = field(default=tuple(TARGETS))
 
 
@@ -98,7 +101,17 @@ def figures(tx: Tx) -> Figures:
         workers=sum(worker.there for worker in workers),
         last_tick=max((worker.seen_at for worker in workers), default=None),
         unread_notices=notices.unread(tx),
+        failing={each.name: each.fails for each in channels.channels(tx)[:MOST_CHANNELS]},
+        deliveries=_deliveries(tx),
     )
+
+
+def _deliveries(tx: Tx) -> dict[tuple[str, str], int]:
+    """With zeros for what a channel has not done yet: the first failure is a change, too."""
+    counted = telling_rows.counts(tx)
+    there = [each.name for each in channels.channels(tx)]
+    names = list(dict.fromkeys([*there, *sorted(name for name, _ in counted)]))[:MOST_CHANNELS]
+    return {(name, outcome): counted.get((name, outcome), 0) for name in names for outcome in telling_rows.OUTCOMES}
 
 
 def _queues(tx: Tx, now: float) -> list[QueueFigures]:

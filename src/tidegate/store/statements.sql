@@ -221,6 +221,9 @@ where event.seq = 0;
 insert into tg_tally (queue, what, delta) select given.queue, given.what, given.delta
 from {rows queue text, what text, delta bigint} where true;
 
+-- name: tally_one
+insert into tg_tally (queue, what, delta) values (:queue, :what, 1);
+
 -- name: tallies
 select queue, what, sum(delta) from tg_tally group by queue, what;
 

@@ -13,6 +13,7 @@ BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 
 # What only grows has "total" in its name, so that nobody takes it for a stage.
 FAILED, TOOK, TOOK_ALL = "failed_total:", "took_total:", "took_us_total"
 RETRIED, EXPIRED = "manual_retry_total", "lease_expired_total"
+DELIVERY = "delivery_total:"  # of notices, by outcome and channel
 BAD = "bad_total"  # attempts that were made and did not succeed
 _TOOK = tuple(f"{TOOK}{n}" for n in range(len(BUCKETS) + 1))
 

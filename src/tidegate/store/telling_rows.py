@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.channel import Channel
+from tidegate.core.channel import QUEUE, Channel
 from tidegate.machine.telling import Heard
+from tidegate.store import tallies
 from tidegate.store.notice_rows import Place
 from tidegate.store.tx import BoundStatement, Tx
 
@@ -17,6 +18,9 @@ _MOST_TEXT = 500
 _EXPIRED = "expired"  # the code of a job whose time is over
 SNOOZED = "snoozed"  # the code of a delivery that somebody did not want any more
 QUEUED, DELIVERED, FAILED = "queued", "delivered", "failed"
+OUTCOMES = (DELIVERED, FAILED, SNOOZED)
+PERSON = "@"  # before the name of a person, where that of a channel stands
+PEOPLE = "@people"  # all of them, where deliveries are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +184,26 @@ def withdrawn(tx: Tx, row: Row, sent: Sent) -> bool:
     return sent.round_no != row.round_no or (row.snoozed_until is not None and now < row.snoozed_until)
 
 
-def not_sent(sent: Sent) -> BoundStatement:
+def not_sent(sent: Sent) -> list[BoundStatement]:
     """What is written of a delivery that was withdrawn. It says nothing about the channel."""
-    why = "It was snoozed before it was sent."
-    return BoundStatement("delivery_failed", {**sent.params(), "code": SNOOZED, "why": why})
+    said = {"code": SNOOZED, "why": "It was snoozed before it was sent."}
+    return [BoundStatement("delivery_failed", {**sent.params(), **said}), _counted(sent, SNOOZED)]
+
+
+def counts(tx: Tx) -> dict[tuple[str, str], int]:
+    """How many deliveries ended how, by (channel, outcome), for ever; what went to one person has `PEOPLE`."""
+    found = dict[tuple[str, str], int]()
+    for (queue, what), n in tallies.read(tx).items():
+        if queue == QUEUE and what.startswith(tallies.DELIVERY):
+            outcome, _, channel = what.removeprefix(tallies.DELIVERY).partition(":")
+            found[channel, outcome] = n
+    return found
+
+
+def _counted(sent: Sent, outcome: str) -> BoundStatement:
+    # Who somebody is must not be read off a figure.
+    channel = PEOPLE if sent.channel.startswith(PERSON) else sent.channel
+    return BoundStatement("tally_one", {"queue": QUEUE, "what": f"{tallies.DELIVERY}{outcome}:{channel}"})
 
 
 def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
@@ -241,6 +261,7 @@ def delivered(sent: Sent) -> list[BoundStatement]:
     return [
         BoundStatement("delivery_done", sent.params()),
         BoundStatement("channel_ended", {"name": sent.channel, "ok": 1, "why": None}),
+        _counted(sent, DELIVERED),
     ]
 
 
@@ -249,6 +270,8 @@ def failed(tx: Tx, sent: Sent, code: str, why: str) -> bool:
     if not tx.all("delivery_failed", {**sent.params(), "code": code, "why": why[:_MOST_TEXT]}):
         return False
     tx.all("channel_ended", {"name": sent.channel, "ok": 0, "why": why[:_MOST_TEXT]})
+    counted = _counted(sent, FAILED)
+    tx.all(counted.name, counted.params)
     return True
 
 

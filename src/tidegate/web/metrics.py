@@ -62,6 +62,7 @@ class Numbers:
         yield from _of_breakers(found.breakers)
         yield from _of_targets(found)
         yield from _of_workers(found)
+        yield from _of_channels(found)
         for there in self.site.apps:
             if there.app.metrics is not None:
                 with contextlib.suppress(StoreError):  # it is away since a moment ago
@@ -150,3 +151,14 @@ def _of_workers(found: Figures) -> Iterator[Metric]:
         tick.add_metric([], found.last_tick)
     yield tick
     yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=found.unread_notices)
+
+
+def _of_channels(found: Figures) -> Iterator[Metric]:
+    failing = GaugeMetricFamily("tidegate_channel_failing", "Whether a channel does not deliver", labels=["channel"])
+    for name, fails in found.failing.items():
+        failing.add_metric([name], float(fails))
+    labels = ["channel", "outcome"]
+    sent = CounterMetricFamily("tidegate_deliveries", "Notices through channels, by how that ended", labels=labels)
+    for (name, outcome), n in found.deliveries.items():
+        sent.add_metric([name, outcome], n)
+    yield from (failing, sent)

@@ -103,6 +103,14 @@ RULES = (
         shown_at="/workers",
     ),
     Rule(
+        name="TidegateChannelFailing",
+        when="max by (channel) (tidegate_channel_failing) == 1",
+        lasting="5m",
+        summary="The channel {{ $labels.channel }} does not deliver",
+        means="What it was to tell goes to the next channel, if there is one. The page Channels says why.",
+        shown_at="/channels",
+    ),
+    Rule(
         name="TidegateStoreDown",
         when="max(tidegate_store_up) == 0",
         lasting="1m",

@@ -74,6 +74,9 @@ BOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
               lines=[("sum by (queue) (increase(tidegate_lease_expired_total[15m]))", "{{queue}}")]),
         Panel(title="Notices that nobody has read", about="On the page under Notices.", kind="stat",
               lines=[("max(tidegate_notices_unread)", "unread")]),
+        Panel(title="Notices through channels", about="In an hour, by how that ended.", lines=[(
+            "sum by (channel, outcome) (increase(tidegate_deliveries_total[1h]))", "{{channel}} {{outcome}}",
+        )]),
         Panel(title="Database", about="Whether it can be read.", kind="state-timeline",
               words={0: ("away", "red"), 1: ("there", "green")}, lines=[("min(tidegate_store_up)", "database")]),
     )),

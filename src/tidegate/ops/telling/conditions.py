@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tidegate.core.channel import QUEUE as DELIVERIES
 from tidegate.core.channel import TARGETS
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.states import CLOSED
@@ -39,7 +40,7 @@ from tidegate.store.telling_rows import GoingOn
 from tidegate.store.tx import Tx
 
 Unmanned = dict[str, float]  # queues with work and without a worker, and since when that is seen
-OWN_QUEUE = "notices"  # of the deliveries themselves
+OWN_QUEUE = DELIVERIES
 _MOST = 1000
 _MOVES = 2 * HOUR  # of breakers that are looked at
 _GATES = frozenset(HoldReason)

@@ -15,11 +15,10 @@ from tidegate.ops.telling import conditions, wording
 from tidegate.ops.telling.conditions import Now, Unmanned
 from tidegate.store import notice_rows, telling_rows
 from tidegate.store.notice_rows import TARGET
-from tidegate.store.telling_rows import FAILED, Row, Sent
+from tidegate.store.telling_rows import FAILED, PERSON, Row, Sent
 from tidegate.store.tx import Tx
 
 _MOST = 200  # of each sort in one look; the next one is soon
-PERSON = "@"  # before the name of a person, where that of a channel stands
 
 
 @dataclass(frozen=True, slots=True)
