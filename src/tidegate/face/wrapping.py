@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from types import MethodType
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, SupportsIndex, TypeVar, cast
 
 from tidegate.face.signatures import is_async
 
@@ -19,11 +20,11 @@ _NEVER_GUARDED = frozenset({"close", "aclose"})
 class Methods:
     """The guarded methods of one client. It does not hold its wrapper, which goes when nobody else does."""
 
-    __slots__ = ("_guard", "_guarded", "client")
+    __slots__ = ("_guarded", "client", "guard")
 
     def __init__(self, client: Any, guard: Guard) -> None:
         self.client = client
-        self._guard = guard
+        self.guard = guard
         self._guarded: dict[str, tuple[Any, Callable[..., Any]]] = {}
 
     def find(self, name: str, kept: dict[str, Any]) -> Any:
@@ -32,10 +33,10 @@ class Methods:
         if name.startswith("_") or name in _NEVER_GUARDED or not callable(found) or isinstance(found, type):
             return found
         if _is_method(self.client, name, found):
-            return kept.setdefault(name, self._guard(_late(self.client, name, found), name))
+            return kept.setdefault(name, self.guard(_late(self.client, name, found), name))
         known = self._guarded.get(name)
         if known is None or known[0] != found:
-            known = self._guarded[name] = (found, self._guard(found, name))
+            known = self._guarded[name] = (found, self.guard(found, name))
         return known[1]
 
 
@@ -115,6 +116,22 @@ class Wrapped(Keeping):
 
     def __repr__(self) -> str:
         return f"<{self._methods.client!r} behind {self._target!r}>"
+
+    def __copy__(self) -> Any:
+        return self._around(copy.copy(self._methods.client))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self._around(copy.deepcopy(self._methods.client, memo))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"a client behind {self._target!r} cannot be pickled, for its gates are those of this process; "
+            "pickle the client itself, and wrap it where it is loaded"
+        )
+
+    def _around(self, client: object) -> Any:
+        """Another client behind the same gates: what one of them meets holds the other, too."""
+        return Wrapped(self._target, client, self._methods.guard)
 
     def __enter__(self) -> Any:
         client = self._methods.client

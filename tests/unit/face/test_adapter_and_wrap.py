@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gzip
+import pickle
 from typing import Any, Self
 
 import pytest
@@ -217,3 +219,21 @@ def test_a_callable_object_with_an_async_call_is_guarded_as_such() -> None:
     with pytest.raises(ConnectionRefusedError):
         scene.clock.run(scene.target.key(7).guard(operation="recent")(Recent())())
     assert scene.holds() == ["backoff"]
+
+
+def test_a_copy_of_a_wrapped_client_is_behind_the_same_gates_and_a_pickle_of_one_says_why_not() -> None:
+    scene, api = Scene(), Api()
+    wrapped = scene.target.wrap(api)
+    for copied in (copy.copy(wrapped), copy.deepcopy(wrapped)):
+        copied.entered += 1
+        assert (copied.entered, api.entered) == (1, 0), "the client was copied, too"
+        assert copied.history(5) == (5, 10)
+
+    copied.error = down()
+    with pytest.raises(ConnectionRefusedError):
+        copied.history(5)
+    with pytest.raises(Held):
+        wrapped.history(5)
+
+    with pytest.raises(TypeError, match=r"cannot be pickled.* pickle the client itself"):
+        pickle.dumps(wrapped)
