@@ -33,7 +33,7 @@ MACHINE = $(BIN)/python -m coverage run --branch $(PYTEST) -n 0 -m "not long" te
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo tour test test-long check bench soak chaos docs requirements lock clean browser screenshots pictures
+.PHONY: help run demo tour test test-long check bench soak chaos docs requirements lock clean browser screenshots pictures mutants
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,14 +95,14 @@ pictures: $(READY) browser ## the pictures of the demo that the documentation sh
 chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
-chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
-	$(BIN)/python -m tests.chaos $(CHAOS)
-
 bench: $(READY) ## measure the cost of a call against floors
 	$(BIN)/python -m bench
 
 soak: $(READY) ## an hour of mixed load with faults: nothing may grow; SOAK="--minutes 30 --database postgres"
 	$(BIN)/python -m tests.soak $(SOAK)
+
+mutants: $(READY) ## change one thing at a time in core and machine and see whether a unit test fails; FILES= chooses
+	nice $(BIN)/python -m tools.mutants $(if $(KEEP),--keep) $(FILES)
 
 requirements: $(RESULTS) ## id, tests and result of each requirement
 	@$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)

@@ -1,0 +1,78 @@
+"""The tool that changes one thing at a time, on small files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.mutants.__main__ import ROOT
+from tools.mutants.making import Mutant, mutants_of
+from tools.mutants.report import Report, read_explained
+
+SOURCE = """
+LIMIT = 5
+
+
+class Tank:
+    def __init__(self, level: int = 2) -> None:
+        self.level = level
+
+    @property
+    def full(self) -> bool:
+        return self.level >= LIMIT
+
+
+def wait(roll: float) -> float:
+    if roll > 0.5:
+        return cast("float", roll)
+    return -roll
+"""
+
+
+@pytest.fixture
+def mutants(tmp_path: Path) -> list[Mutant]:
+    (tmp_path / "tank.py").write_text(SOURCE, encoding="utf-8")
+    return mutants_of(tmp_path, "tank.py")
+
+
+def test_functions_methods_properties_and_defaults_are_changed_and_tables_are_not(mutants: list[Mutant]) -> None:
+    changes = {(each.owner, each.function, each.old.strip(), each.new.strip()) for each in mutants}
+    assert ("Tank", "full", "return self.level >= LIMIT", "return self.level > LIMIT") in changes
+    assert ("Tank", "__init__", "self.level = level", "self.level = None") in changes
+    assert any(new == "def __init__(self, level: int = 3) -> None:" for *_, new in changes)
+    assert (None, "wait", "return -roll", "return +roll") in changes
+    assert not any("LIMIT = " in new or "cast(" in new for *_, new in changes)
+
+
+def test_a_mutant_knows_the_statement_that_a_test_must_reach(mutants: list[Mutant]) -> None:
+    lines = SOURCE.splitlines()
+    for each in mutants:
+        assert lines[each.line - 1].strip() in {*each.old.split(" / "), "self.level = level"}
+        assert lines[each.first - 1].strip().startswith(("def", "@property"))
+
+
+def test_a_survivor_is_explained_by_its_name_and_an_explanation_without_survivor_is_stale(
+    mutants: list[Mutant], tmp_path: Path
+) -> None:
+    first, second, *others = mutants
+    path = tmp_path / "explained.toml"
+    path.write_text(
+        f'[[survives]]\nin = "{first.where}"\nfrom = "{first.old}"\nto = ["{first.new}", "gone"]\nwhy = "the same"\n',
+        encoding="utf-8",
+    )
+    results = {each.id: "killed" for each in others} | {first.id: "survived", second.id: "unreached"}
+    report = Report(mutants, results, read_explained(path))
+    assert (report.explained, report.unexplained) == ([first], [second])
+    assert report.share == pytest.approx(100 * len(others) / len(mutants))
+    assert report.stale == [f"{first.where}: {first.old} -> gone"]
+    assert report.lines()[0].startswith(second.name)
+
+
+def test_every_explanation_speaks_of_code_that_exists_and_gives_a_reason() -> None:
+    for name, why in read_explained(ROOT / "tools" / "mutants" / "explained.toml").items():
+        file, _, change = name.partition(" ")
+        old = change.partition(": ")[2].partition(" -> ")[0]
+        lines = {line.strip() for line in (ROOT / file).read_text(encoding="utf-8").splitlines()}
+        assert set(old.split(" / ")) <= lines, name
+        assert why, name

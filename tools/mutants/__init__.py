@@ -1,0 +1,1 @@
+"""Mutation testing: whether a test fails when the code is wrong."""

@@ -1,0 +1,87 @@
+"""Changes one thing in the code at a time and looks whether a unit test fails.
+
+    make mutants
+    python -m tools.mutants [--keep | --report] [--sample N] [FILE ...]
+
+FILE is a pattern such as 'src/tidegate/machine/*.py'; without one, all that pyproject.toml names. A mutant that
+survives shows a hole in the tests, or code that does nothing, or is no change at all: the last are listed in
+tools/mutants/explained.toml, each with its reason. Ends with 1 if fewer are killed than pyproject.toml demands,
+or if the list names a mutant that is gone or killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tools.mutants.making import Mutant, mutants_of
+from tools.mutants.report import Report, read_explained
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "mutants"
+RESULTS = BUILD / "results.jsonl"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a pattern of files, from the root of the repository")
+    parser.add_argument("--keep", action="store_true", help="run only what no earlier run has killed")
+    parser.add_argument("--report", action="store_true", help="run nothing: what the earlier runs have said")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many of them by chance, the same each time")
+    asked = parser.parse_args(arguments)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutants"]
+
+    files = sorted({each for pattern in asked.files or settings["files"] for each in ROOT.glob(pattern)})
+    mutants = [each for file in files for each in mutants_of(ROOT, str(file.relative_to(ROOT)))]
+    whole = not asked.files and asked.sample is None
+    if asked.sample is not None:
+        mutants = random.Random(1).sample(mutants, min(asked.sample, len(mutants)))
+    explained = read_explained(ROOT / "tools" / "mutants" / "explained.toml")
+    if not asked.report:
+        if not asked.keep:
+            RESULTS.unlink(missing_ok=True)
+        before = _results()
+        code = _run([each for each in mutants if before.get(each.id) not in {"killed", "timeout"}], explained, settings)
+        if code:
+            return code
+    report = Report(mutants, _results(), explained)
+    print("\n".join(report.lines()))
+    stale = report.stale if whole else []
+    for name in stale:
+        print(f"explained.toml explains what does not survive: {name}")
+    return int(report.share < settings["least"] or bool(stale))
+
+
+def _run(mutants: list[Mutant], explained: dict[str, str], settings: dict[str, Any]) -> int:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    todo = BUILD / "todo.json"
+    told = [{**dataclasses.asdict(each), "explained": each.name in explained} for each in mutants]
+    todo.write_text(json.dumps(told), encoding="utf-8")
+    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])  # wherever it is installed from
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "tools.mutants.loop", "-p", "no:cacheprovider", "-p", "no:xdist",
+        "-p", "no:schemathesis", f"--mutants={todo}", f"--results={RESULTS}", f"--budget={settings['budget']}",
+        f"--children={settings['children']}", "-m", "not long and not alone", "-k", settings["choose"],
+        *settings["tests"],
+    ]  # fmt: skip
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode
+
+
+def _results() -> dict[str, str]:
+    """How the last run of each mutant ended, by its id."""
+    if not RESULTS.exists():
+        return {}
+    lines = map(json.loads, RESULTS.read_text(encoding="utf-8").splitlines())
+    return {each["id"]: each["result"] for each in lines}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
