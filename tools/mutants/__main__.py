@@ -35,23 +35,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="a pattern of files, from the root of the repository")
     parser.add_argument("--keep", action="store_true", help="run only what no earlier run has killed")
     parser.add_argument("--report", action="store_true", help="run nothing: what the earlier runs have said")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many of them by chance, the same each time")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many of each group by chance, the same each time")
     asked = parser.parse_args(arguments)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutants"]
 
-    files = sorted({each for pattern in asked.files or settings["files"] for each in ROOT.glob(pattern)})
-    mutants = [each for file in files for each in mutants_of(ROOT, str(file.relative_to(ROOT)))]
-    whole = not asked.files and asked.sample is None
+    groups = [_mutants(group["files"], asked.files) for group in settings["groups"]]
     if asked.sample is not None:
-        mutants = random.Random(1).sample(mutants, min(asked.sample, len(mutants)))
+        groups = [random.Random(1).sample(each, min(asked.sample, len(each))) for each in groups]
     explained = read_explained(ROOT / "tools" / "mutants" / "explained.toml")
     if not asked.report:
         if not asked.keep:
             RESULTS.unlink(missing_ok=True)
         before = _results()
-        code = _run([each for each in mutants if before.get(each.id) not in {"killed", "timeout"}], explained, settings)
-        if code:
-            return code
+        for group, some in zip(settings["groups"], groups, strict=True):
+            left = [each for each in some if before.get(each.id) not in {"killed", "timeout"}]
+            code = _run(left, group["tests"], explained, settings) if left else 0
+            if code:
+                return code
+    mutants = [each for some in groups for each in some]
+    whole = not asked.files and asked.sample is None
     report = Report(mutants, _results(), explained)
     print("\n".join(report.lines()))
     stale = report.stale if whole else []
@@ -60,7 +62,14 @@ def main(arguments: list[str]) -> int:
     return int(report.share < settings["least"] or bool(stale))
 
 
-def _run(mutants: list[Mutant], explained: dict[str, str], settings: dict[str, Any]) -> int:
+def _mutants(files: list[str], asked: list[str]) -> list[Mutant]:
+    """Those of the files of a group that are asked for, in the order in which they are asked for."""
+    ours = [file for pattern in files for file in sorted(ROOT.glob(pattern))]
+    wanted = [file for pattern in asked for file in sorted(ROOT.glob(pattern)) if file in ours] if asked else ours
+    return [each for file in dict.fromkeys(wanted) for each in mutants_of(ROOT, str(file.relative_to(ROOT)))]
+
+
+def _run(mutants: list[Mutant], tests: list[str], explained: dict[str, str], settings: dict[str, Any]) -> int:
     BUILD.mkdir(parents=True, exist_ok=True)
     todo = BUILD / "todo.json"
     told = [{**dataclasses.asdict(each), "explained": each.name in explained} for each in mutants]
@@ -70,7 +79,7 @@ def _run(mutants: list[Mutant], explained: dict[str, str], settings: dict[str, A
         sys.executable, "-m", "pytest", "-q", "-p", "tools.mutants.loop", "-p", "no:cacheprovider", "-p", "no:xdist",
         "-p", "no:schemathesis", f"--mutants={todo}", f"--results={RESULTS}", f"--budget={settings['budget']}",
         f"--children={settings['children']}", "-m", "not long and not alone", "-k", settings["choose"],
-        *settings["tests"],
+        *tests,
     ]  # fmt: skip
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode
 

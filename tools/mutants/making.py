@@ -1,7 +1,7 @@
 """The mutants of a file: each is one of its functions with one thing changed, by the operators of mutmut.
 
 Changed is everything inside functions and methods, properties included. Not changed are tables at the level of the
-module or class, type annotations, decorators, and what has no effect when the program runs: the type of a `cast`.
+module or class, type annotations, decorators, the type of a `cast`, and a False to None, which is as good.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class _Changes(MutationVisitor):
         if isinstance(node, cst.Call) and _name(node.func) == "cast":
             self._casts.add(id(node.args[0]))
             return
+        if isinstance(node, cst.Assign) and _name(node.value) == "False":
+            return  # it becomes True; None is as good as False
         before = len(self.mutations)
         super()._create_mutations(node)
         position = self.get_metadata(PositionProvider, node, None)
@@ -102,7 +105,7 @@ def mutants_of(root: Path, file: str) -> list[Mutant]:
         old = wrapper.module.code_for_node(bare)
         new = wrapper.module.code_for_node(cst.ensure_type(deep_replace(bare, node, changed), cst.FunctionDef))
         removed, added = _difference(old, new)
-        start = positions[function].start.line
+        start = statements.first[positions[function].start.line]
         mutant = Mutant(
             file=file, owner=owners.get(id(function)), function=function.name.value, first=start,
             line=statements.at(line), old=removed, new=added, text=new,
@@ -137,6 +140,8 @@ class Statements:
             for each in block
         }
         self._spans = sorted(spans.items())
+        # Where a function starts, decorators included, by the line of its `def`.
+        self.first = {each.lineno: min(each.lineno, *_lines(each.decorator_list)) for each in self.functions()}
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Those at the level of the module and of its classes."""
@@ -149,6 +154,10 @@ class Statements:
         """The first line of the innermost statement around *line*; of the first one after it, where there is none."""
         around = [start for start, end in self._spans if start <= line <= end]
         return around[-1] if around else next(start for start, _ in self._spans if start > line)
+
+
+def _lines(decorators: list[ast.expr]) -> list[int]:
+    return [each.lineno for each in decorators] or [sys.maxsize]
 
 
 def blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:

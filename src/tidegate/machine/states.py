@@ -110,9 +110,7 @@ class States:
         return None
 
     def speaks_of_now(self, epoch: Epoch, now: float) -> bool:
-        """Whether a result in *epoch* belongs to the present counts."""
-        if self.state != CLOSED or self.forced:
-            return False
+        """Whether a result in *epoch* belongs to the present counts; every change of state begins new ones."""
         return (epoch is self.epoch and now < epoch.ends) or epoch in self._buckets
 
     def probe_ok(self, probe: Probe, now: float) -> None:
