@@ -45,25 +45,43 @@ def strip(theatre: Theatre) -> Strip:
     links = ((HOME, "Break and mend"),)
     if not player.over:
         return Strip(mark=MARK, title="The story begins in a moment.", links=links)
-    if not player.told:
-        broken = [each for each in TROUBLES.values() if each.on(theatre.stage)]
-        words = f"{broken[0].service}: {broken[0].ill}" if broken else "Everything works."
-        if len(broken) > 1:
-            words = f"{len(broken)} things are broken now: {', '.join(dict.fromkeys(each.service for each in broken))}."
-        return Strip(mark=MARK, title="Break something yourself.", text=words, links=links, tone="calm")
-    return Strip(mark=MARK, title="That was the story.", text=theatre.words, links=links, tone="calm")
+    words = _broken(theatre) or (theatre.words if player.told else "Everything works.")
+    title = "That was the story." if player.told else "Break something yourself."
+    return Strip(mark=MARK, title=title, text=words, links=links, tone="calm")
+
+
+def _broken(theatre: Theatre) -> str:
+    """What is broken at this moment; empty when nothing is."""
+    broken = [each for each in TROUBLES.values() if each.on(theatre.stage)]
+    names = list(dict.fromkeys(each.service for each in broken))
+    if len(names) > 1:
+        return f"{len(names)} services are broken now: {', '.join(names)}."
+    return f"{names[0]}: {' '.join(each.ill for each in broken)}" if names else ""
 
 
 def shown(theatre: Theatre) -> dict[str, Any]:
     """What the page shows."""
     player = theatre.player
-    rows = [(each, each.on(theatre.stage)) for each in TROUBLES.values()]
+    rows = _services(theatre)
     lasts = [each.step.lasts / player.speed for each in player.played]
     return {
         "player": player, "played": player.played, "at": None if player.place is None else player.played[player.place],
-        "words": theatre.words, "troubles": rows, "broken": sum(on for _, on in rows), "length": sum(lasts),
-        "starts": [sum(lasts[:place]) for place in range(len(lasts))],
+        "words": theatre.words, "services": rows, "broken": sum(bool(each["on"]) for each in rows),
+        "length": sum(lasts), "starts": [sum(lasts[:place]) for place in range(len(lasts))],
     }  # fmt: skip
+
+
+def _services(theatre: Theatre) -> list[dict[str, Any]]:
+    """Each service once, with what can be broken of it, what is, and what Tidegate then says."""
+    found: dict[str, list[Trouble]] = {}
+    for each in TROUBLES.values():
+        found.setdefault(each.service, []).append(each)
+    rows = []
+    for name, troubles in found.items():
+        on = [each for each in troubles if each.on(theatre.stage)]
+        says = theatre.stage.held(on[0].target) if on else ""
+        rows.append({"name": name, "troubles": troubles, "on": on, "says": says})
+    return rows
 
 
 def forms(there: Installed[Any], theatre: Theatre) -> APIRouter:

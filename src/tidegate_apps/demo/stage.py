@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidegate import Installed, Refused
+from tidegate import Installed, NotThere, Refused
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
 from tidegate_apps.demo.services import LISTENER, Services
@@ -63,6 +63,16 @@ class Stage:
             **dict(zip(names, row, strict=True)), watched=self["tautulli"].db.all("total")[0][0],
             lidarr_taken=0 if full is None else full.depth + full.own, lidarr_room=0 if full is None else full.cap,
         )  # fmt: skip
+
+    def held(self, target: str) -> str:
+        """What holds a target, in the words of Tidegate; empty when nothing does."""
+        if not target or not self._apps:
+            return ""
+        try:
+            whys = self["demo"].queue.target(target).explain()
+        except NotThere:
+            return ""  # nobody has called it yet
+        return whys[0].message if whys else ""
 
     # -- what people do ------------------------------------------------------------------------------------------------
 

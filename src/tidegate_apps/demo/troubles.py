@@ -20,6 +20,7 @@ class Trouble:
     mends: str
     watch: str  # what then happens
     look: str  # the page that shows it
+    target: str = ""  # whose holds are told while it is broken; empty where its page alone tells
     do: Sequence[Callable[[Stage], object]]
     undo: Sequence[Callable[[Stage], object]]
     on: Callable[[Stage], bool]
@@ -28,14 +29,14 @@ class Trouble:
 def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> Trouble:
     return Trouble(
         name=name, service="Gateway of Convert", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/convert",
-        do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
+        target="convert-gateway", do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
         undo=[lambda stage: stage.services.gateway.now("well")], on=lambda stage: stage.services.gateway.state == state,
     )  # fmt: skip
 
 
 def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str) -> Trouble:
     return Trouble(
-        name=name, service=title, ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/music",
+        name=name, service=title, ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/music", target=name,
         do=[lambda stage: stage.services.music.services[name].now(state)],
         undo=[lambda stage: stage.services.music.services[name].now("well")],
         on=lambda stage: stage.services.music.services[name].state.get("") == state,
@@ -57,7 +58,7 @@ def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> Troub
 
     return Trouble(
         name=name, service="Lidarr", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/lidarr",
-        do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
+        target="lidarr", do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
         undo=[lambda stage: change(stage, "well")],
         on=lambda stage: stage.services.lidarr.weather == weather,
     )  # fmt: skip
@@ -75,7 +76,7 @@ _ALL = (
     Trouble(
         name="spotify", service="Spotify", ill="Our access is revoked.", breaks="Revoke our access",
         mends="Connect again", watch="No retry helps, so none is made: one notice asks a person to connect again.",
-        look="/music", do=[Stage.revoke], undo=[Stage.connect],
+        look="/music", target="spotify", do=[Stage.revoke], undo=[Stage.connect],
         on=lambda stage: LISTENER not in stage.services.music.spotify.accounts.consents,
     ),
     _music(
@@ -97,7 +98,7 @@ _ALL = (
     Trouble(
         name="full", service="Lidarr", ill="Its queue is full.", breaks="Fill its queue", mends="Empty it",
         watch="Nothing is sent while it is full. Albums wait in order, and no attempt is used up.", look="/lidarr",
-        do=[Stage.fill_lidarr, lambda stage: stage.more_albums(2)], undo=[Stage.empty_lidarr],
+        target="lidarr", do=[Stage.fill_lidarr, lambda stage: stage.more_albums(2)], undo=[Stage.empty_lidarr],
         on=lambda stage: stage.lidarr_filled,
     ),
     _lidarr(
@@ -107,7 +108,8 @@ _ALL = (
     Trouble(
         name="tautulli", service="Tautulli", ill="It answers 500.", breaks="Let it answer 500", mends="Mend it",
         watch="Its breaker opens after five failures. The page of plays is served from what is stored.",
-        look="/tautulli", do=[lambda stage: stage.services.tautulli.now("internal"), Stage.sync_tautulli],
+        look="/tautulli", target="tautulli-api",
+        do=[lambda stage: stage.services.tautulli.now("internal"), Stage.sync_tautulli],
         undo=[lambda stage: stage.services.tautulli.now("well"), Stage.sync_tautulli],
         on=lambda stage: stage.services.tautulli.state == "internal",
     ),

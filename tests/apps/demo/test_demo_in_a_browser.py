@@ -89,6 +89,7 @@ def test_the_story_happens_and_every_page_it_leads_to_shows_it(
 
     at(2)
     assert re.search(r"([89]|\d\d) uploads wait, none is lost", told[-1])
+    expect(visit.page.locator("#service-gateway")).to_contain_text("The breaker of convert-gateway is open")
     sees("/convert", "Gateway busy, paused.", "Paused")
     sees("/targets/convert-gateway", "Paused by breaker")
     goes_on()

@@ -217,4 +217,8 @@ setInterval(() => {
   say();
 }, 1000);
 
+// Of some pages the server sends no news, for what they show is no job and no target: they are looked at again.
+const often = Number(document.querySelector("[data-every]")?.dataset.every ?? 0) * 1000;
+if (often) setInterval(() => { if (running() && Date.now() - refreshed > often / 2) news(); }, often);
+
 turn();
