@@ -116,10 +116,11 @@ def test_a_breaker_that_was_closed_by_hand_ramps_up_and_one_that_was_reset_does_
     row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
     assert row is not None
     assert row.breaker.closed_at == q.clock.now()
+    assert row.breaker.climb is not None
     svc.reset()
     row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
     assert row is not None
-    assert row.breaker.closed_at is None
+    assert (row.breaker.closed_at, row.breaker.climb) == (None, None)
 
 
 def test_every_action_on_gates_is_an_event_with_its_actor(q: Queue) -> None:

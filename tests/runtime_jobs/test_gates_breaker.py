@@ -11,12 +11,13 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, breaker_of, moves, play, queue_on, states, working
-from tidegate import Backoff, Target
+from tidegate import Backoff, Rate, Target
 from tidegate.core.job import JobState
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Again
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
 from tidegate.store.dialect import Statement
 from tidegate.store.tx import Tx
 
@@ -241,6 +242,57 @@ def test_without_a_limit_the_drain_still_ramps_up(db: Database) -> None:
 
         play(clock, main)
         assert states(q) == {"done": 500}
+
+
+def test_a_service_that_brings_no_more_is_given_no_more_and_that_is_said(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        one_by_one, here = asyncio.Lock(), set[int]()
+        most = 0
+
+        @q.job(target=target())
+        async def call(n: int) -> None:
+            nonlocal most
+            here.add(n)
+            most = max(most, len(here))
+            async with one_by_one:
+                await asyncio.sleep(0.1)
+            here.discard(n)
+
+        jobs = call.enqueue_many(list(range(2000)))
+
+        async def main() -> None:
+            q.target("svc").force("open", "1m")
+            async with working(q, concurrency=100):
+                await asyncio.sleep(61 + 90)
+                said = [why.message for why in q.explain(jobs[-1])]
+                assert any("grows slowly after an outage" in each for each in said), said
+
+        play(clock, main)
+        # Two bring as much as one: four have shown that, and there it stays.
+        assert most <= 8
+
+
+def test_a_rate_that_holds_jobs_back_is_not_taken_for_the_service(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock, takes=0.5)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc", backoff=None, breaker=BREAKER, rate=Rate(4, "1s")))
+        async def call(n: int) -> None:
+            await service.call(n)
+
+        call.enqueue_many(list(range(600)))
+
+        async def main() -> None:
+            q.target("svc").force("open", "1m")
+            async with working(q):
+                await asyncio.sleep(61 + 75)
+                row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
+                assert row is not None
+                assert row.breaker.climb is None  # it was over after the minute
+
+        play(clock, main)
 
 
 def test_a_breaker_that_one_worker_opened_stops_all_of_them_at_once(db: Database) -> None:

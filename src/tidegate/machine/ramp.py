@@ -7,17 +7,12 @@ import math
 UNLIMITED = 1_000_000_000
 # After a breaker has closed again, concurrency climbs from 1 to its limit over this time.
 RAMP = 60.0
-_DOUBLINGS = 10
 
 
-def ramped(limit: int | None, closed_at: float | None, now: float) -> int:
-    """How many may be under way. Without a limit it doubles every six seconds, and is unlimited after the minute."""
+def ramped(limit: int, closed_at: float | None, now: float) -> int:
+    """How many may be under way."""
     age = math.inf if closed_at is None else max(0.0, now - closed_at)
-    if age >= RAMP:
-        return UNLIMITED if limit is None else limit
-    if limit is None:
-        return int(2 ** (age / RAMP * _DOUBLINGS))
-    return max(1, math.ceil(limit * age / RAMP))
+    return limit if age >= RAMP else max(1, math.ceil(limit * age / RAMP))
 
 
 def ramping(closed_at: float | None, now: float) -> bool:

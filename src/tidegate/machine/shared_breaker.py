@@ -10,8 +10,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.machine import climb
+from tidegate.machine.climb import Climb
 from tidegate.machine.epoch import Counts
-from tidegate.machine.ramp import UNLIMITED
+from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.machine.trip import BreakerPolicy
 
@@ -31,11 +33,14 @@ class BreakerRow:
     by: str | None = None  # who forced it open; only time or a person ends that
     totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since it was first met
     moves: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
+    climb: Climb | None = None  # closed again, and not yet known to bear everything
 
     def dumped(self) -> str:
         kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
         if self.moves:
             kept["moves"] = self.moves
+        if self.climb is not None:
+            kept["climb"] = self.climb.dumped()
         return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
@@ -50,6 +55,7 @@ class BreakerRow:
             state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
             run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
             totals=(int(good), int(bad), int(rejected)), moves=moves,
+            climb=Climb.loaded(kept["climb"]) if "climb" in kept else None,
         )  # fmt: skip
 
 
@@ -57,7 +63,33 @@ def advanced(row: BreakerRow, now: float) -> BreakerRow:
     """The row after what time alone has decided."""
     if row.state == OPEN and row.until is not None and now >= row.until:
         return half_opened(row, now)
+    if row.climb is not None and (step := climb.advanced(row.climb, now)) != row.climb:
+        return replace(row, climb=step)
     return row
+
+
+def most(row: BreakerRow, limit: int | None, now: float) -> int:
+    """How many jobs may be under way; *limit* is what somebody has named."""
+    if limit is not None:
+        return ramped(limit, row.closed_at, now)
+    return UNLIMITED if row.climb is None else row.climb.allowed(now)
+
+
+def opening(row: BreakerRow, limit: int | None, now: float) -> bool:
+    """Whether that is less than it will be, because the breaker was open not long ago."""
+    return row.climb is not None if limit is None else ramping(row.closed_at, now)
+
+
+def back(row: BreakerRow, now: float) -> BreakerRow:
+    """The row after everything was held for a while by something else, and is not any more."""
+    return replace(row, climb=Climb(since=now)) if row.state == CLOSED and row.climb is None else row
+
+
+def held_back(row: BreakerRow) -> BreakerRow:
+    """The row after a turn in which there were more jobs than may be under way."""
+    if row.climb is None or row.climb.bound:
+        return row
+    return replace(row, climb=climb.held_back(row.climb))
 
 
 def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
@@ -79,6 +111,9 @@ def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, 
     for ok, generation in results:
         if generation == row.generation:
             row = _one(row, policy, now, ok=ok)
+    if row.climb is not None:
+        n = sum(ok and generation == row.generation for ok, generation in results)
+        row = replace(row, climb=climb.answered(row.climb, n))
     return row
 
 
@@ -98,7 +133,7 @@ def half_opened(row: BreakerRow, now: float) -> BreakerRow:
 
 
 def closed(row: BreakerRow, now: float) -> BreakerRow:
-    return _following(row, BreakerRow(state=CLOSED, since=now, closed_at=now))
+    return _following(row, BreakerRow(state=CLOSED, since=now, closed_at=now, climb=Climb(since=now)))
 
 
 def _following(row: BreakerRow, fresh: BreakerRow) -> BreakerRow:

@@ -111,7 +111,7 @@ def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
     """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
     row, now = require_target(tx, name)
     before = row.breaker
-    after = replace(shared_breaker.closed(before, now), closed_at=None)
+    after = replace(shared_breaker.closed(before, now), closed_at=None, climb=None)
     move_breaker(tx, name, before, after, by, RESET if noted else "")
     return before.state
 

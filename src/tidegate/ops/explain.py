@@ -13,10 +13,10 @@ from tidegate.core.duration import brief
 from tidegate.core.job import Job, Stage
 from tidegate.core.rate import Rate
 from tidegate.errors import NotThere
-from tidegate.machine import filling
+from tidegate.machine import filling, shared_breaker
 from tidegate.machine.filling import Filling, Limits
 from tidegate.machine.gate import EndedBy, HoldReason
-from tidegate.machine.ramp import UNLIMITED, ramped, ramping
+from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops.standing import of_programs
 from tidegate.store import gate_rows, people
@@ -224,10 +224,10 @@ def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
 
 
 def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[Why]:
-    allowed = ramped(limit, row.breaker.closed_at, now)
+    allowed = shared_breaker.most(row.breaker, limit, now)
     if row.breaker.state != CLOSED or allowed >= UNLIMITED or running < allowed:
         return
-    slowly = ", and grows slowly after an outage" if ramping(row.breaker.closed_at, now) else ""
+    slowly = ", and grows slowly after an outage" if shared_breaker.opening(row.breaker, limit, now) else ""
     yield Why(
         reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
         message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",

@@ -16,7 +16,7 @@ from tidegate.core.job import Claimed, Ending, Outcome
 from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
 from tidegate.machine.filling import Filling
-from tidegate.machine.ramp import UNLIMITED, ramped, ramping
+from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
 from tidegate.runtime import lane_state
@@ -95,6 +95,7 @@ class GateTurn:
         self.opens_at: float | None = None  # when to look again, as far as a gate can tell
         self._rows: dict[str, TargetRow] = {}
         self._left: dict[str, int] = {}
+        self._climbing: set[str] = set()  # targets that have come back, where only that limits them
         self._wants_ask: set[str] = set()
 
     def keep_still(self, noted: Iterable[str], fronts: Sequence[Front]) -> None:
@@ -182,6 +183,8 @@ class GateTurn:
         if rules is None or not taken or target not in self._rows:
             return
         self._left[target] = self.left(target) - len(taken)
+        if self._left[target] <= 0 and target in self._climbing:
+            self._held_back(target)
         if rules.rate is not None:
             paid = self._rows[target].paid_until
             paid_until = -math.inf if paid is None else paid
@@ -193,6 +196,14 @@ class GateTurn:
         if rules.capacity is not None:
             places = [job.id for job in taken if rules.capacity.takes_place(job)]
             self._fill(target, capacity.claimed(self._filling(target), rules.capacity.limits, places, self.now))
+
+    def _held_back(self, target: str) -> None:
+        """Its last place was taken: more would have gone, had more been allowed."""
+        before = self._rows[target].breaker
+        after = shared_breaker.held_back(before)
+        if after != before:
+            gate_rows.put_breaker(self._tx, target, before, after)
+            self._rows[target] = replace(self._rows[target], breaker=after)
 
     def look_at(self, moment: float | None) -> None:
         if moment is not None and moment > self.now and (self.opens_at is None or moment < self.opens_at):
@@ -221,7 +232,10 @@ class GateTurn:
         if breaker.state == OPEN:
             self.look_at(breaker.until)
             return 0
-        n = min(self._places(rules, breaker), self._tokens(rules, row.paid_until))
+        places, tokens = self._places(rules, breaker), self._tokens(rules, row.paid_until)
+        n = min(places, tokens)
+        if breaker.climb is not None and rules.concurrency is None and places <= tokens:
+            self._climbing.add(target)
         if rules.capacity is None or n == 0:
             return n
         room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
@@ -231,17 +245,17 @@ class GateTurn:
         return min(n, room.n)
 
     def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
-        """What breaker, ramp and concurrency allow."""
-        climbing = ramping(breaker.closed_at, self.now)
-        if breaker.state == CLOSED and rules.concurrency is None and not climbing:
+        """What breaker and concurrency allow."""
+        opening = breaker.state == CLOSED and shared_breaker.opening(breaker, rules.concurrency, self.now)
+        if breaker.state == CLOSED and rules.concurrency is None and not opening:
             return UNLIMITED
         counted = self._tx.all("running_of", {"target": rules.name, "since": breaker.since})[0]
         under_way, of_this_state = int(counted[0]), int(counted[1])
         n = UNLIMITED
         if rules.breaker is not None:
             n = shared_breaker.room(breaker, rules.breaker, of_this_state)
-        allowed = ramped(rules.concurrency, breaker.closed_at, self.now)
-        if climbing and breaker.state == CLOSED:
+        allowed = shared_breaker.most(breaker, rules.concurrency, self.now)
+        if opening:
             self.look_at(self.now + 1.0)
         return max(0, min(n, allowed - under_way))
 
@@ -275,7 +289,9 @@ class GateTurn:
                 known = [outcome for outcome, _ in said if not outcome.keep_place]
                 back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome in known]
                 self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
-            lanes.note(rules, said)
+            if lanes.note(rules, said) and rules.breaker is not None:
+                before = self._rows[target].breaker
+                self._move(target, before, shared_breaker.back(before, self.now))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 

@@ -36,8 +36,12 @@ class LaneTurn:
         self._tx, self._now, self._dice = tx, now, dice
         self._happened, self._events = happened, events  # what is written, and what is told after the commit
 
-    def note(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> None:
-        """What a batch says of the lanes of one target: one change of each that is not well."""
+    def note(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> bool:
+        """What a batch says of the lanes of one target: one change of each that is not well.
+
+        True when everything of the target was held, because its jobs have no keys, and is not any more.
+        """
+        back = False
         by_lane: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
         for outcome, note in said:
             by_lane[outcome.job.lane].append((outcome, note))
@@ -48,7 +52,8 @@ class LaneTurn:
             bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
             well = len(bad) < len(faults) or any(note is not None and note.ok and not note.fault for _, note in batch)
             if row is not None and well:
-                row = self._laned(lane_state.succeeded(row, self._now), lane)
+                held, row = row.reason != gate_rows.OPEN, self._laned(lane_state.succeeded(row, self._now), lane)
+                back |= held and not lane and row.reason == gate_rows.OPEN
             if bad:  # many failures of one batch are one outage
                 fault, job = _worst(bad)
                 old = row or lane_state.fresh(rules.name, lane, self._now)
@@ -58,6 +63,7 @@ class LaneTurn:
                     row = self._laned(changed, lane, fault)
             if row is not None and row.probe is not None:
                 self._unprobed(rules.name, lane, [outcome.job.id for outcome, _ in batch])
+        return back
 
     def _laned(self, changed: lane_state.Changed, lane: str, fault: Fault | None = None) -> gate_rows.HoldRow:
         gate_rows.put_hold(self._tx, changed.row)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.machine.forms import Clock, play
 from tidegate import Breaker
 from tidegate.machine import shared_breaker
+from tidegate.machine.climb import Climb, Phase
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.shared_breaker import BreakerRow, advanced, closed, noted, opened, probed, room
 from tidegate.machine.trip import BreakerPolicy
@@ -174,7 +175,10 @@ def test_of_a_batch_only_those_before_the_trip_count() -> None:
 def test_a_closed_breaker_starts_with_clean_counts() -> None:
     row = closed(BreakerRow(state=HALF_OPEN, generation=3, run=7, good=2, buckets=((0.0, 9, 9),)), 50.0)
 
-    assert row == BreakerRow(state=CLOSED, generation=4, since=50.0, closed_at=50.0, moves=((HALF_OPEN, CLOSED, 1),))
+    moves = ((HALF_OPEN, CLOSED, 1),)
+    assert row == BreakerRow(
+        state=CLOSED, generation=4, since=50.0, closed_at=50.0, moves=moves, climb=Climb(since=50.0)
+    )
 
 
 @given(
@@ -189,6 +193,8 @@ def test_a_closed_breaker_starts_with_clean_counts() -> None:
         run=st.integers(0, 99),
         good=st.integers(0, 99),
         by=st.none() | st.text(max_size=9),
+        climb=st.none()
+        | st.builds(Climb, phase=st.sampled_from(Phase), most=st.integers(1, 999), since=st.floats(0, 1e10)),
     )
 )
 def test_a_row_comes_back_from_the_store_as_it_was(row: BreakerRow) -> None:
@@ -282,3 +288,58 @@ def test_a_generation_never_comes_again() -> None:
         assert row.generation >= max(seen)
         seen.add(row.generation)
     assert replace(row, generation=0) != row
+
+
+def test_one_that_has_closed_climbs_and_knows_no_limit_when_that_is_over() -> None:
+    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+
+    assert [shared_breaker.most(row, None, at) for at in (50.0, 55.9, 56.0)] == [1, 1, 2]
+    assert shared_breaker.opening(row, None, 50.0)
+    for step in range(1, 11):
+        row = advanced(row, 50.0 + 6.0 * step)
+    assert (row.climb, shared_breaker.most(row, None, 110.0), shared_breaker.opening(row, None, 110.0)) == (
+        None, UNLIMITED, False,
+    )  # fmt: skip
+
+
+def test_where_a_limit_is_named_it_grows_to_that_over_a_minute() -> None:
+    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+
+    assert [shared_breaker.most(row, 30, at) for at in (50.0, 52.0, 80.0, 109.0, 110.0, 999.0)] == [
+        1,
+        1,
+        15,
+        30,
+        30,
+        30,
+    ]
+    assert [shared_breaker.opening(row, 30, at) for at in (50.0, 109.9, 110.0)] == [True, True, False]
+    never = BreakerRow()
+    assert (shared_breaker.most(never, 30, 5.0), shared_breaker.opening(never, 30, 5.0)) == (30, False)
+    assert (shared_breaker.most(never, None, 5.0), shared_breaker.opening(never, None, 5.0)) == (UNLIMITED, False)
+
+
+def test_only_good_answers_that_it_let_through_itself_are_counted_for_its_climb() -> None:
+    row = closed(BreakerRow(state=HALF_OPEN, generation=3), 50.0)
+
+    row = noted(row, policy(), [(True, 4), (True, 4), (False, 4), (True, 3)], 51.0)
+
+    assert row.climb == Climb(since=50.0, good=2)
+    assert noted(row, policy(consecutive=1), [(False, 4)], 52.0).climb is None  # open
+
+
+def test_what_held_it_back_is_noted_once_and_only_while_it_climbs() -> None:
+    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+
+    held = shared_breaker.held_back(row)
+    assert held.climb == Climb(since=50.0, bound=True)
+    assert shared_breaker.held_back(held) is held
+    assert shared_breaker.held_back(BreakerRow()) == BreakerRow()
+
+
+def test_one_that_was_held_by_something_else_climbs_too_unless_it_does_already() -> None:
+    assert shared_breaker.back(BreakerRow(), 7.0) == BreakerRow(climb=Climb(since=7.0))
+    climbing = closed(BreakerRow(state=HALF_OPEN), 5.0)
+    assert shared_breaker.back(climbing, 7.0) is climbing
+    for state in (OPEN, HALF_OPEN):
+        assert shared_breaker.back(BreakerRow(state=state), 7.0).climb is None
