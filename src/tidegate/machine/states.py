@@ -175,6 +175,7 @@ class States:
 
     def half_open(self, now: float) -> None:
         self.until = -math.inf
+        self._half = Epoch(math.inf)
         self._move(HALF_OPEN, now, SHUT)
 
     def close(self, now: float, until: float | None = None) -> None:
@@ -204,7 +205,6 @@ class States:
 
     def _move(self, state: str, now: float, epoch: Epoch, *, forced: bool = False) -> None:
         self._probes.clear()
-        self._half = Epoch(math.inf) if state == HALF_OPEN else SHUT
         for over in (*self._buckets, self.epoch):
             if over is not SHUT:
                 self.totals.retire(over)

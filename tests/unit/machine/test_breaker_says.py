@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tests.unit.machine.forms import Clock, play
-from tidegate import Breaker
+from typing import Any
+
+import pytest
+
+from tests.unit.machine.forms import FORMS, Clock, Down, Form, drive, opened, play
+from tidegate import Breaker, BreakerOpen
 
 
 def test_it_is_closed_since_it_was_made() -> None:
@@ -58,3 +62,80 @@ def test_failures_of_calls_from_before_the_window_do_not_open_it() -> None:
         assert permit is not None
         permit.done(False)
     assert (breaker.state, breaker.counts) == ("closed", (0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_call_at_the_very_end_of_an_interval_belongs_to_the_next(form: Form) -> None:
+    clock = Clock()
+    breaker = Breaker("api", clock=clock)
+    play(breaker, "FFFFF", form)
+    clock.now = 60.0
+    play(breaker, "F", form)
+    assert breaker.counts == (1, 0, 1, 0, 1)
+
+
+def test_what_a_call_is_given_reaches_the_function_in_every_form() -> None:
+    breaker = Breaker("api", clock=Clock())
+
+    def plain(*args: Any, **named: Any) -> Any:
+        return args, named
+
+    async def waiting(*args: Any, **named: Any) -> Any:
+        return args, named
+
+    given = (1, 2), {"x": 3}
+    assert breaker.call(plain, 1, 2, x=3) == given
+    assert drive(breaker.acall(waiting, 1, 2, x=3)) == given
+    assert breaker(plain)(1, 2, x=3) == given
+    assert drive(breaker(waiting)(1, 2, x=3)) == given
+
+
+def test_a_failure_from_an_earlier_interval_completes_the_run_of_this_one() -> None:
+    clock = Clock()
+    breaker = Breaker("api", consecutive=3, clock=clock)
+    slow = breaker.enter()
+    clock.now = 61.0
+    play(breaker, "FF")
+    breaker.left(slow, Down())
+    assert (breaker.state, breaker.run) == ("open", 3)
+
+
+def test_a_late_success_from_an_earlier_interval_ends_the_run_and_a_new_one_counts() -> None:
+    clock = Clock()
+    breaker = Breaker("api", consecutive=2, clock=clock)
+    slow = breaker.enter()
+    clock.now = 61.0
+    play(breaker, "F")
+    slow.ok()
+    play(breaker, "F")
+    assert (breaker.state, breaker.run) == ("closed", 1)
+    play(breaker, "F")
+    assert (breaker.state, breaker.run) == ("open", 2)
+
+
+def test_every_call_that_proved_nothing_is_taken_out_of_the_counts() -> None:
+    breaker = Breaker("api", counts_as_failure=lambda error: None, clock=Clock())
+    play(breaker, "FFF")
+    assert breaker.counts == (0, 0, 0, 0, 0)
+
+
+def test_half_open_by_a_probe_begins_when_the_probe_answered() -> None:
+    clock = Clock()
+    breaker = opened(clock)
+    clock.now = 50.0
+    assert breaker.half_open() is True
+    assert (breaker.state, breaker.since, breaker.until) == ("half-open", 50.0, None)
+    assert breaker.half_open() is False
+
+
+def test_its_times_are_told_on_the_clock_that_people_read() -> None:
+    clock = Clock(100.0)
+    breaker = Breaker("api", consecutive=1, timeout=30, clock=clock)
+    breaker.read_on(lambda: 1.7e9 + clock.now)
+    play(breaker, "F")
+    with pytest.raises(BreakerOpen) as refused:
+        breaker.call(int)
+    assert (refused.value.since, refused.value.until, refused.value.retry_after) == (1.7e9 + 100, 1.7e9 + 130, 30.0)
+    assert breaker.until == 130.0
+    breaker.force("open", 1.7e9 + 160)
+    assert breaker.until == 160.0
