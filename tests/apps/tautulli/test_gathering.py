@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
-from tidegate_apps.tautulli.answers import History
+from tidegate_apps.tautulli.answers import History, Play, play_of
 from tidegate_apps.tautulli.client import TautulliError
 from tidegate_apps.tautulli.gathering import Gathering
 from tidegate_apps.tautulli.lots import Lot
@@ -67,6 +68,25 @@ def test_a_long_one_is_stored_in_lots_while_more_is_read() -> None:
     assert shelf.read(*[40] * 6) == Stored(new=240)
     assert shelf.lots == [120, 120]
     assert threading.get_ident() not in shelf.threads
+
+
+def test_the_plays_of_a_page_are_read_while_the_next_is_fetched_and_rows_that_are_none_are_told() -> None:
+    threads = list[int]()
+
+    class Heard(History):
+        @property
+        def plays(self) -> Sequence[Play]:
+            threads.append(threading.get_ident())
+            return [play for row in self.said if (play := play_of(row)) is not None]
+
+    shelf, goes_on = Shelf(), {"row_id": None, "state": "playing"}
+    with Gathering(shelf.write, 100, shelf.now) as gathering:
+        gathering.add(rows(100))
+        gathering.add(Heard([*rows(40).said, goes_on], 41, 41, 1))
+        gathering.add(Heard([goes_on], 1, 1, 1))
+    assert threads
+    assert threading.get_ident() not in threads
+    assert (shelf.lots, gathering.plays) == ([100, 40], 140)
 
 
 def test_plays_of_a_slow_tautulli_do_not_wait_for_a_full_lot() -> None:
