@@ -232,17 +232,17 @@ class GateTurn:
         if breaker.state == OPEN:
             self.look_at(breaker.until)
             return 0
-        places, tokens = self._places(rules, breaker), self._tokens(rules, row.paid_until)
-        n = min(places, tokens)
-        if breaker.climb is not None and rules.concurrency is None and places <= tokens:
+        places = self._places(rules, breaker)
+        n = min(places, self._tokens(rules, row.paid_until))
+        if rules.capacity is not None and n > 0:
+            room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
+            if room.ask:
+                self._wants_ask.add(target)
+            self.look_at(room.until)
+            n = min(n, room.n)
+        if breaker.climb is not None and rules.concurrency is None and n == places:
             self._climbing.add(target)
-        if rules.capacity is None or n == 0:
-            return n
-        room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
-        if room.ask:
-            self._wants_ask.add(target)
-        self.look_at(room.until)
-        return min(n, room.n)
+        return n
 
     def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
         """What breaker and concurrency allow."""
