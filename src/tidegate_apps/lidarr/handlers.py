@@ -38,8 +38,8 @@ class Jobs:
     look: JobFunction[bool, dict[str, int]]
 
 
-def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
-    """*transport*: of httpx2, for a Lidarr without sockets."""
+def declare(there: Installed[Settings], transport: Any = None, look_every: float = _LOOK) -> Jobs:
+    """*transport*: of httpx2, for a Lidarr without sockets. *look_every*: seconds between two looks at the time."""
     settings, queue, clock = there.settings, there.queue, there.queue.clock
     library = Library(queue)
     submitter = Submitter(there, library, transport)
@@ -76,10 +76,10 @@ def declare(there: Installed[Settings], transport: Any = None) -> Jobs:
         while not job.stopping and clock.now() < end:
             at = await queue.at_store(waker.next_at)
             if clock.now() < at:
-                await clock.asleep(min(_LOOK, at - clock.now()))
+                await clock.asleep(min(look_every, at - clock.now()))
                 continue
             if await waker.wake(lambda: job.stopping) is None:
-                await clock.asleep(_LOOK)  # somebody has asked for one, and it is under way
+                await clock.asleep(look_every)  # somebody has asked for one, and it is under way
             else:
                 done += 1
         if job.stopping:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
+
+import httpx2
 
 from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, __version__
 from tidegate_apps.music.connections import Connections
@@ -20,6 +23,8 @@ from tidegate_apps.music.states import States
 from tidegate_apps.music.syncing import Syncer
 from tidegate_apps.music.way_out import WayOut
 from tidegate_apps.music.workshop import Workshop
+
+Opened = Callable[[Settings], AbstractAsyncContextManager[httpx2.AsyncBaseTransport]]
 
 _log = logging.getLogger("tidegate.music")
 QUEUE = "music"
@@ -40,9 +45,12 @@ class Jobs:
     contact_asked_for: bool = False  # once is enough
 
 
-def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
-    """The job of this server; none when it only shows the library."""
+def declare(
+    there: Installed[Settings], kinds: Mapping[str, Kind], outside: Outside | None = None, way_out: Opened | None = None
+) -> Jobs:
+    """The job of this server; none when it only shows the library. *way_out* opens what calls without sockets."""
     clock = there.queue.clock
+    outside, opened = outside or Outside(clock=clock, store=there.queue.url), way_out or transport
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
 
     def wake(tx: DbTx) -> None:
@@ -54,7 +62,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
         connections=Connections(there.db, lambda: there.secrets, clock.now, wake, forgetting(there)),
         journeys=Journeys(there.db, lambda: there.secrets, clock.now),
         contact_asked_for=bool(there.settings.contact),
-        shop=cache(lambda: workshop(there, kinds, Outside(clock=clock, store=there.queue.url))),
+        shop=cache(lambda: workshop(there, kinds, outside)),
     )
     if there.settings.sync:
 
@@ -62,7 +70,7 @@ def declare(there: Installed[Settings], kinds: Mapping[str, Kind]) -> Jobs:
         async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
             end = (clock.now() + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
             await ask_for_contact(there, found)
-            async with transport(there.settings) as way:
+            async with opened(there.settings) as way:
                 await Syncer(found.shop(), way).run(lambda: job.stopping or job.cancelled or clock.now() >= end)
             if job.stopping:
                 raise Again(keep_attempt=True)

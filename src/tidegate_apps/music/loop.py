@@ -115,7 +115,7 @@ class Loop:
             due = self._plan(lane, None)
             if done is None:
                 state.idled(shop.clock.now(), due)  # there was nothing to ask for
-                shop.idle.add(lane)
+                shop.idle[lane] = None
             else:
                 if done[0]:
                     shop.news(lane.user)

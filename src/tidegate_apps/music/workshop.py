@@ -35,7 +35,8 @@ class Workshop:
     dues: dict[Lane, float] = field(default_factory=dict)  # on the clock that never steps; infinite: a person must act
     generations: dict[Pair, int] = field(default_factory=dict)  # of the credentials that were last used
     asked: dict[Pair, float] = field(default_factory=dict)
-    idle: set[Lane] = field(default_factory=set)  # that had nothing to ask for: no call was made, so none is too soon
+    # That had nothing to ask for, in their order: no call was made, so none is too soon.
+    idle: dict[Lane, None] = field(default_factory=dict)
     wakes: dict[Pair, Callable[[], None]] = field(default_factory=dict)
     loaded: bool = False
 
@@ -75,7 +76,7 @@ class Workshop:
     def news(self, user: str) -> None:
         """Something new is in the library of a user: whoever had nothing to ask for looks again."""
         for lane in [lane for lane in self.idle if lane.user == user]:
-            self.idle.discard(lane)
+            del self.idle[lane]
             self.dues.pop(lane, None)
             self.wakes.get((lane.user, lane.provider), lambda: None)()
 
