@@ -55,6 +55,33 @@ def test_a_key_that_fails_waits_by_the_ladder_and_others_go_on(db: Database) -> 
     assert len(service.times("b")) == 2
 
 
+@pytest.mark.parametrize("keyed", [False, True])
+def test_where_all_jobs_waited_they_come_back_slowly_and_one_key_slows_nobody(db: Database, keyed: bool) -> None:
+    clock = VirtualClock()
+    service = Service(clock, takes=1, ill=ConnectionError("x"))
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc", backoff=EVEN, breaker=True), key=str if keyed else None, backoff=AT_ONCE)
+        async def call(n: int) -> None:
+            await service.call(n)
+
+        async def main() -> None:
+            async with working(q):
+                call.enqueue(0)
+                await asyncio.sleep(10)
+                service.ill = None
+                for _ in range(20):
+                    call.enqueue(0)
+                await asyncio.sleep(21.5)  # the 30 s are over, and one has tried it
+                service.most = 0
+                await asyncio.sleep(3)
+                assert (service.most == 1) is not keyed
+                await asyncio.sleep(60)
+                assert states(q) == {"done": 21}
+
+        play(clock, main)
+
+
 def test_when_the_time_is_over_one_job_tries_it_and_the_others_wait_for_it(db: Database) -> None:
     clock = VirtualClock()
     service = Service(clock, takes=5, ill=ConnectionError("x"))
