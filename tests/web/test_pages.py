@@ -105,6 +105,16 @@ def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestCl
     assert "47/50" in text
 
 
+def test_whoever_retries_a_group_of_failures_reads_which_one_it_is_before(pages: TestClient) -> None:
+    retries = re.findall(r'href="(/bulk\?action=retry[^"]+)"', pages.get("/failures").text)
+    assert retries
+
+    text = pages.get(html.unescape(retries[0])).text
+
+    assert re.search(r"The failure: <strong>[a-z]\w+</strong> \w+", text)
+    assert ">Failures</a></li></ol>" in text  # the way back
+
+
 def test_a_target_that_comes_and_goes_does_not_hide_what_changed_of_others(q: Queue, pages: TestClient) -> None:
     q.target("spotify").pause("1h", by="ann")
     for _ in range(12):

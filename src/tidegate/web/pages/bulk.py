@@ -12,7 +12,11 @@ from tidegate.core.actor import Actor
 from tidegate.errors import NotThere
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
+from tidegate.ops.failures import MOST
 from tidegate.ops.rights import Right
+from tidegate.store import failures
+from tidegate.store.failures import Group
+from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
 from tidegate.web.bulk import Bulks
 from tidegate.web.pages import filtering
@@ -56,13 +60,13 @@ def router(site: Site) -> APIRouter:
         if action not in EFFECTS:
             raise NotThere(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
         try:
-            count = site.read(lambda tx: bulk.preview(tx, action, wanted.wanted))
+            count, group = site.read(lambda tx: (bulk.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
         except ValueError as error:
             return answer(request, Said(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
         otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
         return page(
             request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
-            back_to=local_path(back, otherwise),
+            back_to=local_path(back, otherwise), group=group,
         )  # fmt: skip
 
     @found.post("/bulk")
@@ -106,6 +110,11 @@ def router(site: Site) -> APIRouter:
         return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
 
     return found
+
+
+def _group(tx: Tx, failure: str) -> Group | None:
+    """The group of failures that the jobs are of, if it is one of those that people see."""
+    return next((each for each in failures.groups(tx, MOST) if each.failure == failure), None) if failure else None
 
 
 def _bulks(request: Request) -> Bulks:
