@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.machine.forms import FORMS, Clock, Down, Form, drive, opened, play
-from tidegate import Breaker, BreakerOpen
+from tidegate import Breaker, BreakerOpen, TooManyRequests
 
 
 def test_it_is_closed_since_it_was_made() -> None:
@@ -113,6 +113,19 @@ def test_a_late_success_from_an_earlier_interval_ends_the_run_and_a_new_one_coun
     assert (breaker.state, breaker.run) == ("open", 2)
 
 
+def test_failures_from_an_earlier_interval_begin_a_run_after_a_success_of_this_one() -> None:
+    clock = Clock()
+    breaker = Breaker("api", consecutive=2, clock=clock)
+    slow = [breaker.enter(), breaker.enter()]
+    clock.now = 61.0
+    play(breaker, "FS")
+    assert breaker.run == 0
+    breaker.left(slow[0], Down())
+    assert (breaker.state, breaker.run) == ("closed", 1)
+    breaker.left(slow[1], Down())
+    assert (breaker.state, breaker.run) == ("open", 2)
+
+
 def test_every_call_that_proved_nothing_is_taken_out_of_the_counts() -> None:
     breaker = Breaker("api", counts_as_failure=lambda error: None, clock=Clock())
     play(breaker, "FFF")
@@ -139,3 +152,43 @@ def test_its_times_are_told_on_the_clock_that_people_read() -> None:
     assert breaker.until == 130.0
     breaker.force("open", 1.7e9 + 160)
     assert breaker.until == 160.0
+
+
+def test_who_comes_while_every_permit_is_out_is_told_when_the_first_expires_as_people_read_it() -> None:
+    clock = Clock(100.0)
+    breaker = opened(clock, timeout=30, permit_timeout=20)
+    breaker.read_on(lambda: 1.7e9 + clock.now)
+    for clock.now in (130.0, 131.0, 132.0):
+        assert breaker.allow() is not None
+    clock.now = 135.0
+    with pytest.raises(TooManyRequests) as refused:
+        breaker.call(int)
+    held = refused.value
+    assert (held.target, held.key, held.reason) == ("api", None, "breaker")
+    assert (held.since, held.until, held.retry_after) == (1.7e9 + 130, 1.7e9 + 150, 15.0)
+
+
+def test_who_finds_that_a_permit_has_expired_is_told_that_it_is_open() -> None:
+    clock = Clock()
+    breaker = opened(clock, timeout=30, permit_timeout=20)
+    clock.now = 30.0
+    assert breaker.allow() is not None
+    clock.now = 60.0  # the permit expired at 50, and that was a failure
+    with pytest.raises(BreakerOpen) as refused:
+        breaker.call(int)
+    held = refused.value
+    assert (held.target, held.key, held.reason) == ("api", None, "breaker")
+    assert (held.since, held.until, held.retry_after) == (50.0, 80.0, 20.0)
+
+
+def test_totals_add_up_all_buckets_of_the_window_and_what_came_late() -> None:
+    clock = Clock()
+    breaker = Breaker("api", window=10, min_requests=100, clock=clock)
+    slow = breaker.enter()
+    for clock.now in (0.5, 2.5, 4.5):
+        play(breaker, "SSF")
+    assert breaker.totals == {"success": 6, "failure": 3, "rejected": 0}
+    for clock.now in (50.0, 70.0):
+        assert breaker.totals == {"success": 6, "failure": 3, "rejected": 0}
+    slow.ok()
+    assert breaker.totals == {"success": 7, "failure": 3, "rejected": 0}
