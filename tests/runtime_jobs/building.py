@@ -13,7 +13,7 @@ from tidegate.errors import StoreBusy
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
-from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.clock import Clock, VirtualClock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.reporting import Reporter
 from tidegate.runtime.threads import Inline, Threads
@@ -35,12 +35,13 @@ def worker(
     store: Any = None,
     threads: Threads | None = None,
     targets: Iterable[Target] = (),
+    clock: Clock | None = None,
     **numbers: Any,
 ) -> Worker:
     """A worker of its own, as another process would have."""
     gates = JobGates({target.name: target.for_jobs() for target in targets}, lambda: 0.5)
     return Worker(
-        store or q.store, {job.kind.name: job.kind for job in jobs}, gates, clock=q.clock,
+        store or q.store, {job.kind.name: job.kind for job in jobs}, gates, clock=clock or q.clock,
         threads=threads or Inline(), wake=Wake(), policy=WorkerPolicy(**numbers), store_id="test", dice=lambda: 0.5,
         queues=frozenset(job.kind.queue for job in jobs),
     )  # fmt: skip

@@ -30,12 +30,14 @@ class Keeper:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._offset = 0.0  # from our wall clock to the store's
+        # From a clock of ours to the store's. Where that is its own, a step of our wall clock must not seem to be one.
+        self._ours = worker.clock.monotonic if worker.store.keeps_time else worker.clock.now
+        self._offset = worker.clock.now() - self._ours()  # until the store is heard of
         self._heard = True  # the last heartbeat reached the store
 
     def store_now(self) -> float:
         """The store's clock, as well as we know it."""
-        return self._worker.clock.now() + self._offset
+        return self._ours() + self._offset
 
     async def run(self) -> None:
         """Renews what is held, for ever."""
@@ -74,7 +76,7 @@ class Keeper:
         jobs = [attempt.job for attempt in held]
         sent = worker.clock.monotonic()
         renewed, now = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs)))
-        self._offset = now - worker.clock.now()
+        self._offset = now - self._ours()
         alive = {each.id: each for each in renewed}
         for attempt in held:
             found = alive.get(attempt.job.id)

@@ -115,6 +115,7 @@ class PostgresStore:
         # a little more work on this side, which a socket of the same machine does not pay back.
         self._pipelined = not _on_this_machine(self._conninfo) if pipelined is None else pipelined
         self._clock = now  # None: the server's
+        self.keeps_time = now is None
         self._book = Book(statements)
         self._announcer = Announcer(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()

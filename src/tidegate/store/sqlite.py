@@ -60,6 +60,7 @@ class SqliteStore:
     """A database in one file on a local disk."""
 
     dialect = Dialect.SQLITE
+    keeps_time = False
 
     def __init__(
         self,

@@ -45,6 +45,7 @@ class Store(Protocol):
 
     dialect: Dialect
     url: str
+    keeps_time: bool  # its clock is its own, and not that of this machine
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Runs *work* in a transaction; when this returns, it is on disk. It may be run again: no effects outside."""

@@ -1,0 +1,62 @@
+"""The wall clock of a worker's host steps, the store's does not: nothing ends, and nothing goes, before its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.databases import POSTGRES, Database
+from tests.runtime_jobs.building import at_work, worker
+from tidegate import Queue
+from tidegate.runtime.clock import VirtualClock
+
+FAR = 400 * 86400.0  # seconds; as when a machine without a battery learns the time
+
+pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+
+
+@pytest.fixture
+def q(db: Database) -> Iterator[Queue]:
+    """By the server's clock."""
+    with Queue(db.url) as found:
+        yield found
+
+
+def test_a_job_does_not_expire_by_a_step_of_the_workers_clock(q: Queue, clock: VirtualClock) -> None:
+    @q.job(expires="1h")
+    async def slow(n: int) -> None:
+        await asyncio.sleep(3)
+
+    jobs = slow.enqueue_many([1, 2])
+
+    async def main() -> None:
+        async with at_work(worker(q, slow, clock=clock, concurrency=1)):
+            await asyncio.sleep(1)
+            clock.step_wall(FAR)
+            await asyncio.sleep(8)
+            clock.step_wall(-FAR)
+
+    clock.run(main())
+
+    assert [job.state() for job in jobs] == ["done", "done"]
+
+
+def test_history_is_kept_over_a_step_of_the_workers_clock(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def quick(n: int) -> None: ...
+
+    job = quick.enqueue(1)
+
+    async def main() -> None:
+        async with at_work(worker(q, quick, clock=clock)):
+            await asyncio.sleep(1)
+            clock.step_wall(FAR)
+            await asyncio.sleep(60)  # several sweeps, before a heartbeat and after
+            clock.step_wall(-FAR)
+
+    clock.run(main())
+
+    assert job.state() == "done"
+    assert [event.kind for event in q.events(job)] == ["queued", "processing", "done"]
