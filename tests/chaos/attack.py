@@ -27,7 +27,7 @@ _LEADER = "select holder from tg_leader where name = 'sweeper'"
 # On SQLite all processes have one clock, and a lease that was taken before a step back lasts so much longer.
 _FAR, _FARTHEST = 15.0, 86400.0
 _TRIES = 40  # to find the leader in the middle of a transaction
-_OPEN = "select 1 from pg_stat_activity where state like 'idle in transaction%' and application_name = '{}'"
+_OPEN = "select 1 from pg_stat_activity where xact_start is not null and application_name = '{}'"
 
 
 @dataclass
@@ -138,6 +138,7 @@ class Attack:
     def _inside(self, seat: Seat) -> bool:
         """Whether this one, which stands still, has a transaction open."""
         if self.at.server is not None:
+            time.sleep(0.05)  # what it had sent has arrived by then, and was answered
             try:
                 return bool(rows(self.at.url, _OPEN.format(seat.name)))
             except psycopg.Error:

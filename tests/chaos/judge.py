@@ -12,6 +12,7 @@ from typing import Any
 from tests.acceptance.checker import Verdict, check, integrity, rows
 
 _JOBS = "select id, kind, state, fence, result from tg_job order by id"
+_NUMBERS = "select id, args from tg_job where kind <> 'sweeps'"
 _LEASES = "select id, state, lease_by from tg_job where lease_by is not null or lease_until is not null order by id"
 _TWINS = """select kind, args, count(*) from tg_job where kind <> 'sweeps'
     group by kind, args having count(*) > 1 order by kind, args"""
@@ -32,6 +33,7 @@ def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path
     said = _acknowledged(acknowledged)
     verdict = check(url, begun, put={job for _, job in said})
     _said_once(verdict, said)
+    _put_in(verdict, said, rows(url, _NUMBERS))
     _named(verdict, rows(url, _JOBS), made)
     for file in sorted(drafts.iterdir()):
         verdict.wrong[ORPHANS].append(f"the draft {file.name}")
@@ -62,6 +64,14 @@ def _said_once(verdict: Verdict, said: set[tuple[int, int]]) -> None:
     for n, times in Counter(n for n, _ in said).items():
         if times > 1:
             verdict.wrong[DOUBLE].append(f"number {n} was said to be {times} jobs")
+
+
+def _put_in(verdict: Verdict, said: set[tuple[int, int]], jobs: Iterable[tuple[Any, ...]]) -> None:
+    """An id that was said yes to is that very job: one that was taken back may be given out again."""
+    numbers = {id_: json.loads(args)["n"] for id_, args in jobs}
+    for n, job in sorted(said):
+        if numbers.get(job, n) != n:
+            verdict.wrong[LOST].append(f"job {job} was said to be number {n}, and is {numbers[job]}")
 
 
 def _named(verdict: Verdict, jobs: Iterable[tuple[Any, ...]], made: Path) -> None:

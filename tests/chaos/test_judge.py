@@ -61,7 +61,7 @@ class Scene:
         deaths = len(lost or [])
         self.sql(
             "insert into tg_job values (?, ?, ?, ?, ?, ?, ?, ?, ?, null, null)",
-            id_, kind, str(id_), state, fence, deaths, fence, result, "worker_lost" if state == "failed" else None,
+            id_, kind, json.dumps({"n": id_ * 10}), state, fence, deaths, fence, result, "worker_lost" if state == "failed" else None,
         )  # fmt: skip
         for each in lost or []:
             self.event(id_, each, "lost")
@@ -104,9 +104,10 @@ def test_a_run_that_went_well_has_nothing_wrong(scene: Scene) -> None:
 
 WRONGS: dict[str, tuple[Callable[[Scene], object], str]] = {
     "a job that was said yes to is gone": (lambda s: s.say("10 1\n99 9\n"), LOST),
+    "an id was given out again": (lambda s: s.say("10 1\n50 2\n"), LOST),
     "a job never ends": (lambda s: s.sql("update tg_job set state = 'ready' where id = 1"), LOST),
     "a number was said to be two jobs": (lambda s: s.say("10 1\n10 2\n"), DOUBLE),
-    "two jobs are the same": (lambda s: s.sql("update tg_job set args = '1' where id = 2"), DOUBLE),
+    "two jobs are the same": (lambda s: s.sql("update tg_job set args = '{\"n\": 10}' where id = 2"), DOUBLE),
     "a job is done twice": (lambda s: s.sql("update tg_event set kind = 'done' where job = 2"), DOUBLE),
     "a done job has no end": (lambda s: s.sql("delete from tg_event where job = 1"), DOUBLE),
     "a result of an older fence": (lambda s: s.sql("update tg_job set fence = 2, attempt = 2 where id = 1"), STALE),
