@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
+from tidegate.core.actor import Actor
 from tidegate.core.checks import whole
 from tidegate.ops.rights import Who
 from tidegate.web.problems import Problem, Told
@@ -20,9 +21,10 @@ MOST_BODY = "tidegate_most_body"  # on a function that takes more than usual
 _MOST_FIELDS = 200
 
 
-def current_user(request: Request) -> str:
-    """Who acts, as events name them."""
-    return site_of(request).actor_of(request)
+def current_user(request: Request, *, name: str = "") -> str:
+    """Who acts, as events name them, and from where; with *name*, under another one."""
+    found = Actor.of(site_of(request).actor_of(request))
+    return Actor(name, found.origin) if name else found
 
 
 def who_asks(request: Request) -> Who | None:

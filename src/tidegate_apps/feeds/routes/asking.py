@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
-from tidegate.web import Problem, Right, who_asks
+from tidegate.web import Problem, Right, current_user, who_asks
 from tidegate_apps.feeds.routes.shapes import LARGEST
 from tidegate_apps.feeds.source import AUTO
 
@@ -40,7 +40,7 @@ def switcher(request: Request) -> str:
     if who is None or who.via != _JWT:
         raise Problem("not_signed_in", "Send a JSON Web Token: Authorization: Bearer.", headers=_CHALLENGE)
     may(request, Right.SWITCH_FEEDS)
-    return AUTO if who.role == _POLLER else who.name.removeprefix(f"{_JWT} ")
+    return AUTO if who.role == _POLLER else current_user(request, name=who.name.removeprefix(f"{_JWT} "))
 
 
 def is_poller(request: Request) -> bool:

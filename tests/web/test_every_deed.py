@@ -1,0 +1,37 @@
+"""Whatever people change, on a page or through the API, is on the page Activity: once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.web.api.house import routes_of
+from tests.web.every_deed import DEEDS, NONE, Whole, whole
+from tidegate.ops import activity
+from tidegate.ops.activity import ACTIONS, Line
+from tidegate.store.activity_rows import Wanted
+
+
+def lines(there: Whole) -> list[Line]:
+    return there.there.queue.store.read(lambda tx: activity.listed(tx, Wanted(accounts=True), most=1000)).items
+
+
+def test_each_route_that_changes_something_leaves_one_line_or_says_why_none(tmp_path: Path) -> None:
+    with whole(tmp_path) as there:
+        routes = {f"{method} {path}" for method, path, _ in routes_of(there.app) if method != "GET"}
+        assert routes == DEEDS.keys() | NONE.keys()
+        assert not DEEDS.keys() & NONE.keys()
+
+        client, wrong = there.client(), {}
+        for route, ask in DEEDS.items():
+            method, path = route.split(" ", 1)
+            asked, sent = ask(there)
+            before = len(lines(there))
+            answer = client.request(method, asked, follow_redirects=False, **sent)
+            now = lines(there)
+            deeds = [each.deed for each in now[: len(now) - before]]
+            origin = "api" if path.startswith("/api/") else "page"
+            said = [(deed.actor, deed.origin) for deed in deeds if deed.action in ACTIONS]
+            if said != [("ada", origin)] or len(deeds) != 1:
+                wrong[route] = f"{answer.status_code}: {[each.as_json()['says'] for each in now[: len(deeds)]]}"
+
+        assert wrong == {}
