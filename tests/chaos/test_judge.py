@@ -58,10 +58,10 @@ class Scene:
             (self.made / f"{id_}-{fence}.txt").write_bytes(data)
             said = {"fence": fence, "file": f"{id_}-{fence}.txt", "bytes": len(data)}
             result = json.dumps({**said, "sha256": hashlib.sha256(data).hexdigest()})
-        deaths = len(lost or [])
+        deaths, args = len(lost or []), json.dumps({"n": id_ * 10})
         self.sql(
             "insert into tg_job values (?, ?, ?, ?, ?, ?, ?, ?, ?, null, null)",
-            id_, kind, json.dumps({"n": id_ * 10}), state, fence, deaths, fence, result, "worker_lost" if state == "failed" else None,
+            id_, kind, args, state, fence, deaths, fence, result, "worker_lost" if state == "failed" else None,
         )  # fmt: skip
         for each in lost or []:
             self.event(id_, each, "lost")
