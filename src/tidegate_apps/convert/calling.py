@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from xml.parsers import expat
 
 import httpx2
@@ -35,6 +35,14 @@ class Asked:
     job_id: str  # the same at every attempt, so that the gateway need not do it twice
 
 
+class Bounds(Protocol):
+    """A transport of httpx2 whose calls are bounded as a whole."""
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response: ...
+
+    def until(self, seconds: float, stop: Callable[[], bool] = ...) -> AbstractContextManager[object]: ...
+
+
 class Gateway:
     """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
 
@@ -45,13 +53,16 @@ class Gateway:
         mappings: Mappings | None = None,
         most_result: int = _MOST_RESULT,
         probe: float = _PROBE,
+        transport: Bounds | None = None,
     ) -> None:
+        """*transport*: for a gateway without sockets."""
         self._settings, self._closing, self._mappings = settings, closing, mappings
         self._most_result, self._probe = most_result, probe
         self._lock = threading.Lock()
         self._url = settings.gateway_url
-        self._transport = Bounded()
-        self._client = closing.enter_context(httpx2.Client(transport=self._transport, timeout=None, trust_env=False))
+        self._transport = transport or Bounded()
+        way: Any = self._transport  # the client only wants what every transport has
+        self._client = closing.enter_context(httpx2.Client(transport=way, timeout=None, trust_env=False))
 
     @property
     def url(self) -> str:

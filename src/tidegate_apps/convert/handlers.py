@@ -11,7 +11,7 @@ import httpx2
 
 from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobFunction, LeaseLost, Target, classify
 from tidegate_apps.convert import upkeep
-from tidegate_apps.convert.calling import Asked, Gateway, more_of
+from tidegate_apps.convert.calling import Asked, Bounds, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
 from tidegate_apps.convert.files import file_of
 from tidegate_apps.convert.gateway import Mappings
@@ -67,11 +67,12 @@ class Jobs:
     sweep: JobFunction[str, dict[str, int]]
 
 
-def jobs(there: Installed[Settings]) -> Jobs:
+def jobs(there: Installed[Settings], transport: Bounds | None = None) -> Jobs:
+    """*transport*: for a gateway without sockets."""
     settings = there.settings
     storage = storage_at(settings.storage)
     mappings = _mappings(settings)
-    gateway = Gateway(settings, there.closing, mappings)
+    gateway = Gateway(settings, there.closing, mappings, transport=transport)
     work = Converting(there, storage, gateway)
     target = Target(
         TARGET, rules=PACK, backoff=None,

@@ -6,6 +6,8 @@ import logging
 from functools import cached_property
 from typing import Any, Protocol
 
+import httpx2
+
 from tidegate import Breaker, Installed, Target
 from tidegate_apps.tautulli.client import Tautulli, Times
 from tidegate_apps.tautulli.codes import PACK, TARGET
@@ -21,8 +23,8 @@ class Clock(Protocol):
 class Api:
     """Every call of Tautulli in this process goes through here, and so through one breaker."""
 
-    def __init__(self, there: Installed[Settings]) -> None:
-        self._there = there
+    def __init__(self, there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> None:
+        self._there, self._transport = there, transport
 
     @cached_property
     def target(self) -> Target:
@@ -39,7 +41,7 @@ class Api:
 
     @cached_property
     def client(self) -> Tautulli:
-        return self.target.wrap(bare_client(self._there))
+        return self.target.wrap(bare_client(self._there, self._transport))
 
     @property
     def breaker(self) -> Breaker:
@@ -55,12 +57,12 @@ class Api:
         self.breaker.half_open()
 
 
-def bare_client(there: Installed[Settings]) -> Tautulli:
-    """The client without a gate."""
+def bare_client(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Tautulli:
+    """The client without a gate. *transport*: for a Tautulli without sockets."""
     settings = there.settings
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every address, and the key is in it
     times = Times(begin=float(settings.timeout), total=float(settings.total), clock=there.queue.clock.monotonic)
-    client = Tautulli(settings.url, settings.api_key.get_secret_value(), times)
+    client = Tautulli(settings.url, settings.api_key.get_secret_value(), times, transport)
     there.closing.callback(client.close)
     return client
 

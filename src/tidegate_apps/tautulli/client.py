@@ -95,11 +95,16 @@ class NoEnvelope(json.JSONDecodeError):
 class Tautulli:
     """One method for each command that we use. Raises TautulliError, JSONDecodeError, or what httpx2 raises."""
 
-    def __init__(self, url: str, key: str, times: Times | None = None) -> None:
+    def __init__(
+        self, url: str, key: str, times: Times | None = None, transport: httpx2.BaseTransport | None = None
+    ) -> None:
+        """*transport*: for a Tautulli without sockets."""
         self._url = f"{url.rstrip('/')}/api/v2"
         self._key = key
         self._times = times or Times()
-        self._http = httpx2.Client(timeout=self._times.begin, follow_redirects=True, max_redirects=3)
+        self._http = httpx2.Client(
+            timeout=self._times.begin, follow_redirects=True, max_redirects=3, transport=transport
+        )
 
     def status(self, check: str = "") -> Status:
         """Whether it is there; with the check `database`, also whether its database is sound."""

@@ -7,6 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import NoReturn
 
+import httpx2
+
 from tidegate import (
     Again,
     Backoff,
@@ -44,8 +46,9 @@ class Jobs:
     sync: JobFunction[str, Synced]
 
 
-def jobs(there: Installed[Settings]) -> Jobs:
-    api = Api(there)
+def jobs(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Jobs:
+    """*transport*: for a Tautulli without sockets."""
+    api = Api(there, transport)
     there.queue.keep(QUEUE, done="1d", failed="7d")
 
     @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda _: BY_CLOCK, attempts=_ATTEMPTS)
