@@ -8,7 +8,8 @@ import pytest
 
 from tidegate import Backoff, Fault
 from tidegate.core.codes import CORE
-from tidegate.machine.gate import EndedBy, HoldReason
+from tidegate.machine.cooldown import FRESH, Rest, disabled, probing
+from tidegate.machine.gate import EndedBy, Hold, HoldReason
 from tidegate.machine.keystate import KeyState, Told, wait_after
 
 HOUR = 3600.0
@@ -77,3 +78,125 @@ def test_a_success_ends_the_run_and_says_what_people_had_been_told() -> None:
     assert state.recovered() is Told.FATAL
     assert state.healthy
     assert not list(state.holds(1.0))
+
+
+@pytest.mark.parametrize(
+    ("wait_for", "until", "by"), [(math.inf, None, EndedBy.PERSON), (HOUR, 10.0 + HOUR, EndedBy.PROBE)]
+)
+def test_a_fatal_fault_is_held_until_a_person_acts_or_a_probe_is_due(
+    wait_for: float, until: float | None, by: EndedBy
+) -> None:
+    state = KeyState(0.0)
+    state.failed(fault("quota_exhausted"), 10.0, wait_for, fatal=True)
+    assert list(state.holds(11.0, "search")) == [
+        Hold(
+            reason=HoldReason.FATAL, since=10.0, until=until, ended_by=by, operation="search", code="quota_exhausted",
+            message=CORE["quota_exhausted"].message,
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rest", "until", "by", "says"),
+    [
+        (disabled(FRESH, until=90.0, by="anna", reason="moving", now=5.0), 90.0, EndedBy.TIME, False),
+        (disabled(FRESH, until=None, by="anna", reason="moving", now=5.0), None, EndedBy.PERSON, False),
+        (disabled(FRESH, until=90.0, by="auto", reason="moving", now=5.0), 90.0, EndedBy.TIME, True),
+        (probing(disabled(FRESH, until=20.0, by="anna", reason="moving", now=5.0), 95.0), 95.0, EndedBy.TIME, False),
+    ],
+    ids=["for a time", "for good", "by its own faults", "while its probe is out"],
+)
+def test_a_rest_is_held_until_its_end_or_that_of_its_probe(
+    rest: Rest, until: float | None, by: EndedBy, says: bool
+) -> None:
+    state = KeyState(0.0)
+    state.failed(CORE["network"].fault("test"), 0.0, 1.0, fatal=False)
+    state.rest = rest
+    (hold,) = state.holds(30.0, "search")
+    expected = CORE["network"].message if says else ""
+    assert (hold.reason, hold.since, hold.until, hold.ended_by) == (HoldReason.COOLDOWN, 5.0, until, by)
+    assert (hold.operation, hold.code, hold.message) == ("search", "moving", expected)
+
+
+def test_a_rest_without_any_fault_has_no_message() -> None:
+    state = KeyState(0.0)
+    state.rest = disabled(FRESH, until=90.0, by="auto", reason="moving", now=5.0)
+    assert [hold.message for hold in state.holds(30.0)] == [""]
+
+
+def test_a_rest_that_is_over_lets_one_call_through() -> None:
+    state = KeyState(0.0)
+    state.rest = disabled(FRESH, until=20.0, by="anna", reason="moving", now=5.0)
+    assert not list(state.holds(20.0))
+
+
+def ill(**given: object) -> KeyState:
+    state = KeyState(0.0)
+    for name, value in given.items():
+        setattr(state, name, value)
+    return state
+
+
+def test_it_is_well_only_when_nothing_at_all_is_known_of_it() -> None:
+    assert KeyState(0.0).healthy
+    for state in (
+        ill(failures=1), ill(parts={"search": KeyState(0.0)}), ill(told=Told.CAP),
+        ill(rest=disabled(FRESH, until=1.0, by="anna", reason="moving", now=0.0)),
+    ):  # fmt: skip
+        assert not state.healthy
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("state", "days"),
+    [
+        (ill(until=100.0), 1),
+        (ill(since=100.0), 1),
+        (ill(since=100.0, told=Told.CAP), 7),
+        (ill(since=100.0, rest=Rest(run_code="network", run_length=2)), 7),
+    ],
+    ids=["from the end of its wait", "from its beginning", "where people were told", "where a rest is counted up to"],
+)
+def test_it_is_forgotten_after_a_day_or_a_week_of_silence(state: KeyState, days: int) -> None:
+    assert not state.idle(100.0 + days * DAY)
+    assert state.idle(100.0 + days * DAY + 1)
+
+
+def test_what_only_a_person_ends_is_never_forgotten() -> None:
+    rest = disabled(FRESH, until=1.0, by="anna", reason="moving", now=0.0)
+    assert not ill(until=math.inf).idle(1000 * DAY)
+    assert not ill(rest=rest).idle(1000 * DAY)
+
+
+def test_people_were_told_of_it_when_they_were_told_of_one_of_its_operations() -> None:
+    assert not KeyState(0.0).told_of
+    assert ill(told=Told.CAP).told_of
+    assert not ill(parts={"search": KeyState(0.0)}).told_of
+    assert ill(parts={"search": KeyState(0.0), "sync": ill(told=Told.FATAL)}).told_of
+
+
+def test_a_run_counts_its_failures_and_a_new_run_begins_anew() -> None:
+    state = KeyState(0.0)
+    state.failed(fault("unauthorized"), 10.0, 5.0, fatal=True)
+    state.failed(fault("network"), 20.0, 7.0, fatal=False)
+    assert (state.failures, state.since, state.until, state.fatal) == (2, 10.0, 27.0, False)
+    assert state.fault == fault("network")
+    state.failed(fault("unauthorized"), 21.0, math.inf, fatal=True)
+    state.recovered()
+    assert (state.failures, state.until, state.fatal, state.told) == (0, -math.inf, False, Told.NOTHING)
+    state.failed(fault("network"), 50.0, 5.0, fatal=False)
+    assert (state.failures, state.since) == (1, 50.0)
+
+
+def test_without_a_ladder_only_what_the_service_asked_for_is_waited() -> None:
+    def waited(asked: float | None) -> float:
+        return wait_after(fault("network", asked), 3, None, 0.5, most_asked=HOUR, reprobe=None, fatal=False)
+
+    assert (waited(None), waited(5.0), waited(2 * HOUR)) == (0.0, 5.0, HOUR)
+
+
+def test_without_an_hour_to_ask_again_only_a_person_ends_a_fatal_fault() -> None:
+    found = fault("quota_exhausted")
+    assert wait_after(found, 0, None, 0.5, most_asked=HOUR, reprobe=None, fatal=True) == math.inf
