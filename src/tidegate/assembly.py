@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.server")
 
 ALL = "*"  # every application, every queue
+_BACKLOG = 512  # connections that may wait until they are accepted
 _LAST_ANSWERS = 5  # seconds that requests under way have after a stop
 
 
@@ -147,7 +148,7 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket on that address; PortTaken when somebody else has it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, port), family=family, backlog=512)
+        made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         # Its own text says the address once more, in the words of Python.
         why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
@@ -171,14 +172,15 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
         def capture_signals(self) -> Iterator[None]:
             yield  # ours are heard outside
 
+    from tidegate.web.connections import patient, quiet_when_full
     from tidegate.web.frame import build
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
     host, port = at.getsockname()[:2]
     app = build(_site(there))
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, lifespan="on", http="httptools",
-        loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS,
+        app, log_config=None, access_log=False, server_header=False, lifespan="on", http=patient(),
+        loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS, backlog=_BACKLOG,
     )  # fmt: skip
     server, engine = Server(config), _engine(there, work=work)
     longest = WorkerPolicy(grace=there.loaded.values.worker.grace).longest_stop
@@ -186,6 +188,7 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
     async def main() -> None:
         stop = asyncio.Event()
+        quiet_when_full(asyncio.get_running_loop())
         with on_signals(stop, watchdog):
             answering = asyncio.create_task(server.serve(sockets=[at]))
             engine.start()

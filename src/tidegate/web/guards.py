@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Response
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.web.lingering import Heard
@@ -93,6 +94,8 @@ class Guards:
             scope = {**scope, "method": "GET", HEAD: True}
         try:
             await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            _log.info("client_left id=%s", scope[REQUEST_ID])  # in the middle of what it sent; nobody hears an answer
         except Exception as error:
             _log.error("request_failed id=%s error=%s where=%s", scope[REQUEST_ID], type(error).__name__, places(error))
             if answer.begun:

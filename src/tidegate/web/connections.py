@@ -1,0 +1,216 @@
+"""Connections of clients that are slow, silent or endless: each has its time, and there are not more than fit.
+
+uvicorn waits for a request for ever, keeps a head of any length in memory, and keeps what a client does not read. A
+client needs no password for any of that. So every connection is looked at once in a while, and cut when it is slower
+than an honest one can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_log = logging.getLogger("tidegate.web")
+
+_MOST_FILES = 65_536
+_AGAIN = 10.0  # seconds between two words about the same
+_AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
+_STALL = 1.0  # seconds more than a look should wait for the next: then it is we who stood still
+_WORTH = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a client may take, in seconds, and how much it may send before it says something."""
+
+    head: float = 10.0  # for the head of a request, from the first byte or, of the first one, from the connection on
+    grace: float = 10.0  # before anybody asks how fast a body comes, and how much of an answer was read
+    rate: float = 10_000.0  # bytes in a second with which a body must come
+    read_rate: float = 1_000.0  # and with which an answer must be read
+    most_head: int = 65_536  # bytes of head, trailers and framing
+    most: int = 1_000_000  # connections at once
+    look_every: float = 1.0
+
+
+def room() -> int:
+    """How many connections fit beside our own files: half of all that may be open. The limit is raised if it may be."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return _MOST_FILES // 2
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return (_MOST_FILES if soft == resource.RLIM_INFINITY else soft) // 2
+
+
+def patient(patience: Patience | None = None) -> type[asyncio.Protocol]:
+    """The protocol of a server's connections, for `uvicorn.Config(http=...)`: one for each server."""
+    watch = Watch(patience or Patience(most=room()))
+
+    class Watched(Line):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.watch = watch
+
+    return Watched
+
+
+def quiet_when_full(loop: asyncio.AbstractEventLoop) -> None:
+    """Where no file is left for a connection, asyncio says so hundreds of times in a second; this says it once."""
+    said = -math.inf
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal said
+        if "out of system resource" not in context["message"]:
+            loop.default_exception_handler(context)
+        elif loop.time() - said > _AGAIN:
+            said = loop.time()
+            _log.error("no_file_left_for_connections")
+
+    loop.set_exception_handler(handle)
+
+
+class Watch:
+    """Looks at all connections of a server while there are any."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.patience = patience
+        self.lines: set[Line] = set()
+        self.ended: Counter[str] = Counter()
+        self._looking = False
+
+    def come(self, line: Line) -> bool:
+        """Whether there is room for one more."""
+        if len(self.lines) >= self.patience.most:
+            self.ended["full"] += 1
+            return False
+        self.lines.add(line)
+        if not self._looking:
+            self._looking = True
+            line.loop.call_later(self.patience.look_every, self._look, line.loop)
+        return True
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for line in list(self.lines):
+            reason = line.late(now)
+            if reason:
+                line.cut(reason)
+        if self.ended:
+            # One line for all: who cuts a thousand connections need not write a thousand lines.
+            _log.warning(
+                "connections_cut head=%s body=%s unread=%s long=%s full=%s",
+                *(self.ended[reason] for reason in ("head", "body", "unread", "long", "full")),
+            )
+            self.ended.clear()
+        self._looking = bool(self.lines)
+        if self._looking:
+            loop.call_later(self.patience.look_every, self._look, loop)
+
+
+class Line(HttpToolsProtocol):
+    """One connection, and since when it waits for what."""
+
+    watch: Watch
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._since: float | None = None  # when the part began that is awaited: a head or a body
+        self._in_body = False
+        self._came = 0  # bytes of the body
+        self._looked = 0.0
+        self._answered: float | None = None  # since when the answer is out, and the body still comes
+        self._unread, self._unread_since = 0, 0.0  # bytes that the client has not taken
+        self._slack = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self._since = self._looked = self.loop.time()
+        self._slack = self.watch.patience.most_head
+        if self.watch.come(self):
+            super().connection_made(transport)
+        else:
+            self._say(b"503 Service Unavailable", b"retry-after: 5\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.watch.lines.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._since is None:
+            self._since = self.loop.time()
+        self._slack -= len(data)
+        super().data_received(data)
+        if self._slack < 0 and not self.transport.is_closing():
+            self.cut("long")
+
+    def on_headers_complete(self) -> None:
+        self._since, self._in_body, self._came, self._answered = self.loop.time(), True, 0, None
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._came += len(body)
+        self._slack += (1 + _WORTH) * len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._since, self._in_body = None, False
+        self._slack = self.watch.patience.most_head
+        super().on_message_complete()
+
+    def resume_writing(self) -> None:
+        self._unread = 0  # nearly all was taken, and more comes: what is left then is counted anew
+        super().resume_writing()
+
+    def late(self, now: float) -> str:
+        """What took too long; empty while nothing did."""
+        patience, passed, self._looked = self.watch.patience, now - self._looked, now
+        unread = self.transport.get_write_buffer_size()
+        if unread > self._unread or not unread:  # there is more of it now, or all has been taken
+            self._unread, self._unread_since = unread, now
+        elif now - self._unread_since > patience.grace:
+            if self._unread - unread < patience.grace * patience.read_rate:
+                return "unread"
+            self._unread, self._unread_since = unread, now
+        if self._since is None or self.transport.is_closing():
+            return ""
+        if passed > patience.look_every + _STALL:
+            self._since += passed
+        if not self._in_body:
+            return "head" if now - self._since > patience.head else ""
+        if self.cycle.response_complete:
+            self._answered = now if self._answered is None else self._answered
+            return "body" if now - self._answered > patience.grace else ""
+        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            self._since += passed  # it is we who are slow
+        return "body" if now - self._since > patience.grace + self._came / patience.rate else ""
+
+    def cut(self, reason: str) -> None:
+        """Ends the connection, with a word to the client if it can still hear one."""
+        self.watch.ended[reason] += 1
+        if reason == "unread" or (self._in_body and self.cycle.response_started):
+            # Else the system would keep what it has not sent, for minutes.
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self.transport.abort()
+            return
+        if self._in_body:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._say(b"431 Request Header Fields Too Large" if reason == "long" else b"408 Request Timeout")
+
+    def _say(self, status: bytes, more: bytes = b"") -> None:
+        self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()
