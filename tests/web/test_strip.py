@@ -97,10 +97,12 @@ def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_applic
     albums = install(App[Any](name="albums", targets=["spotify"], pages=[page]), q)
 
     with_it, without = client(Site(queue=q, apps=[albums])).get("/").text, client(Site(queue=q)).get("/").text
+    its_page = client(Site(queue=q, apps=[albums])).get("/targets/spotify").text
 
     assert 'href="/targets/spotify">Open spotify' in without
     assert 'href="/albums">Open Albums' in with_it
     assert "Open spotify" not in with_it
+    assert 'class="button primary" href="/albums">Open Albums' in its_page
 
 
 def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_that_key(q: Queue) -> None:

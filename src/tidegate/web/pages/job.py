@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -53,6 +54,7 @@ class Seen:
     others: list[JobEvent]  # the newest first
     parents: list[tuple[int, str]]
     twin: int | None
+    held: Mapping[str, str]  # what stands before all jobs of its target
     may: tuple[str, ...]  # what can be done to it
 
 
@@ -113,7 +115,9 @@ def _seen(tx: Tx, id_: int) -> Seen:
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
     may = allowed.of_jobs(tx, [id_])[id_]
-    return Seen(report, _line(job), found[::-1], others[::-1], parents, _twin(tx, job), may)
+    line = _line(job)
+    held = reports.holding(tx, [line])
+    return Seen(report, line, found[::-1], others[::-1], parents, _twin(tx, job), held, may)
 
 
 def _line(job: Job) -> JobLine:

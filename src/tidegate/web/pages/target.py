@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from tidegate.face.app import Page
 from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
 from tidegate.ops import actions, history, reports
@@ -54,9 +55,17 @@ def router(site: Site) -> APIRouter:
             request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
             breaker=policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
             outage=outages.drawn(report.rules, length, seen.calls) if playable and length else None,
+            home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
         )  # fmt: skip
 
     return found
+
+
+def _home(site: Site, name: str) -> Page[Any] | None:
+    """The page of the application whose target it is: there its credentials are entered, and its work is seen."""
+    return next(
+        (each for there in site.apps if name in there.app.targets for each in there.app.pages if each.title), None
+    )
 
 
 def _seen(tx: Tx, name: str, span: str) -> Seen:
