@@ -46,7 +46,7 @@ spotify = Pack(
     ],
     codes=own_codes(
         ("grant_revoked", "auth", "credential", "ERROR",
-         "Spotify no longer accepts our access to this account; please reconnect it.",
+         "Spotify no longer accepts our access to this account.",
          "Reconnect the account: access ends when it is withdrawn, and some months after it was given."),
         ("scope_missing", "auth", "operation", "ERROR", "Spotify wants your permission for this.",
          "Reconnect the account and allow everything that is asked for."),
