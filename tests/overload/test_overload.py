@@ -22,7 +22,7 @@ SOON = {0.6: 60.0, 0.9: 120.0}  # seconds from the breaker's closing until all i
 
 def small(folder: Path, load: float, **more: object) -> Course:
     """A fifth of the size: 20 calls a second, and two workers."""
-    return Course(folder, load, **{"held": 300, "capacity": 20.0, "workers": 2, **more})  # type: ignore[arg-type]
+    return Course(folder, load, **{"held": 300, "capacity": 20.0, "workers": 2, "most": 900.0, **more})  # type: ignore[arg-type]
 
 
 def gentle(course: Course) -> Measured:
