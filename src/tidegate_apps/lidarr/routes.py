@@ -29,7 +29,9 @@ def api(there: Installed[Settings]) -> APIRouter:
     @router.get(f"{_API}/queue")
     @needs(Right.SEE)
     def queue(
-        state: Annotated[str, Query(description=f"Only these: {', '.join(_STATES)}.")] = "",
+        state: Annotated[
+            str, Query(description=f"Only these: {', '.join(_STATES)}.", json_schema_extra={"enum": ["", *_STATES]})
+        ] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         cursor: Annotated[str, Query(max_length=80, description="`next_cursor` of the answer before.")] = "",
     ) -> dict[str, Any]:

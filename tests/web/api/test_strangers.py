@@ -150,7 +150,7 @@ def test_every_route_keeps_its_description(case: schemathesis.Case[Any], strange
 
 @pytest.mark.long
 @schema.parametrize()
-@tried(250)
+@tried(280)
 def test_every_route_keeps_its_description_in_20_000_cases(case: schemathesis.Case[Any], strangers: Strangers) -> None:
     strangers.ask(case)
 
