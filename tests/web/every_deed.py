@@ -34,7 +34,7 @@ from tidegate_apps.lidarr.handlers import LOOKS, WAKES
 from tidegate_apps.lidarr.wake import QUEUE as LIDARR
 
 KEY = Issuer.own(b"k" * 32)
-_OPML = b'<opml version="2.0"><body><outline type="rss" xmlUrl="https://{}.example/feed"/></body></opml>'
+OPML = b'<opml version="2.0"><body><outline type="rss" xmlUrl="https://{}.example/feed"/></body></opml>'
 _PLANT = """
 -- name: fail
 update tg_job set state = 'failed', finished_at = {now}, error_code = 'GW_5XX', error_message = 'planted'
@@ -217,9 +217,9 @@ DEEDS: dict[str, Ask] = {
     "PATCH /api/v1/sources/{id}/feed-enable": lambda s: ("/api/v1/sources/1/feed-enable", {"headers": s.token()}),
     "DELETE /api/v1/sources/{id}": _to("/api/v1/sources/1"),
     "POST /api/v1/sources/opml": _to(
-        "/api/v1/sources/opml", content=_OPML.replace(b"{}", b"a"), headers={"content-type": "text/x-opml"}
+        "/api/v1/sources/opml", content=OPML.replace(b"{}", b"a"), headers={"content-type": "text/x-opml"}
     ),
-    "POST /feeds/import": _to("/feeds/import", files={"file": ("f.opml", _OPML.replace(b"{}", b"b"))}),
+    "POST /feeds/import": _to("/feeds/import", files={"file": ("f.opml", OPML.replace(b"{}", b"b"))}),
     "POST /feeds/add": _form("/feeds/add", feed_url="https://other.example/feed"),
     "POST /feeds/{id}/poll": _to("/feeds/2/poll"),
     "POST /feeds/{id}/disable": _to("/feeds/2/disable"),
