@@ -14,6 +14,7 @@ from tests.soak.sampling import HISTORY, Values, kind_of, sampled
 from tests.soak.slope import Judged, Kind, judged
 
 EVERY = 10.0  # seconds between two samples
+LEAST = 3.0  # minutes
 
 
 def watched(there: Running, minutes: float, log: Path) -> list[tuple[float, Values]]:
@@ -58,6 +59,8 @@ def main() -> int:
     parser.add_argument("--plant", choices=["leak"], help="a bug that must be found")
     parser.add_argument("--keep", type=Path, help="a folder for the database, the logs and the samples")
     said = parser.parse_args()
+    if said.minutes < LEAST:
+        parser.error(f"--minutes: {said.minutes:g} give too few samples to judge; give {LEAST:g} or more")
     with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as made:
         folder = Path(made) if said.keep is None else said.keep.absolute()
         folder.mkdir(exist_ok=True)
