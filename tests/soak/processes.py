@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +19,13 @@ import httpx2
 import psutil
 
 from tests.acceptance.pg_server import own_server
-from tests.processes import COMMAND, wait
+from tests.processes import COMMAND
 
 ROOT = Path(__file__).parents[2]
 KILL_EVERY = 90.0  # seconds
 STOP_EVERY = 7  # kills; then a worker that is sampled stands still beyond its lease
 STOPPED = 40.0  # seconds
+PATIENCE = 600.0  # seconds for the server to start
 
 
 @dataclass
@@ -96,7 +98,7 @@ def running(folder: Path, database: str, *, leaks: bool) -> Iterator[Running]:
         people = _people(there, leaks=leaks)
         for name, verb in {"server": "serve", "worker 1": "worker", "worker 2": "worker"}.items():
             there.sampled[name] = psutil.Process(there.start(name, COMMAND, verb).pid)
-        wait(lambda: httpx2.get(f"http://127.0.0.1:{there.port}/health/ready").is_success, "the server answers")
+        _answering(f"http://127.0.0.1:{there.port}/health/ready")
         assert people.stdin is not None
         people.stdin.write("begin\n")
         people.stdin.flush()
@@ -120,6 +122,17 @@ def _people(there: Running, *, leaks: bool) -> subprocess.Popen[str]:
     if people.stdout.readline().strip() != "ready":
         raise RuntimeError((there.folder / "people.log").read_text())
     return people
+
+
+def _answering(address: str) -> None:
+    """Waits for the server; on a machine that has much else to do that may take minutes."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(address).is_success:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"{address} does not answer")
 
 
 def _announce(folder: Path) -> None:
