@@ -67,7 +67,7 @@ def test_a_callback_that_raises_harms_neither_the_call_nor_the_state(caplog: pyt
     clock.now = 120.0
     assert play(breaker, "SSS") == "SSS"
     assert breaker.state == "closed"
-    assert caplog.text.count("breaker_rule_raised name=api rule=on_state_change") == 3
+    assert caplog.messages.count("breaker_rule_raised name=api rule=on_state_change") == 3
 
 
 @pytest.mark.req("BRK-06")

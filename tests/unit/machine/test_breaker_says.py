@@ -192,3 +192,9 @@ def test_totals_add_up_all_buckets_of_the_window_and_what_came_late() -> None:
         assert breaker.totals == {"success": 6, "failure": 3, "rejected": 0}
     slow.ok()
     assert breaker.totals == {"success": 7, "failure": 3, "rejected": 0}
+
+
+def test_without_a_rule_of_ones_own_every_error_is_a_failure_and_a_stop_is_none() -> None:
+    judge = Breaker("api", clock=Clock()).policy.judge
+    assert judge(Down()) is True
+    assert judge(KeyboardInterrupt()) is None

@@ -227,7 +227,7 @@ def test_a_rule_of_ones_own_may_ask_the_breaker_and_one_that_raises_says_no(capl
     breaker = Breaker("api", trip=trip, clock=Clock())
     assert play(breaker, "FFF") == "FFF"
     assert breaker.state == "closed"
-    assert "breaker_rule_raised name=api rule=trip" in caplog.text
+    assert "breaker_rule_raised name=api rule=trip" in caplog.messages
 
 
 @pytest.mark.req("BRK-04", "BRK-05")

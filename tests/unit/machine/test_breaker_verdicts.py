@@ -82,7 +82,7 @@ def test_a_rule_that_raises_counts_a_failure_and_the_callers_own_error_is_raised
     breaker = Breaker("api", counts_as_failure=lambda error: bool(1 // 0), clock=Clock())
     assert play(breaker, "F") == "F"
     assert breaker.counts.failures == 1
-    assert "breaker_rule_raised name=api rule=counts_as_failure" in caplog.text
+    assert "breaker_rule_raised name=api rule=counts_as_failure" in caplog.messages
 
 
 @pytest.mark.req("BRK-05", "BRK-07")

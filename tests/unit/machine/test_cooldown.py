@@ -137,3 +137,28 @@ def test_a_late_failure_does_not_lengthen_a_rest_that_has_begun() -> None:
     rest = after("gone")
 
     assert failed(rest, FEEDS, fault("gone"), 10.0) == (rest, RestChange.NONE)
+
+
+def test_the_methods_of_a_rest_do_what_the_functions_do() -> None:
+    rest = after("gone")
+    end = 72 * HOUR
+    assert (FRESH.admits(0.0), rest.admits(end - 1), rest.admits(end)) == (True, False, True)
+    assert rest.after_success(end) == (FRESH, RestChange.ENABLED)
+    assert FRESH.after_fault(FEEDS, fault("gone"), 0.0) == (rest, RestChange.DISABLED)
+
+
+def test_a_late_success_forgets_the_run_and_leaves_the_rest() -> None:
+    rest, change = succeeded(after("gone"), 10.0)
+    assert (rest.run_code, rest.run_length, rest.until, change) == (None, 0, 72 * HOUR, RestChange.NONE)
+
+
+def test_who_disables_a_key_takes_its_probe_back() -> None:
+    probed = probing(after("gone"), 72 * HOUR + PROBE_TIME)
+    manual = disabled(probed, until=10.0, by="anna", reason="moving", now=5.0)
+    assert (manual.disabled_at, manual.until, manual.by, manual.reason) == (5.0, 10.0, "anna", "moving")
+    assert manual.admits(10.0)
+
+
+def test_what_has_no_probe_out_is_given_back_as_it_is() -> None:
+    rest = after("gone")
+    assert given_back(rest) is rest

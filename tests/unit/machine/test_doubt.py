@@ -135,6 +135,92 @@ def test_the_verdict_keeps_status_and_detail_and_says_that_it_is_in_doubt() -> N
     assert (found.status, found.detail, found.rule) == (401, "said no", "test (unconfirmed)")
 
 
+def test_what_is_believed_as_another_code_says_so_and_keeps_what_the_service_asked_for() -> None:
+    policy = Confirm("unauthorized", becomes="misconfigured")
+    doubted = Doubt([policy], CORE)
+    asked = CORE["unauthorized"].fault("test", status=401, retry_after=9.0)
+    found = doubted.confirmed(policy, asked)
+
+    assert found is not None
+    assert (found.code, found.rule, found.retry_after) == ("misconfigured", "test (confirmed)", 9.0)
+    assert doubted.unconfirmed(policy, asked).retry_after == 9.0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"code": "odd"}, {"code": "gone", "becomes": "odd"}, {"code": "gone", "until_then": "odd"}]
+)
+def test_a_code_that_is_in_no_book_is_refused_by_its_name(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"^confirm: there is no code 'odd' in the book of the target's rules$"):
+        Doubt([Confirm(**wrong)], CORE)  # type: ignore[arg-type]
+
+
+def test_without_policies_there_is_no_doubt() -> None:
+    assert not Doubt([], CORE)
+    doubted = Doubt([Confirm("unauthorized")], CORE)
+    assert doubted
+    assert doubted.policy(UNAUTHORIZED) == Confirm("unauthorized")
+    assert doubted.policy(FORBIDDEN) is None
+    assert not doubted.waiting
+
+
+def test_something_waits_for_a_success_once_it_was_seen() -> None:
+    seen = Seen(times=2, apart=0)
+    seen.at(0)
+    assert seen.doubt.waiting
+    seen.success(1)
+    assert not seen.doubt.waiting
+
+
+def test_a_code_that_reaches_the_whole_key_is_counted_over_all_its_operations() -> None:
+    seen = Seen(times=2, apart=0)
+
+    assert [seen.at(0, operation="a"), seen.at(1, operation="b")] == ["upstream_failure", "unauthorized"]
+
+
+def test_a_success_of_an_operation_ends_what_was_seen_of_that_operation() -> None:
+    seen = Seen("forbidden", times=2, apart=0)
+    seen.at(0, operation="a")
+    seen.success(1, operation="a")
+
+    assert seen.at(2, operation="a") == "upstream_failure"
+
+
+def test_a_success_is_to_be_told_once_and_again_after_a_reconnect() -> None:
+    seen = Seen(times=2, apart=0, only_worked=True)
+    assert seen.doubt.must_hear(7, "recent")
+    seen.success(0)
+    seen.success(0, key=8)
+    assert not seen.doubt.must_hear(7, "recent")
+    assert seen.doubt.must_hear(7, "another")
+    seen.doubt.forget(7)
+    assert seen.doubt.must_hear(7, "recent")
+    assert not seen.doubt.must_hear(8, "recent")
+
+
+def test_a_sighting_a_day_old_still_counts_and_one_at_the_edge_of_the_window_too() -> None:
+    seen = Seen(times=2, apart=0)
+    seen.at(100)
+    assert seen.at(86_500) == "unauthorized"
+    many = Seen(times=1, fewer_than=2, within="5m")
+    many.at(100, key=1)
+    assert many.at(400, key=2) == "upstream_failure"
+
+
+def test_successes_are_remembered_in_a_bounded_number_of_places_the_latest_longest() -> None:
+    seen = Seen(times=2, apart=0, only_worked=True)
+    for key in range(5000):
+        seen.success(0, key=key)
+    assert not seen.doubt.must_hear(4999, "recent")
+    seen.success(0, key=5000)
+    assert seen.doubt.must_hear(4999, "recent"), "from half of the room on, each success decides who is forgotten"
+    for key in range(5001, 10_000):
+        seen.success(0, key=key)
+    seen.success(0, key=0)
+    seen.success(0, key=10_000)
+
+    assert [seen.at(1, key=key) for key in (0, 1, 2)] == ["upstream_failure", "unauthorized", "upstream_failure"]
+
+
 @pytest.mark.parametrize("places", [10_050])
 def test_it_remembers_a_bounded_number_of_places(places: int) -> None:
     seen = Seen(times=2, apart=0)

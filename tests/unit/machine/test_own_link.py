@@ -120,3 +120,33 @@ def test_five_services_that_fail_and_recover_are_five_hosts_not_ten() -> None:
 def test_wrong_numbers_are_refused_by_the_name_of_the_field(numbers: Any, field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: "):
         SelfGuard(**numbers)
+
+
+def test_two_hosts_and_a_thousandth_of_a_second_are_the_least() -> None:
+    assert SelfGuard(hosts=2, share=1, within=0.001).within == 0.001
+
+
+def test_before_anything_was_seen_nothing_is_lost_and_nothing_of_interest() -> None:
+    own = link()
+    assert (own.lost, own.armed) == (False, False)
+
+
+def test_a_host_is_in_one_place_only_by_what_it_did_last() -> None:
+    own = link(hosts=2)
+    own.answered(at(1), 0.0)
+    assert own.failed(at(1), NETWORK, 1.0) is False, "one host is no majority of two"
+    own.answered(at(1), 2.0)
+    assert own.failed(at(2), NETWORK, 3.0) is True
+    assert own.failed(Place("a", 1, ""), REFUSED, 4.0) is False
+
+
+def test_a_success_without_a_host_counts_for_the_target_when_that_failed_on_several_hosts() -> None:
+    own = link(hosts=3, share=1)
+    own.failed(Place("a", 1, "one.test"), NETWORK, 0.0)
+    own.failed(Place("a", 2, "two.test"), NETWORK, 0.0)
+    own.answered(Place("a", 3), 0.0)
+    own.answered(Place("a", 4), 0.0)
+    own.failed(Place("b", 1, "three.test"), NETWORK, 0.0)
+    assert not own.lost, "a answered"
+    own.failed(Place("a", 3, "a"), NETWORK, 0.0)
+    assert own.lost, "the host of that name was the target itself"
