@@ -77,8 +77,8 @@ class Bulks:
 
     def _round(self) -> float:
         """One slice of each that is under way; returns how long to wait before the next round."""
-        store = self.site.queue.store
         try:
+            store = self.site.queue.store  # one that is closed is away, too
             running = list(store.read(bulk_rows.running))
             worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
             if self._stopping.is_set():

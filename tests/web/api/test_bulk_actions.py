@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from tests.web.api.building import Shop
+from tests.web.api.building import Shop, shop
 from tidegate.ops import bulk
 from tidegate.ops.listing import Filter
 from tidegate.store.bulk_rows import Bulk
@@ -168,3 +169,14 @@ def test_open_pages_hear_of_its_progress_also_when_nothing_is_changed(there: Sho
 
     assert [kind for kind, _, _ in news(before, after)] == ["now"]
     assert list(news(after, after)) == []
+
+
+def test_a_queue_that_is_closed_first_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with shop(tmp_path) as gone:
+        bulks = Bulks(gone.site())
+    bulks.begin()
+    end = time.monotonic() + 60
+    while "bulk_waits" not in caplog.text:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    bulks.stop(60)
