@@ -30,6 +30,7 @@ _log = logging.getLogger("tidegate.worker")
 
 _BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
 _SUSPECT_WAIT = 1.0  # seconds that a job which may kill workers waits for another one like it to end
+_SUSPECT_FOR = 60.0  # seconds at the most: one that works for hours must not keep the others from it
 _SAVE_AGAIN = 0.05  # seconds between tries to save at a store that does not answer
 
 
@@ -49,7 +50,7 @@ class Leased:
         context.in_cycle = self._worker.newest is not None
         kind = self._kinds.get(job.kind)
         attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
-        suspect = job.deaths >= MOST_DEATHS - 1 and any(_suspect(each) for each in self.attempts.values())
+        suspect = job.deaths >= MOST_DEATHS - 1 and any(map(self._suspect, self.attempts.values()))
         self.attempts[attempt.key] = attempt
         if self._worker.stopping:
             self._give_back(attempt)
@@ -58,6 +59,10 @@ class Leased:
             self._give_back(attempt, wait=_SUSPECT_WAIT)
         else:
             self.slots.put(attempt)
+
+    def _suspect(self, attempt: Attempt) -> bool:
+        new = self._worker.clock.monotonic() < attempt.claimed + _SUSPECT_FOR
+        return new and attempt.job.deaths >= MOST_DEATHS - 1 and not attempt.ended
 
     async def _attempt(self, attempt: Attempt) -> None:
         """What a slot does with an attempt."""
@@ -183,7 +188,3 @@ def _one_each(ended: list[Ended]) -> tuple[list[Ended], list[Ended]]:
         (later if each.outcome.job.id in seen else now).append(each)
         seen.add(each.outcome.job.id)
     return now, later
-
-
-def _suspect(attempt: Attempt) -> bool:
-    return attempt.job.deaths >= MOST_DEATHS - 1 and not attempt.ended
