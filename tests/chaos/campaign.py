@@ -213,11 +213,16 @@ def _quiet(plan: Plan, at: Field, orders: Orders, outcome: Outcome, say: Say) ->
     waited("the last sweep is still to end", lambda: sweeps() >= before + 2)
     people.no_more_jobs()
     waited("the last sweep is still to end", lambda: not rows(at.url, _ANY))
+    before_that = people.stops.copy()
     people.leave()
     waited("workers were asked to leave", lambda: not people.leaving)
+    if badly := {code: n for code, n in (people.stops - before_that).items() if code}:
+        people.wrong.append(f"in quiet, a worker that is asked to leave does so with code 0, not {badly}")
 
 
 def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None:
+    if odd := sorted(set(people.stops) - {0, 1}):
+        people.wrong.append(f"a stop ends with code 0, or 1 when it took too long, not {odd}")
     if people.wrong:
         outcome.broken[PROCESSES] += people.wrong
     for why in copies.failed:
@@ -225,6 +230,7 @@ def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None
     if wrong := copies.wrong():
         outcome.broken[COPIES] += wrong
     outcome.figures = {
+        "workers that left when asked": people.stops[0], "workers that took too long to leave": people.stops[1],
         "worker processes started": people.starts, "of these, without a database to start on": people.not_started,
         "leaders killed inside a transaction": attack.in_transaction, "connections cut": attack.cut,
         "copies made, and put back": len(copies.made), "copies not made": len(copies.failed),

@@ -40,7 +40,7 @@ class Copies:
         try:
             newest = int(rows(self.url, "select coalesce(max(id), 0) from tg_job where state = 'done'")[0][0])
             if self.server is None:
-                _tidegate("db", "backup", str(file), "--url", self.url)
+                tidegate("db", "backup", str(file), "--url", self.url)
             else:
                 self.server.tool("pg_dump", "-Fc", "-f", str(file), self.url)
         except (apsw.Error, psycopg.Error, subprocess.SubprocessError, RuntimeError) as error:
@@ -51,13 +51,14 @@ class Copies:
         return True
 
     def wrong(self) -> list[str]:
-        """What is wrong with any of them, each put back in a place of its own."""
-        return [f"{file.name}: {each}" for file, newest in self.made for each in self._restored(file, newest)]
+        """What is wrong with any of them."""
+        return [f"{file.name}: {each}" for file, newest in self.made for each in self.put_back(file, newest)[1]]
 
-    def _restored(self, file: Path, newest: int) -> list[str]:
-        url = self._put_back(file)
+    def put_back(self, file: Path, newest: int) -> tuple[str, list[str]]:
+        """The URL of one that was put back in a place of its own, and what is wrong with it."""
+        url = self._restored(file)
         found = [f"damaged: {each}" for each in integrity(url)]
-        checked = _tidegate("db", "check", "--json", "--url", url)
+        checked = tidegate("db", "check", "--json", "--url", url)
         if not checked["ok"]:
             found += [f"db check: {each}" for each in checked["wrong"]]
         if not rows(url, f"select 1 from tg_job where id = {newest} and state = 'done'") and newest:
@@ -66,22 +67,22 @@ class Copies:
             found.append(f"{left} leases of before are still good")
         if rows(url, f"select 1 from tg_job where fence < {_JUMP} limit 1"):
             found.append("a fence did not jump: a worker of before could settle")
-        return found
+        return url, found
 
-    def _put_back(self, file: Path) -> str:
+    def _restored(self, file: Path) -> str:
         if self.server is None:
             url = f"sqlite:///{file}.db"
-            _tidegate("db", "restore", str(file), "--yes", "--url", url)
+            tidegate("db", "restore", str(file), "--yes", "--url", url)
             return url
         name = file.name.replace("-", "_")
         self.server.tool("createdb", "--maintenance-db", self.url, name)
         url = self.server.url_of(name)
         self.server.tool("pg_restore", "--no-owner", "-d", url, str(file))
-        _tidegate("db", "restore", "--yes", "--url", url)
+        tidegate("db", "restore", "--yes", "--url", url)
         return url
 
 
-def _tidegate(*args: str) -> dict[str, Any]:
+def tidegate(*args: str) -> dict[str, Any]:
     """What a command answers as JSON."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
     command = [COMMAND, *args, *(() if "--json" in args else ("--json",))]

@@ -18,7 +18,8 @@ from tests.acceptance.checker import rows
 from tests.chaos.program import Effect, awaits, blocks, orders, sweeps
 from tidegate.errors import StoreError
 
-_BATCH = 10
+_BATCH = 40
+_ALONE = 3  # of these, put in one by one: on PostgreSQL such jobs travel together
 _OPEN = "select count(*) from tg_job where state not in ('done', 'failed', 'cancelled')"
 _EVERY = 5.0  # seconds between two sweeps
 _log = logging.getLogger("tidegate.chaos")
@@ -57,8 +58,8 @@ def _put(n: int) -> list[tuple[int, int]]:
     batch = [effect(each) for each in range(n, n + _BATCH)]
     even, odd = ([each for each in batch if each.n % 2 == i] for i in (0, 1))
     together = [*zip(even, awaits.enqueue_many(even), strict=True)]
-    # One by one, too: on PostgreSQL such jobs travel together.
-    together += [(each, blocks.enqueue(each)) for each in odd]
+    together += zip(odd[_ALONE:], blocks.enqueue_many(odd[_ALONE:]), strict=True)
+    together += [(each, blocks.enqueue(each)) for each in odd[:_ALONE]]
     return [(each.n, job.id) for each, job in together]
 
 
