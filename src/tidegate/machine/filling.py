@@ -93,8 +93,7 @@ def room(filling: Filling, limits: Limits, now: float, cycle: float = 0.0) -> Ro
         return Room(until=filling.asking_until)
     if filling.failures and now < filling.retry_at and filling.failed_at >= cycle:
         return Room(until=filling.retry_at)
-    old = filling.depth is None or not filling.fresh or now - filling.at >= limits.every or filling.at < cycle
-    if old or filling.depth is None:
+    if filling.depth is None or not filling.fresh or now - filling.at >= limits.every or filling.at < cycle:
         return Room(ask=True)
     credits_left = limits.cap - filling.depth - len(own_sends(filling, limits, now))
     if credits_left > 0:
