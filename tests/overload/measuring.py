@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.overload.course import Course
+from tests.overload.gateway import PATIENCE, QUICK
 
 WELL = 0.95  # of the goodput before the dip
 
@@ -16,24 +17,24 @@ class Measured:
     """Seconds, and shares of the capacity."""
 
     trips: int  # in all
-    closed: float  # when the breaker closed for the last time; the end of the dip, if it never opened
+    closed: float  # when the breaker first closed again; the end of the dip, if it never opened
     well_after: float  # from then until the goodput was as before, and stayed so
     most_offered: float  # in any second since the service is back
-    failed: int  # calls since then
-    took: float  # from then until the backlog was gone
+    failed: int  # calls since then, but for those that the dip still broke
+    took: float | None  # from the breaker's closing until the backlog was gone, if it ever was
     ideal: float  # the same, had the service never been idle and never been overloaded
 
     def __str__(self) -> str:
+        drained = "never drained" if self.took is None else f"drained in {self.took:.0f} s (ideal {self.ideal:.0f} s)"
         return (
             f"{self.trips} trips, well {self.well_after:.0f} s after it closed, at most {self.most_offered:.2f} of the "
-            f"capacity offered, {self.failed} calls failed, drained in {self.took:.0f} s (ideal {self.ideal:.0f} s)"
+            f"capacity offered, {self.failed} calls failed, {drained}"
         )
 
 
 def measured(course: Course) -> Measured:
     gateway = course.gateway
-    closings = [at for at, state in course.moves if state == "closed"]
-    closed = closings[-1] if closings else course.back
+    closed = next((at for at, state in course.moves if state == "closed" and at >= course.back), course.back)
     end = course.clock.monotonic() if course.drained is None else course.drained
     waiting = course.depth[min(course.depth, key=lambda at: abs(at - closed))]
     return Measured(
@@ -41,8 +42,8 @@ def measured(course: Course) -> Measured:
         closed=closed,
         well_after=_well(gateway.good, closed, end, course.load * course.capacity) - closed,
         most_offered=_most(gateway.calls, course.back) / course.capacity,
-        failed=len(gateway.bad) - bisect.bisect_left(gateway.bad, closed),
-        took=end - closed,
+        failed=len(gateway.bad) - bisect.bisect_left(gateway.bad, course.back + PATIENCE + QUICK),
+        took=None if course.drained is None else end - closed,
         ideal=waiting / (course.capacity * (1 - course.load)),
     )
 
