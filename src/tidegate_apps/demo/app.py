@@ -88,16 +88,17 @@ def forms(there: Installed[Any], theatre: Theatre) -> APIRouter:
     """The buttons, as forms that need no script."""
     router = APIRouter(include_in_schema=False)
 
-    def noted(request: Request, action: str, key: str | None, state: str) -> None:
+    def noted(request: Request, action: str, trouble: Trouble | None, state: str) -> None:
         by = current_user(request)
-        there.db.write(lambda tx: tx.noted(by, action, there.app.name, key, became={"state": state}))
+        name, key = (there.app.name, None) if trouble is None else trouble.at
+        there.db.write(lambda tx: tx.noted(by, action, name, key, became={"state": state}))
 
     @router.post("/demo/services/{name}/break")
     @needs(Right.PUT_IN)
     def break_it(request: Request, name: str) -> Response:
         trouble = _known(name)
         theatre.act(*trouble.do)
-        noted(request, "target_broken", name, trouble.ill)
+        noted(request, "target_broken", trouble, trouble.ill)
         return said(request, HOME, f"{trouble.service}: {trouble.ill} {trouble.watch}")
 
     @router.post("/demo/services/{name}/mend")
@@ -105,7 +106,7 @@ def forms(there: Installed[Any], theatre: Theatre) -> APIRouter:
     def mend_it(request: Request, name: str) -> Response:
         trouble = _known(name)
         theatre.act(*trouble.undo)
-        noted(request, "target_mended", name, "mended")
+        noted(request, "target_mended", trouble, "mended")
         return said(request, HOME, f"{trouble.service} is mended.")
 
     @router.post("/demo/story/again")

@@ -25,6 +25,11 @@ class Trouble:
     undo: Sequence[Callable[[Stage], object]]
     on: Callable[[Stage], bool]
 
+    @property
+    def at(self) -> tuple[str, str | None]:
+        """The target and the key that it is a trouble of."""
+        return (self.target, None) if self.target else ("feeds", self.look.rpartition("/")[2])
+
 
 def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> Trouble:
     return Trouble(
