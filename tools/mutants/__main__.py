@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
 import random
@@ -66,7 +67,19 @@ def _mutants(files: list[str], asked: list[str]) -> list[Mutant]:
     """Those of the files of a group that are asked for, in the order in which they are asked for."""
     ours = [file for pattern in files for file in sorted(ROOT.glob(pattern))]
     wanted = [file for pattern in asked for file in sorted(ROOT.glob(pattern)) if file in ours] if asked else ours
-    return [each for file in dict.fromkeys(wanted) for each in mutants_of(ROOT, str(file.relative_to(ROOT)))]
+    return [each for file in dict.fromkeys(wanted) for each in _made(str(file.relative_to(ROOT)))]
+
+
+def _made(file: str) -> list[Mutant]:
+    """The mutants of a file; making them takes a while, so they are kept until the file changes."""
+    sources = [ROOT / file, ROOT / "tools" / "mutants" / "making.py"]
+    kept = BUILD / "made" / f"{hashlib.sha256(b''.join(each.read_bytes() for each in sources)).hexdigest()}.json"
+    if kept.exists():
+        return [Mutant(**each) for each in json.loads(kept.read_text(encoding="utf-8"))]
+    mutants = mutants_of(ROOT, file)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps([dataclasses.asdict(each) for each in mutants]), encoding="utf-8")
+    return mutants
 
 
 def _run(mutants: list[Mutant], tests: list[str], explained: dict[str, str], settings: dict[str, Any]) -> int:

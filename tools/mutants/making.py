@@ -7,10 +7,8 @@ module or class, type annotations, decorators, the type of a `cast`, and a False
 from __future__ import annotations
 
 import ast
-import difflib
 import hashlib
 import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +98,10 @@ def mutants_of(root: Path, file: str) -> list[Mutant]:
     positions = wrapper.resolve(PositionProvider)
     statements = Statements(source)
     seen: dict[str, Mutant] = {}
+    bare_ones = {id(each): each.with_changes(decorators=[], leading_lines=[]) for each, *_ in changes.found}
+    texts = {id_: wrapper.module.code_for_node(each) for id_, each in bare_ones.items()}
     for function, line, node, changed in changes.found:
-        bare = function.with_changes(decorators=[], leading_lines=[])
-        old = wrapper.module.code_for_node(bare)
+        bare, old = bare_ones[id(function)], texts[id(function)]
         new = wrapper.module.code_for_node(cst.ensure_type(deep_replace(bare, node, changed), cst.FunctionDef))
         removed, added = _difference(old, new)
         start = statements.first[positions[function].start.line]
@@ -116,8 +115,17 @@ def mutants_of(root: Path, file: str) -> list[Mutant]:
 
 
 def _difference(old: str, new: str) -> tuple[str, str]:
-    lines = list(difflib.ndiff(textwrap.dedent(old).splitlines(), textwrap.dedent(new).splitlines()))
-    return tuple(" / ".join(each[2:].strip() for each in lines if each.startswith(sign)) for sign in "-+")  # type: ignore[return-value]
+    """The lines between those with which both begin and those with which both end."""
+    before, after = old.splitlines(), new.splitlines()
+    while before and after and before[0] == after[0]:
+        del before[0], after[0]
+    while before and after and before[-1] == after[-1]:
+        del before[-1], after[-1]
+    return _joined(before), _joined(after)
+
+
+def _joined(lines: list[str]) -> str:
+    return " / ".join(each.strip() for each in lines)
 
 
 def _compiles(text: str) -> bool:
