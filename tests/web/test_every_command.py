@@ -97,6 +97,7 @@ def commands(found: click.Command, *path: str) -> Iterator[str]:
         yield from commands(inner, *path, name)
 
 
+@pytest.mark.timeout(600)
 def test_each_command_that_changes_something_leaves_one_line_or_says_why_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.web.api.house import routes_of
 from tests.web.every_deed import DEEDS, NONE, Whole, whole
@@ -15,6 +19,7 @@ def lines(there: Whole) -> list[Line]:
     return there.there.queue.store.read(lambda tx: activity.listed(tx, Wanted(accounts=True), most=1000)).items
 
 
+@pytest.mark.timeout(600)
 def test_each_route_that_changes_something_leaves_one_line_or_says_why_none(tmp_path: Path) -> None:
     with whole(tmp_path) as there:
         routes = {f"{method} {path}" for method, path, _ in routes_of(there.app) if method != "GET"}
@@ -35,3 +40,13 @@ def test_each_route_that_changes_something_leaves_one_line_or_says_why_none(tmp_
                 wrong[route] = f"{answer.status_code}: {[each.as_json()['says'] for each in now[: len(deeds)]]}"
 
         assert wrong == {}
+        page, seen = "/activity", dict[str, int]()
+        while page:
+            text = html.unescape(client.get(page).text)
+            (table,) = re.findall("<main.*?</main>", text, re.DOTALL)
+            found = {path for path in re.findall(r'<a [^>]*href="(/[^"#]+)"', table) if path not in seen}
+            seen |= {path: client.get(path).status_code for path in found}
+            page = next((path for path in found if "cursor=" in path), "")
+        # Whom somebody removed has no page any more.
+        gone = {"/people/vera": 404, **{path: 404 for path, code in seen.items() if path.startswith("/jobs/")}}
+        assert {path: code for path, code in seen.items() if code != 200}.items() <= gone.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from tidegate.ops import activity
 from tidegate.ops.actions import now_of
 from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
 from tidegate.ops.listing import Page
+from tidegate.store import gate_rows
 from tidegate.store.activity_rows import ACCOUNTS, Place, Wanted
 from tidegate.store.tx import Tx
 from tidegate.web.api.activity import sees_accounts
@@ -59,7 +60,6 @@ class Asked:
 
 def router(site: Site) -> APIRouter:
     found = APIRouter()
-    path_to = partial(path_of, apps=site.apps)
 
     @found.get("/activity")
     def show(
@@ -69,11 +69,13 @@ def router(site: Site) -> APIRouter:
         asked = Asked(actor, action, origin, subject, name, age)
         accounts = sees_accounts(request)
 
-        def look(tx: Tx) -> tuple[Page[Line], float]:
+        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[str]]:
             wanted = asked.wanted(tx, accounts=accounts)
-            return cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at)), now_of(tx)
+            seen = cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at))
+            return seen, now_of(tx), no_targets(tx, seen.items)
 
-        seen, now = site.read(look)
+        seen, now, missing = site.read(look)
+        path_to = partial(path_of, apps=site.apps, missing=missing)
         hidden = () if accounts else ACCOUNTS
         return page(
             request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
@@ -84,10 +86,12 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/activity.atom")
     def feed(request: Request) -> Response:
-        def look(tx: Tx) -> tuple[Page[Line], float]:
-            return activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50), now_of(tx)
+        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[str]]:
+            seen = activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50)
+            return seen, now_of(tx), no_targets(tx, seen.items)
 
-        seen, now = site.read(look)
+        seen, now, missing = site.read(look)
+        path_to = partial(path_of, apps=site.apps, missing=missing)
         answer = rendered(request, "activity.atom", 200, {
             "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
             "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
@@ -98,12 +102,23 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def path_of(place: Place, apps: Sequence[Installed[Any]] = ()) -> str:
-    """The page of what it is about; of a thing that an application has under its own name, the application's page."""
-    if place.subject == "target" and place.lane:
+def no_targets(tx: Tx, lines: Sequence[Line]) -> frozenset[str]:
+    """What has no page of its own: the names of targets that the store has not met."""
+    names = {line.deed.place.name for line in lines if line.deed.place.subject == "target"}
+    return frozenset(name for name in names if gate_rows.target(tx, name) is None)
+
+
+def path_of(place: Place, apps: Sequence[Installed[Any]] = (), missing: Collection[str] = ()) -> str:
+    """The page of what it is about; of a thing that an application has under its own name, the application's page.
+
+    *missing* are names of targets that have no page.
+    """
+    if place.subject == "target" and (place.lane or place.name in missing):
         own = next((page_of(each) for each in apps if place.name == each.app.name), "")
         if own:
             return own
+    if place.subject == "target" and place.name in missing:
+        return next((page_of(each) for each in apps if place.name in each.app.targets), "") or "/targets"
     return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
 
 

@@ -68,15 +68,15 @@ def _address(tx: Tx, who: str) -> str:
 def _put(tx: Tx, who: str, mail: str, by: str) -> str:
     if not mail:
         tx.all("address_drop", {"who": who})
-        _noted(tx, who, by, "not mailed")
+        _noted(tx, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
         raise ValueError("mail: that is no address; give one such as ada@example.org")
     tx.all("address_put", {"who": who, "mail": mail})
-    _noted(tx, who, by, "mailed")
+    _noted(tx, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."
 
 
-def _noted(tx: Tx, who: str, by: str, state: str) -> None:
+def _noted(tx: Tx, by: str, state: str) -> None:
     """The address itself is nobody else's business."""
-    activity_rows.note(tx, by, "user_address_set", Place(subject="user", name=who), became={"state": state})
+    activity_rows.note(tx, by, "user_address_set", Place(subject="user", name=str(by)), became={"state": state})
