@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -61,6 +62,7 @@ def main() -> int:
     said = parser.parse_args()
     if said.minutes < LEAST:
         parser.error(f"--minutes: {said.minutes:g} give too few samples to judge; give {LEAST:g} or more")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
     with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as made:
         folder = Path(made) if said.keep is None else said.keep.absolute()
         folder.mkdir(exist_ok=True)

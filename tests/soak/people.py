@@ -22,6 +22,7 @@ import httpx2
 
 from tests.processes import toml
 from tidegate import App, assembly
+from tidegate.errors import StoreBusy
 from tidegate.settings import load
 from tidegate_apps.demo.app import demo
 from tidegate_apps.demo.playing import Player, Theatre
@@ -51,7 +52,8 @@ def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[
     said["convert"] |= {"storage": str(folder / "files"), "keep_pdf": KEPT, "keep_xml": KEPT}
     said["plain"] = {"leaks": leaks}
     said["log"] = {"level": "warning", "format": "json"}
-    said["retention"] = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}
+    kept = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}
+    said["retention"] = {**kept, **dict.fromkeys(("convert", "convert-upkeep", "lidarr", "tautulli"), kept)}
     said["server"] = {"port": port}
     return toml({"url": url, "secret_key_file": str(folder / "tidegate.key"), **said})
 
@@ -113,18 +115,31 @@ def break_and_mend(stage: Stage, dice: random.Random) -> None:
         do(stage)
 
 
-def live(stage: Stage, plain: Any, stop: threading.Event) -> None:
-    dice, due, n = random.Random(5), time.monotonic() + 2 * _TROUBLE, 0
-    while not stop.wait(_EVERY):
-        n += 1
-        made = plain["work"].enqueue(n)
+class Living:
+    """Plain jobs all the time, what people do at the five applications, and services that break."""
+
+    def __init__(self, stage: Stage, plain: Any, stop: threading.Event) -> None:
+        self._stage, self._plain, self._stop = stage, plain, stop
+        self._dice, self._due = random.Random(5), time.monotonic() + 2 * _TROUBLE
+        self.put = self.refused = 0
+
+    def run(self) -> None:
+        while not self._stop.wait(_EVERY):
+            self.put += 1
+            try:
+                self._once(self.put)
+            except StoreBusy:  # as for everybody: what was not taken is put in again, or left
+                self.refused += 1
+
+    def _once(self, n: int) -> None:
+        made = self._plain["work"].enqueue(n)
         if n % 5 == 0:
-            plain["after"].enqueue(n, after=[made])
+            self._plain["after"].enqueue(n, after=[made])
         if n % 10 == 0:
-            stage.people(stage.measure())
-        if time.monotonic() >= due:
-            due += _TROUBLE
-            break_and_mend(stage, dice)
+            self._stage.people(self._stage.measure())
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _TROUBLE
+            break_and_mend(self._stage, self._dice)
 
 
 def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
@@ -142,18 +157,16 @@ def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
             sys.stdin.readline()  # the others have started
             theatre.stage.fill(there.apps)
             plain = next(each.jobs for each in there.apps if each.app.name == "plain")
-            browsers = Browsers(f"http://127.0.0.1:{port}", stop)
-            threads = [
-                threading.Thread(target=browsers.run),
-                threading.Thread(target=live, args=(theatre.stage, plain, stop)),
-            ]
+            browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.stage, plain, stop)
+            threads = [threading.Thread(target=browsers.run), threading.Thread(target=living.run)]
             for each in threads:
                 each.start()
             sys.stdin.read()
             stop.set()
             for each in threads:
                 each.join()
-            print(f"{browsers.asked} pages asked for, {browsers.failed} not answered", flush=True)  # noqa: T201
+            pages = f"{browsers.asked} pages asked for, {browsers.failed} not answered"
+            print(f"{pages}; {living.put} plain jobs put in, {living.refused} refused", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ def sampled(processes: Mapping[str, psutil.Process], url: str) -> Values:
     """One sample of everything, by name."""
     found: Values = {}
     for name, process in processes.items():
-        found |= {f"{what} {name}": value for what, value in _of_process(process)}
+        for what, value in _of_process(process):
+            # What runs for ever moves from one to another when its worker stands still, and its handles with it.
+            whose = name if what in ("memory", "children") else "of all"
+            found[f"{what} {whose}"] = found.get(f"{what} {whose}", 0.0) + value
     found |= _of_sqlite(url) if url.startswith("sqlite") else _of_postgres(url)
     return found
 

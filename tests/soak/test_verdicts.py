@@ -18,8 +18,8 @@ def samples(**by_name: float) -> list[tuple[float, dict[str, float]]]:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("memory server", Kind.SHARE), ("handles worker 1", Kind.EXACT), ("threads server", Kind.EXACT),
-        ("sockets worker 2", Kind.EXACT), ("log of the database, MB", Kind.BOUNDED), ("rows tg_job", Kind.SHARE),
+        ("memory server", Kind.SHARE), ("handles of all", Kind.EXACT), ("threads of all", Kind.EXACT),
+        ("sockets of all", Kind.EXACT), ("log of the database, MB", Kind.BOUNDED), ("rows tg_job", Kind.SHARE),
         ("rows of_somebody_new", Kind.SHARE), ("rows tg_rollup", Kind.KEPT), ("database, MB", Kind.KEPT),
     ],
 )  # fmt: skip
