@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """The entry point `tidegate`."""
     try:
-        from tidegate.cli.root import run
-    except ModuleNotFoundError as error:
-        if error.name != "click":
-            raise
-        sys.stderr.write("tidegate: the commands need one more package; install it with: pip install 'tidegate[cli]'\n")
-        sys.exit(3)
-    sys.exit(run())
+        _open_streams()
+        try:
+            from tidegate.cli.root import run
+        except ModuleNotFoundError as error:
+            if error.name != "click":
+                raise
+            sys.stderr.write(
+                "tidegate: the commands need one more package; install it with: pip install 'tidegate[cli]'\n"
+            )
+            sys.exit(3)
+        code = run()
+    except KeyboardInterrupt:  # while a command is still being imported
+        code = 130
+    sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Whoever started us may have closed some: then the next file that is opened would be one of them."""
+    while (unused := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(unused)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - it stays to the end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +36,8 @@ VERBS = {
     "export": ("tidegate.cli.export", "Write rules for alerts, and dashboards."),
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
+
+_NOT_WRITTEN = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 class Verbs(click.Group):
@@ -117,9 +121,14 @@ def run(args: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away, as `head` does. The interpreter would complain about it once more at its end.
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        # The interpreter would complain about it once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:  # that is a reader who went away, as `head` does
+            with contextlib.suppress(OSError):
+                click.echo(f"tidegate: the output cannot be written ({os.strerror(error.errno)})", err=True)
         return Exit.NEGATIVE
     return int(code or Exit.OK)
 
