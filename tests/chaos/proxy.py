@@ -71,12 +71,13 @@ class Wire:
             return
         link = _Link(near, far)
         self._links.add(link)
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, far, lambda: False)),
+            asyncio.ensure_future(self._pump(answers, near, lambda: link.mute)),
+        ]
         try:
-            pumps = [
-                asyncio.ensure_future(self._pump(reader, far, lambda: False)),
-                asyncio.ensure_future(self._pump(answers, near, lambda: link.mute)),
-            ]
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            with contextlib.suppress(asyncio.CancelledError):  # the wire is taken down
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)

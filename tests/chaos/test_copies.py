@@ -82,14 +82,13 @@ def test_a_worker_of_before_a_restore_of_postgresql_settles_nothing_after_it(tmp
             program.q.close()
             server.tool("pg_restore", "--clean", "--if-exists", "-d", server.url, str(tmp_path / "copy"))
             assert tidegate("db", "restore", "--yes", "--url", server.url) == {"epoch": 1, "requeued": 0}
-            Path(f"{go}1").touch()
-            Path(f"{go}{JUMP + 1}").touch()
+            for fence in (1, *range(JUMP + 1, JUMP + 50)):  # a slow machine may lose leases
+                Path(f"{go}{fence}").touch()
             people.resume(everybody=True)
             people.size = 2  # the one of before may be busy with itself
             people.fill()
             wait_until(lambda: still_open(server.url) == 0, patience=120)
         found = rows(server.url, "select state, fence, result from tg_job")
 
-    assert [(state, fence, json.loads(result)["fence"]) for state, fence, result in found] == [
-        ("done", JUMP + 1, JUMP + 1)
-    ] * JOBS
+    assert [state for state, _, _ in found] == ["done"] * JOBS
+    assert all(json.loads(result)["fence"] == fence > JUMP for _, fence, result in found)
