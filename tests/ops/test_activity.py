@@ -166,7 +166,7 @@ def test_a_bulk_action_is_one_deed_and_its_cancel_another(mail: Queue) -> None:
     mail.store.write(lambda tx: bulk.cancel(tx, one.id, Actor("bob", Origin.CLI)))
 
     assert [said(each) for each in reversed(done(mail))] == [
-        "ada began bulk action 1:  -> retry, 1 jobs",
+        "ada began bulk action 1:  -> retry, 1 job",
         "bob cancelled bulk action 1: running, 0 done -> 1 left as they were",
     ]
 
@@ -228,3 +228,7 @@ def test_a_secret_in_a_reason_is_not_kept(q: Queue) -> None:
     note(q, "1", by)
 
     assert "hunter2" not in done(q)[0].deed.reason
+
+
+def test_one_job_is_no_jobs() -> None:
+    assert [activity.told({"jobs": n}, clocked) for n in (0, 1, 2, 1200)] == ["0 jobs", "1 job", "2 jobs", "1,200 jobs"]

@@ -222,7 +222,9 @@ class Telling:
             self._known(tx)
             tx.all("channel_tested", said)
             place = At(subject="target", name=channel.target)
-            activity_rows.note(tx, by, "target_tested", place, became={"delivered": fault is None})
+            activity_rows.note(
+                tx, by, "target_tested", place, became={"state": "delivered" if fault is None else "not delivered"}
+            )
             if fault is None:
                 _afresh(tx, channel, "test")
 

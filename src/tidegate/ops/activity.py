@@ -60,6 +60,7 @@ _SAID: Mapping[str, str] = {
     "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
     "listed": "{} listed", "left": "{} left as they were", "done": "{} done",
 }  # fmt: skip
+_ONE: Mapping[str, str] = {"jobs": "{} job"}
 _HIDDEN = ("filter", "kind")
 
 
@@ -109,7 +110,8 @@ def told(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
         if value in (None, "") or name in _HIDDEN:
             continue
         shown = moment(float(value)) if name == "until" else f"{value:,}" if isinstance(value, int) else str(value)
-        parts.append(_SAID.get(name, f"{name} {{}}").format(shown))
+        words = _ONE[name] if value == 1 and name in _ONE else _SAID.get(name, f"{name} {{}}")
+        parts.append(words.format(shown))
     return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ from tidegate import DbTx, Installed
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.receiving import Received
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.source import AUTO, Wanted
 from tidegate_apps.music.library import tables
 from tidegate_apps.music.names import key_of
 
@@ -66,7 +66,7 @@ def upload(convert: Installed[Any], number: int) -> None:
 
 def add_feeds(feeds: Installed[Any], services: Services) -> None:
     wanted = [Wanted(feed_url=services.feeds.feed(n), name=f"Simulated feed {n}") for n in range(1, FEEDS + 1)]
-    for id_ in feeds.jobs.sources.add_many(wanted, "demo"):
+    for id_ in feeds.jobs.sources.add_many(wanted, AUTO):
         if id_ is not None:
             feeds.jobs.sources.poll_now(id_)
 
