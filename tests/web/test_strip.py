@@ -105,16 +105,19 @@ def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_applic
     assert 'class="button primary" href="/albums">Open Albums' in its_page
 
 
-def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_that_key(q: Queue) -> None:
+@pytest.mark.parametrize(("key", "path"), [("7", "/albums/7"), ("unclassified", "/albums")])
+def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_that_key(
+    q: Queue, key: str, path: str
+) -> None:
     notice = Notice(
-        kind=NoticeKind.FATAL, target="albums", key="7", episode=1.0, title="Album 7 is odd", message="Look at it."
+        kind=NoticeKind.FATAL, target="albums", key=key, episode=1.0, title="An album is odd", message="Look at it."
     )
-    q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(notice, "7", None)))
+    q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(notice, key, None)))
     pages = [
         Page[Any](path=path, title=title, show=lambda request, there: Response())
         for path, title in (("/albums", "Albums"), ("/albums/{id}", ""))
     ]
     site = Site(queue=q, apps=[install(App[Any](name="albums", pages=pages), q)])
 
-    assert 'href="/albums/7">Open Albums' in client(site).get("/").text
-    assert 'href="/albums/7">Open Albums' in client(site).get("/notices").text
+    assert f'href="{path}">Open Albums' in client(site).get("/").text
+    assert f'href="{path}">Open Albums' in client(site).get("/notices").text

@@ -115,9 +115,9 @@ def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
 
 
 def page_of(app: App[Any], key: str) -> str:
-    """The page of one key of an application; empty when it has none."""
+    """The page of one key of an application, whose keys are numbers; empty when it has none."""
     each = next((page.path for page in app.pages if page.path.endswith("/{id}")), None)
-    return each.replace("{id}", quote(key, safe="")) if each and key else ""
+    return each.replace("{id}", key) if each and key.isdecimal() else ""
 
 
 def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
