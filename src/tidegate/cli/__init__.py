@@ -22,6 +22,11 @@ def main() -> None:
         code = run()
     except KeyboardInterrupt:  # while a command is still being imported
         code = 130
+    except RuntimeError as error:
+        # What breaks off the making of a class is handed on as the cause of another error, up to Python 3.11.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        code = 130
     sys.exit(code)
 
 
