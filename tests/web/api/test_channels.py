@@ -193,4 +193,4 @@ def test_on_the_page_an_error_that_goes_on_stands_first_and_says_whose_it_is(the
     text = client.get("/notices").text
 
     assert (text.count("<h2>It fails"), text.count("<h2>It is slow")) == (1, 1)
-    assert text.index("<h2>It fails") < text.index("of ada ·") < text.index("<h2>It is slow")
+    assert text.index("<h2>It fails") < text.index("for ada ·") < text.index("<h2>It is slow")
