@@ -161,7 +161,7 @@ def _end(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float
     last = max(told, key=lambda each: each.id)
     if not RULES.get(last.kind, _ANY).proven:
         flaps = changes(past, now) > policy.flaps
-        since = max((each.ended_at for each in past if each.trouble and each.ended_at), default=notice.created_at)
+        since = max(each.ended_at for each in past if each.trouble and each.ended_at is not None)
         due = since + (policy.steady_after_flaps if flaps else policy.steady)
         if now < due:
             return Wait(due, Why.NOT_STEADY)
