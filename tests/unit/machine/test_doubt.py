@@ -229,3 +229,10 @@ def test_it_remembers_a_bounded_number_of_places(places: int) -> None:
 
     assert seen.at(1, key=places - 1) == "unauthorized"
     assert seen.at(1, key=0) == "upstream_failure", "the oldest went first"
+
+
+def test_it_remembers_ten_thousand_places_and_no_more() -> None:
+    seen = Seen(times=2, apart=0)
+    for key in range(10_000):
+        seen.at(0, key=key)
+    assert seen.at(1, key=0) == "unauthorized"

@@ -200,3 +200,9 @@ def test_without_a_ladder_only_what_the_service_asked_for_is_waited() -> None:
 def test_without_an_hour_to_ask_again_only_a_person_ends_a_fatal_fault() -> None:
     found = fault("quota_exhausted")
     assert wait_after(found, 0, None, 0.5, most_asked=HOUR, reprobe=None, fatal=True) == math.inf
+
+
+def test_of_a_key_that_never_failed_nothing_is_known_but_since_when() -> None:
+    state = KeyState(5.0)
+    assert (state.since, state.until, state.failures, state.fatal) == (5.0, -math.inf, 0, False)
+    assert (state.fault, state.told, state.rest, state.parts) == (None, Told.NOTHING, FRESH, None)
