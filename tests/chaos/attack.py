@@ -23,7 +23,7 @@ from tests.chaos.proxy import WireThread
 from tests.chaos.schedule import Blow
 
 _AT_WORK = "select pid from tg_worker"
-_LEADER = "select holder from tg_leader where name = 'sweeper'"
+_LEADERS = "select holder from tg_leader order by name <> 'sweeper'"
 # On SQLite all processes have one clock, and a lease that was taken before a step back lasts so much longer.
 _FAR, _FARTHEST = 15.0, 400 * 86400.0
 _TRIES = 40  # to find the leader in the middle of a transaction
@@ -115,14 +115,8 @@ class Attack:
 
     def _kill_leader(self, blow: Blow) -> bool:
         """Stops whoever sweeps for all, again and again, until that is in the middle of a transaction; kills it."""
-        crew = self.at.crew
-        try:
-            leader = next((str(holder) for (holder,) in rows(self.at.url, _LEADER)), "")
-        except (apsw.Error, psycopg.Error):
-            return False
-        at_work = self._at_work()
-        seat = next((each for each in at_work if each.process and f"-{each.process.pid}-" in leader), None)
-        if seat is None or len(at_work) < 2:
+        crew, seat = self.at.crew, next(iter(self._leaders()), None)
+        if seat is None or len(self._at_work()) < 2:
             return False
         dice = random.Random(blow.roll)
         for _ in range(_TRIES):
@@ -134,6 +128,15 @@ class Attack:
             crew.signal(seat, signal.SIGCONT)
         crew.kill(seat)
         return True
+
+    def _leaders(self) -> list[Seat]:
+        """Those at work who do something for all; the sweeper comes first."""
+        try:
+            holders = [str(holder) for (holder,) in rows(self.at.url, _LEADERS)]
+        except (apsw.Error, psycopg.Error):
+            return []
+        by_pid = {seat.process.pid: seat for seat in self._at_work() if seat.process}
+        return [by_pid[pid] for pid in (int(holder.split("-")[-2]) for holder in holders) if pid in by_pid]
 
     def _inside(self, seat: Seat) -> bool:
         """Whether this one, which stands still, has a transaction open."""
@@ -177,8 +180,11 @@ class Attack:
         if len(clocks) == 1:
             clocks[0].step(_FAR * (2 * blow.roll - 1))
         else:
-            dice = random.Random(blow.roll)
-            dice.choice(clocks).step(dice.choice((10, 600, _FARTHEST)) * (2 * dice.random() - 1))
+            # Whoever does something for all may do most harm by it.
+            dice, leaders = random.Random(blow.roll), self._leaders()
+            clock = dice.choice(leaders).clock if leaders and dice.random() < 0.5 else dice.choice(clocks)
+            assert clock is not None
+            clock.step(dice.choice((10, 600, _FARTHEST)) * (2 * dice.random() - 1))
         return True
 
     def _copy(self, blow: Blow) -> bool:

@@ -24,6 +24,7 @@ PLANTS = {
     "lost-commit": "one in ten jobs is acknowledged, and its transaction rolled back",
     "orphan-file": "the sweep removes nothing",
     "file-after-commit": "a result is recorded before its file is made",
+    "own-wall-clock": "a worker on PostgreSQL takes a step of its own clock for one of the server's",
 }
 
 
@@ -33,6 +34,10 @@ def planted_database(plant: str, url: str) -> Store | None:
         return planted_store(url, STATEMENTS["unfenced"])
     if plant == "lost-commit" and os.environ[CALLED] == THE_ENQUEUER:
         return _forgetful(open_store(url, now=SYSTEM.now))
+    if plant == "own-wall-clock":
+        store = open_store(url, now=SYSTEM.now)
+        store.keeps_time = False
+        return store
     return None
 
 

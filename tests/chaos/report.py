@@ -12,7 +12,8 @@ from tests.chaos.schedule import KINDS
 def table(outcomes: Sequence[Outcome]) -> str:
     """One column for each database, then every broken promise."""
     columns = [_column(outcome) for outcome in outcomes]
-    names = list(dict.fromkeys(name for column in columns for name in column))
+    longest_first = sorted(columns, key=len, reverse=True)
+    names = list(dict.fromkeys(name for column in longest_first for name in column))
     width = max(map(len, names)) + 2
     head = " " * width + "".join(f"{outcome.plan.database:>12}" for outcome in outcomes)
     lines = ["", head, *(name.ljust(width) + "".join(f"{_cell(c, name):>12}" for c in columns) for name in names)]
@@ -46,8 +47,7 @@ def _column(outcome: Outcome) -> dict[str, int]:
         "begun again after that": verdict.repeats, "late results refused": verdict.late_results,
     }  # fmt: skip
     column |= {f"times: {kind}": outcome.done[kind] for kind in KINDS if kind in outcome.done}
-    if outcome.left_out:
-        column["LEFT OUT, the machine was too slow"] = outcome.left_out.total()
+    column["LEFT OUT, the machine was too slow"] = outcome.left_out.total()
     column |= outcome.figures
     found = figures(verdict)
     found["other"] += sum(len(cases) for cases in outcome.broken.values())
