@@ -64,8 +64,8 @@ def sampled(processes: Mapping[str, psutil.Process], url: str) -> Values:
     found: Values = {}
     for name, process in processes.items():
         for what, value in _of_process(process):
-            # What runs for ever moves from one to another when its worker stands still, and its handles with it.
-            whose = name if what in ("memory", "children") else "of all"
+            # What runs for ever moves to another when its worker stands still, with its handles and its children.
+            whose = name if what == "memory" else "of all"
             found[f"{what} {whose}"] = found.get(f"{what} {whose}", 0.0) + value
     found |= _of_sqlite(url) if url.startswith("sqlite") else _of_postgres(url)
     return found
