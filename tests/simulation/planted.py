@@ -1,13 +1,12 @@
-"""Bugs to plant in the statements of every machine, each with a seed whose run shows it. Nothing of this is shipped."""
+"""Bugs to plant in every machine, each with a seed whose run shows it. Nothing of this is shipped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from tests.simulation.store_weather import Change
+from tests.simulation.world import Planted
 from tidegate.store.dialect import Statement
-
-Change = Callable[[Statement], Statement]
 
 
 def changed(name: str, *changes: tuple[str, str]) -> Change:
@@ -25,42 +24,89 @@ def changed(name: str, *changes: tuple[str, str]) -> Change:
     return apply
 
 
-# The bug; the statement that has it, whether it shows in calm weather, and a seed that shows it.
-PLANTED: dict[str, tuple[Change, bool, int]] = {
-    "a result counts whatever its lease": (
-        changed(
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug, the world that shows it, and the applications that must be there for that."""
+
+    planted: Planted
+    seed: int = 1
+    calm: bool = True  # it shows also when nothing else breaks
+    parts: tuple[str, ...] = ()
+    hours: float = 0.5
+
+
+def wrong_words(name: str, *changes: tuple[str, str]) -> Planted:
+    return Planted(changed(name, *changes))
+
+
+def _taken_away(statement: Statement) -> Statement:
+    early = changed("lost_leases", ("lease_until < :now", "claimed_at < :now - 10"))(statement)
+    return changed("take_back", (" and lease_until < :now", ""))(early)
+
+
+OF_THE_CORE: dict[str, Bug] = {
+    "a result counts whatever its lease": Bug(
+        wrong_words(
             "settle",
             ("and tg_job.fence = :fence", ""),
             ("returning tg_job.id, tg_job.fence", "returning tg_job.id, :fence"),
         ),
-        False,
-        2,
+        seed=8, calm=False,
     ),
-    "a result is not kept": (changed("settle", ("result = :result", "result = null")), True, 1),
-    "a claim takes no new fence": (changed("claim", ("fence = fence + 1", "fence = max(fence, 1)")), True, 1),
-    "a claim counts no attempt": (changed("claim", ("attempt = attempt + 1", "attempt = max(attempt, 1)")), True, 1),
-    "a lease is not renewed": (changed("renew", ("lease_until = :now + :lease", "lease_until = lease_until")), True, 1),
-    "a lease that goes on is taken away": (
-        lambda each: changed("take_back", (" and lease_until < :now", ""))(
-            changed("lost_leases", ("lease_until < :now", "claimed_at < :now - 10"))(each)
-        ),
-        True,
-        1,
+    "a result is not kept": Bug(wrong_words("settle", ("result = :result", "result = null"))),
+    "a claim takes no new fence": Bug(wrong_words("claim", ("fence = fence + 1", "fence = max(fence, 1)"))),
+    "a claim counts no attempt": Bug(wrong_words("claim", ("attempt = attempt + 1", "attempt = max(attempt, 1)"))),
+    "a lease is not renewed": Bug(
+        wrong_words("renew", ("lease_until = :now + :lease", "lease_until = lease_until"))
     ),
-    "what was lost is never found": (changed("lost_leases", ("lease_until < :now", "lease_until < 0")), False, 1),
-    "a wait is not waited": (changed("promote", ("due_at <= :now", "due_at > 0")), True, 1),
-    "a child is never free": (changed("free_children", ("parents_open > n", "parents_open > 0")), True, 1),
-    "a number is kept twice": (changed("tally", (":delta)", ":delta * 2)")), True, 1),
-    "a pause is forgotten": (
-        changed("target_pause", (":name, :now, :now, :until", ":name, :now, :now, :now")),
-        True,
-        1,
+    "a lease that goes on is taken away": Bug(Planted(_taken_away)),
+    "what was lost is never found": Bug(
+        wrong_words("lost_leases", ("lease_until < :now", "lease_until < 0")), seed=7, calm=False, hours=1
     ),
-    "a cancelled job goes on": (
-        changed("cancel_waiting", ("state = 'cancelled', parents_open = 0, finished_at = :now", "priority = 0")),
-        True,
-        1,
+    "a wait is not waited": Bug(wrong_words("promote", ("due_at <= :now", "due_at > 0"))),
+    "a child is never free": Bug(wrong_words("free_children", ("parents_open > n", "parents_open > 0"))),
+    "a number is kept twice": Bug(wrong_words("tally", (":delta)", ":delta * 2)"))),
+    "a pause is forgotten": Bug(
+        wrong_words("target_pause", (":name, :now, :now, :until", ":name, :now, :now, :now"))
     ),
-    "nobody counts who is at work": (changed("running_of", ("select count(*)", "select 0")), True, 1),
-    "a breaker opens for nobody": (changed("target_moved", ("where name", "where 1 = 0 and name")), True, 1),
-}
+    "a cancelled job goes on": Bug(
+        wrong_words("cancel_waiting", ("state = 'cancelled', parents_open = 0, finished_at = :now", "priority = 0")),
+        seed=2,
+    ),
+    "nobody counts who is at work": Bug(wrong_words("running_of", ("select count(*)", "select 0"))),
+    "a breaker opens for nobody": Bug(wrong_words("target_moved", ("where name", "where 1 = 0 and name")), seed=4),
+    "a delivery forgets its job, and is made once more elsewhere": Bug(
+        wrong_words("delivery_job", ("set job = :job", "set job = null"))
+    ),
+}  # fmt: skip
+
+OF_APPLICATIONS: dict[str, Bug] = {
+    "a feed is polled before it is due": Bug(
+        wrong_words("feeds.due", ("due_at <= :at", "due_at <= :at + 200")), parts=("feeds",)
+    ),
+    "entries of a feed are dropped": Bug(
+        wrong_words("feeds.put_items", ("where true", "where entry.key < '3'")), parts=("feeds",)
+    ),
+    "what was sent to Lidarr does not count before it shows": Bug(
+        Planted(settings={"lidarr": {"credits": False}}), parts=("lidarr",), hours=1
+    ),
+    "Lidarr has taken what it never heard of": Bug(
+        wrong_words("lidarr.eligible", ("select count(*)", "select 0 * count(*)")), parts=("lidarr",), hours=1
+    ),
+    "a play is kept once more at each look": Bug(
+        wrong_words("music.add_plays", (":provider, ref, at", ":provider, ref || hex(randomblob(4)), at")),
+        parts=("music",),
+    ),
+    "a play is left out": Bug(
+        wrong_words("music.add_plays", ("where true", "where track_id % 3 <> 0")), parts=("music",)
+    ),
+    "Tautulli counts as seen beyond what came": Bug(
+        wrong_words("tautulli.seen", ("then :row_id else", "then :row_id + 5 else")), parts=("tautulli",)
+    ),
+    "the XML is removed before its time": Bug(
+        wrong_words("convert.old_results", ("and j.finished_at < :before and f.created_at < :before", "")),
+        parts=("convert",), hours=1,
+    ),
+}  # fmt: skip
+
+PLANTED = OF_THE_CORE | OF_APPLICATIONS

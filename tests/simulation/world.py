@@ -1,59 +1,102 @@
-"""Machines, services and people on one virtual clock, from one seed. Faults first; then none, and all must end well."""
+"""Machines, services, applications and people on one virtual clock, from one seed.
+
+Faults first; then none, and all must end well.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import logging
+import math
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.acceptance.checker import rows
-from tests.simulation.machines import Machine, Service
+import apsw
+
+from tests.simulation import clients, faults, loop, people
+from tests.simulation.loop import TrueTime
+from tests.simulation.machines import Machine
+from tests.simulation.mailbox import Mailbox
+from tests.simulation.parts import ALL, Part
+from tests.simulation.server import Server
+from tests.simulation.services import Service
+from tests.simulation.store_weather import Change, OnWeather
 from tidegate.errors import StoreBusy, StoreFull
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store.dialect import Statement
 
+if TYPE_CHECKING:
+    from tidegate.store.dialect import Statement
+
+T = TypeVar("T")
 SERVICES = ("alpha", "beta", "gamma")
-ILLS = ("down", "unavailable", "garbage", "slow", "hangs", "cuts")
-OPEN = "select count(*) from tg_job where state in ('blocked', 'waiting', 'ready', 'running')"
+LOOK = 60.0  # seconds between two looks whether all has ended well
+# What applications do by the clock never ends; each of them says itself when it is done.
+OPEN = """
+select count(*) from tg_job where state in ('blocked', 'waiting', 'ready', 'running')
+and (queue in ('calls', 'after') or queue = 'notices')
+"""
+HISTORY = "select job, fence, seq, kind, round(at, 3), attempt, code from tg_event order by job, fence, seq"
+TOLD = "select kind, subject, name, lane, round(episode, 3), round(created_at, 3) from tg_notice order by id"
 
 
 def unchanged(statement: Statement) -> Statement:
     return statement
 
 
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug that every machine has. *changed* is what becomes of their statements, *settings* are of applications."""
+
+    changed: Change = unchanged
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
 @dataclass
 class World:
-    """One run. *changed* plants a bug into the statements of every machine."""
+    """One run."""
 
     seed: int
     folder: Path
     hours: float = 1.0
     patience: float = 2 * 3600.0  # seconds that everything may take to end well, once nothing is broken any more
     calm: bool = False  # services fall ill, and nothing else breaks
-    changed: Callable[[Statement], Statement] = unchanged
+    planted: Planted = field(default_factory=Planted)
+    with_parts: Sequence[str] = tuple(ALL)  # applications
     clock: VirtualClock = field(default_factory=VirtualClock)
     machines: list[Machine] = field(default_factory=list)
+    gone: list[Machine] = field(default_factory=list)
     services: dict[str, Service] = field(default_factory=dict)
     put: dict[tuple[str, str], int] = field(default_factory=dict)  # ids by service and key, as acknowledged
     due: dict[int, float] = field(default_factory=dict)  # not before this moment
     asked_to_stop: set[int] = field(default_factory=set)
+    retried: set[int] = field(default_factory=set)  # by a person, perhaps
     cancelled: dict[int, float] = field(default_factory=dict)  # before they began: when
     pauses: list[tuple[str, float, float]] = field(default_factory=list)
     outages: list[tuple[str, float, float]] = field(default_factory=list)  # of services that were down
-    stepped: bool = False
+    stepped_at: float = -math.inf  # the wall clock, for the last time
+    mended_at: float = 0.0
+    judged_at: float = 0.0  # by the wall clock: what came later had no time to end
     wrong: list[str] = field(default_factory=list)
+    server: Server = field(init=False)
+    desk: OnWeather = field(init=False)  # of an operator, whose database never fails
     events: int = 0
+    settled_at: dict[str, int] = field(default_factory=dict)  # seconds after nothing was broken any more
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
         self._hash = hashlib.sha256()
+        self._raw: apsw.Connection | None = None
         for name in SERVICES:
-            self.services[name] = Service(name, self.clock, random.Random(f"{self.seed} {name}"), self.note)
+            self.services[name] = Service(name, self.clock, self.dice_of(name), self.note)
+        self.time = TrueTime(self.clock)
+        self.mailbox = Mailbox(self.dice_of("mailbox"), self.note)
+        self.parts: list[Part] = [ALL[name](self) for name in self.with_parts]
 
     @property
     def url(self) -> str:
@@ -64,173 +107,148 @@ class World:
         """The same for the same seed: of every call, fault and answer, in their order."""
         return self._hash.hexdigest()[:16]
 
+    def dice_of(self, name: str) -> random.Random:
+        """Dice of its own: what one part of the world does must not change what the others throw."""
+        return random.Random(f"{self.seed} {name}")
+
     def note(self, *what: object) -> None:
         self.events += 1
         self._hash.update(repr((round(self.clock.monotonic(), 6), *what)).encode())
 
+    @property
+    def stepped(self) -> bool:
+        return self.stepped_at >= 0
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Past all of our own code, with the library that the machines use: two on one file would corrupt it."""
+        if self._raw is None:
+            self._raw = apsw.Connection(str(self.folder / "world.db"))
+            self._raw.set_busy_timeout(10_000)
+        return [tuple(row) for row in self._raw.execute(sql, values)]
+
     # -- playing -------------------------------------------------------------------------------------------------------
 
     def play(self) -> None:
-        with silence():
-            self.clock.run(self._main())
+        with silence(), seldom_collected(), loaded_dice(self.seed):
+            loop.run(self.clock, self._main())
 
     async def _main(self) -> None:
-        for n in range(3):
-            self._start(f"m{n}")
-        end = self.hours * 3600
+        self.server = Server(self)
+        self.desk = OnWeather(self.url, self.dice_of("desk"), unchanged, clock=self.clock)
+        for n in range(3 if self.seed % 5 == 0 else 2):
+            self.begin(f"m{n}")
+        end = self.end
         async with asyncio.TaskGroup() as going:
-            going.create_task(self._clients(end))
-            going.create_task(self._people(end))
-            going.create_task(self._weather(end))
+            going.create_task(clients.live(self, end))
+            going.create_task(people.live(self, end))
+            going.create_task(faults.live(self, end))
+            for part in self.parts:
+                going.create_task(part.live(end))
         self._mended()
         await self._converge()
+        self.judged_at = self.clock.now()
+        for sql in (HISTORY, TOLD):
+            self.note(self.rows(sql))
         for each in self.machines:
             if (error := each.ended) is not None:
                 self.wrong.append(f"the worker of {each.name} ended by itself: {error!r}")
             else:
                 await each.stop()
+        for each in (*self.machines, *self.gone):
+            each.close()
+        self.desk.close()
+        self.server.close()
 
-    def _start(self, name: str) -> Machine:
-        made = Machine(name, self.url, self.clock, random.Random(f"{self.seed} {name}"), self.services, self.changed)
+    def close(self) -> None:
+        """After the verdict."""
+        if self._raw is not None:
+            self._raw.close()
+
+    @property
+    def end(self) -> float:
+        """Of all faults."""
+        return self.hours * 3600
+
+    async def rest(self, lasts: float, end: float) -> bool:
+        """Lets time pass, at most until *end*; whether that is still ahead."""
+        await asyncio.sleep(max(0.0, min(lasts, end - self.clock.monotonic())))
+        return self.clock.monotonic() < end
+
+    def begin(self, name: str) -> Machine:
+        made = Machine(name, self)
         made.start()
         self.machines.append(made)
         return made
 
-    async def _clients(self, end: float) -> None:
-        n = 0
-        while self.clock.monotonic() < end:
-            await asyncio.sleep(self.dice.expovariate(1 / 6))
-            n += 1
-            name, key = self.dice.choice(SERVICES), f"k{n}"
-            await self._enqueued(name, key)
-            if self.dice.random() < 0.2:
-                await self._enqueued(name, f"k{self.dice.randint(1, n)}")  # perhaps one that is there already
+    def anyone(self, dice: random.Random) -> Machine | None:
+        """A machine that answers."""
+        awake = [each for each in self.machines if not each.process.still]
+        return dice.choice(awake) if awake else None
 
-    async def _enqueued(self, name: str, key: str) -> None:
-        """As a client does it: again, until somebody has acknowledged it."""
-        later = self.dice.choice((0.0, 0.0, 0.0, 0.0, self.dice.uniform(30, 400)))
-        first = self.clock.monotonic()
+    async def acknowledged(self, ask: Callable[[Machine], T], dice: random.Random) -> T:
+        """As a client does it: again, until somebody has answered."""
         while True:
-            machine = self.dice.choice(self.machines)
-            with suppress(StoreBusy, StoreFull, IndexError):
-                made = machine.kinds[name].enqueue(key, due=later)
-                self.note("put", name, key, made.id)
-                if (name, key) not in self.put:
-                    self.due[made.id] = first + later
-                if self.put.setdefault((name, key), made.id) != made.id:
-                    self.wrong.append(f"{key} of {name} is job {self.put[name, key]} and job {made.id}")
-                if self.dice.random() < 0.15:
-                    machine.after.enqueue(key, after=[made])
-                return
+            machine = self.anyone(dice)
+            if machine is not None:
+                try:
+                    return ask(machine)
+                except (StoreBusy, StoreFull):
+                    pass  # as somebody who is told to come again
             await asyncio.sleep(1.0)
-
-    # -- faults --------------------------------------------------------------------------------------------------------
-
-    async def _weather(self, end: float) -> None:
-        faults = [self._illness]
-        if not self.calm:
-            faults += [self._kill, self._partition, self._disk, self._unheard, self._delay, self._illness, self._step]
-        async with asyncio.TaskGroup() as going:
-            while self.clock.monotonic() < end:
-                await asyncio.sleep(self.dice.expovariate(1 / 75))
-                fault = self.dice.choice(faults)
-                going.create_task(fault(self.dice.uniform(5, 240)))
-
-    async def _kill(self, lasts: float) -> None:
-        if len(self.machines) < 2:
-            return
-        victim = self.machines.pop(self.dice.randrange(len(self.machines)))
-        self.note("kill", victim.name)
-        victim.queue.weather.delayed = 1.0  # what it sends last may arrive long after it is gone
-        await asyncio.sleep(5)
-        await victim.kill()
-        await asyncio.sleep(lasts)
-        self._start(f"{victim.name}'")
-
-    async def _partition(self, lasts: float) -> None:
-        weather = self.dice.choice(self.machines).queue.weather
-        self.note("away")
-        weather.away = True
-        await asyncio.sleep(lasts)
-        weather.away = False
-
-    async def _disk(self, lasts: float) -> None:
-        self.note("full")
-        for each in self.machines:
-            each.queue.weather.full = True
-        await asyncio.sleep(lasts / 4)
-        for each in self.machines:
-            each.queue.weather.full = False
-
-    async def _unheard(self, lasts: float) -> None:
-        weather = self.dice.choice(self.machines).queue.weather
-        self.note("unheard")
-        weather.unheard = 0.3
-        await asyncio.sleep(lasts)
-        weather.unheard = 0.0
-
-    async def _delay(self, lasts: float) -> None:
-        weather = self.dice.choice(self.machines).queue.weather
-        self.note("delayed")
-        weather.delayed = 0.3
-        await asyncio.sleep(lasts)
-        weather.delayed = 0.0
-
-    async def _illness(self, lasts: float) -> None:
-        service, ill = self.services[self.dice.choice(SERVICES)], self.dice.choice(ILLS)
-        self.note("ill", service.name, ill)
-        service.ill, began = ill, self.clock.monotonic()
-        await asyncio.sleep(3 * lasts)
-        if ill == service.ill == "down":
-            self.outages.append((service.name, began, self.clock.monotonic()))
-        service.ill = ""
-
-    async def _step(self, lasts: float) -> None:
-        by = self.dice.choice((-1, 1)) * lasts
-        self.note("step", by)
-        self.stepped = True
-        self.clock.step_wall(by)
-
-    # -- people --------------------------------------------------------------------------------------------------------
-
-    async def _people(self, end: float) -> None:
-        while self.clock.monotonic() < end:
-            await asyncio.sleep(self.dice.expovariate(1 / 90))
-            act = self.dice.choice((self._pause, self._cancel))
-            with suppress(StoreBusy, StoreFull, IndexError):
-                act(self.dice.choice(self.machines))
-
-    def _pause(self, machine: Machine) -> None:
-        name, lasts = self.dice.choice(SERVICES), self.dice.uniform(30, 200)
-        machine.queue.target(name).pause(f"{lasts:.3f}s", by="ada")
-        self.note("pause", name)
-        now = self.clock.monotonic()
-        self.pauses = [(each, start, min(end, now) if each == name else end) for each, start, end in self.pauses]
-        self.pauses.append((name, now, now + lasts))
-
-    def _cancel(self, machine: Machine) -> None:
-        if not self.put:
-            return
-        id_ = self.dice.choice(list(self.put.values()))
-        self.asked_to_stop.add(id_)  # whatever becomes of it: an answer that is not heard may have been a yes
-        if machine.queue.cancel(id_, by="ada") == "cancelled":
-            self.note("cancel", id_)
-            self.cancelled[id_] = self.clock.monotonic()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _mended(self) -> None:
         for service in self.services.values():
             service.ill = ""
+        self.mailbox.mend()
+        for part in self.parts:
+            part.mend()
+        self.server.queue.weather.mend()
         for each in self.machines:
-            each.queue.weather.away = each.queue.weather.full = False
-            each.queue.weather.unheard = each.queue.weather.delayed = 0.0
+            each.queue.weather.mend()
+            if each.process.still:
+                each.process.go_on()
+        self.mended_at = self.clock.monotonic()
         self.note("mended")
 
     async def _converge(self) -> None:
         end = self.clock.monotonic() + self.patience
-        while self.clock.monotonic() < end and rows(self.url, OPEN)[0][0]:  # noqa: ASYNC110 - the database alone knows
-            await asyncio.sleep(30)
+        while self.clock.monotonic() < end and not self._settled():
+            for part in self.parts:
+                part.put_right(self.machines[0])
+            await asyncio.sleep(LOOK)
+
+    def _settled(self) -> bool:
+        """Notes when each part was done, for those who wonder what takes so long."""
+        done = {"jobs": not self.rows(OPEN)[0][0], "mailbox": self.mailbox.settled(self.rows)}
+        done |= {part.name: part.settled() for part in self.parts}
+        for name, is_done in done.items():
+            if is_done:
+                self.settled_at.setdefault(name, round(self.clock.monotonic() - self.mended_at))
+        return all(done.values())
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
+    """A world makes few circles, and looking for them every moment takes a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextmanager
+def loaded_dice(seed: int) -> Iterator[None]:
+    """For what has no dice of its own."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 @contextmanager

@@ -1,0 +1,131 @@
+"""What breaks: machines die or stand still, databases go away, disks fill, services fall ill, and time steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.services import ILLS
+from tidegate.errors import StoreBusy, StoreFull
+
+if TYPE_CHECKING:
+    from tests.simulation.machines import Machine
+    from tests.simulation.server import Server
+    from tests.simulation.world import World
+
+EVERY = 90.0  # seconds between two faults, on average
+
+Fault = Callable[["World", float], Coroutine[Any, Any, None]]
+
+
+async def live(world: World, end: float) -> None:
+    faults: list[Fault] = [illness, silent_channel]
+    if not world.calm:
+        faults += [kill, stand_still, partition, disk_full, unheard, delayed, illness, step]
+    async with asyncio.TaskGroup() as going:
+        while await world.rest(world.dice.expovariate(1 / EVERY), end):
+            fault = world.dice.choice(faults)
+            going.create_task(fault(world, world.dice.uniform(5, 240)))
+
+
+async def kill(world: World, lasts: float) -> None:
+    victim = world.anyone(world.dice)
+    if victim is None or len(world.machines) < 2:
+        return
+    world.machines.remove(victim)
+    world.gone.append(victim)
+    world.note("kill", victim.name)
+    victim.queue.weather.delayed = 1.0  # what it sends last may arrive long after it is gone
+    await asyncio.sleep(5)
+    await victim.kill()
+    await world.rest(lasts, world.end)
+    while True:
+        with suppress(StoreBusy, StoreFull):
+            world.begin(f"{victim.name}'")
+            return
+        await asyncio.sleep(5)
+
+
+async def stand_still(world: World, lasts: float) -> None:
+    """As after SIGSTOP: its leases end meanwhile, and it does not know."""
+    victim = world.anyone(world.dice)
+    if victim is None:
+        return
+    world.note("still", victim.name)
+    victim.process.stop()
+    await world.rest(lasts, world.end)
+    if victim.process.still:
+        victim.process.go_on()
+
+
+async def partition(world: World, lasts: float) -> None:
+    weather = _one(world).queue.weather
+    world.note("away")
+    weather.away = True
+    await world.rest(lasts, world.end)
+    weather.away = False
+
+
+async def disk_full(world: World, lasts: float) -> None:
+    world.note("full")
+    there: list[Machine | Server] = [world.server, *world.machines]
+    for each in there:
+        each.queue.weather.full = True
+    await world.rest(lasts / 4, world.end)
+    for each in there:
+        each.queue.weather.full = False
+
+
+async def unheard(world: World, lasts: float) -> None:
+    weather = _one(world).queue.weather
+    world.note("unheard")
+    weather.unheard = 0.3
+    await world.rest(lasts, world.end)
+    weather.unheard = 0.0
+
+
+async def delayed(world: World, lasts: float) -> None:
+    weather = _one(world).queue.weather
+    world.note("delayed")
+    weather.delayed = 0.3
+    await world.rest(lasts, world.end)
+    weather.delayed = 0.0
+
+
+async def illness(world: World, lasts: float) -> None:
+    """Of a service of plain jobs, or of an application."""
+    names = [*world.services, *(each.name for each in world.parts)]
+    name = world.dice.choice(names)
+    if name not in world.services:
+        part = next(each for each in world.parts if each.name == name)
+        world.note("ill", name, part.fall_ill())
+        await world.rest(3 * lasts, world.end)
+        part.mend()
+        return
+    service, ill = world.services[name], world.dice.choice(ILLS)
+    world.note("ill", name, ill)
+    service.ill, began = ill, world.clock.monotonic()
+    await world.rest(3 * lasts, world.end)
+    if ill == service.ill == "down":
+        world.outages.append((name, began, world.clock.monotonic()))
+    service.ill = ""
+
+
+async def silent_channel(world: World, lasts: float) -> None:
+    world.note("silent", *world.mailbox.fall_ill())
+    await world.rest(3 * lasts, world.end)
+    world.mailbox.mend()
+
+
+async def step(world: World, lasts: float) -> None:
+    by = world.dice.choice((-1, 1)) * lasts
+    world.note("step", by)
+    world.stepped_at = world.clock.monotonic()
+    world.clock.step_wall(by)
+
+
+def _one(world: World) -> Machine | Server:
+    there: list[Machine | Server] = [world.server, *world.machines]
+    return world.dice.choice(there)

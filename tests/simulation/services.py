@@ -1,0 +1,94 @@
+"""The services of plain jobs: each has its weather, knows whom it answered, and what it must never see."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.runtime_jobs.gating import Refusal
+from tests.simulation.loop import Process, here
+from tidegate import Context, Queue, Target
+from tidegate.core.backoff import Backoff
+from tidegate.runtime.clock import VirtualClock
+
+LIMIT = 2  # jobs at a time, at one target
+LASTING = {"queued", "running", "done", "failed", "cancelled"}
+ILLS = ("down", "unavailable", "garbage", "slow", "hangs", "cuts")
+
+
+def user_of(key: str) -> str:
+    return f"user-{int(key[1:]) % 12}"
+
+
+@dataclass
+class Service:
+    """One target's service."""
+
+    name: str
+    clock: VirtualClock
+    dice: random.Random
+    note: Callable[..., None]
+    ill: str = ""
+    begun: dict[int, list[tuple[float, int]]] = field(default_factory=dict)  # moment and fence, by job
+    effects: dict[int, list[int]] = field(default_factory=dict)  # fences, by job
+    told_to_wait: dict[int, list[float]] = field(default_factory=dict)  # moments before which a job must not come again
+    active: list[tuple[Process | None, int]] = field(
+        default_factory=list
+    )  # who calls, and how often it had stood still
+    most: int = 0
+
+    async def call(self, job: Context) -> dict[str, int]:
+        self.begun.setdefault(job.id, []).append((self.clock.monotonic(), job.fence))
+        self.note("call", self.name, job.id, job.fence)
+        process = here()
+        mine = (process, 0 if process is None else process.stops)
+        self.active.append(mine)
+        # Whoever stood still may have lost its lease, and cannot know it before it goes on.
+        self.most = max(self.most, sum(each is None or each.stops == stops for each, stops in self.active))
+        try:
+            await asyncio.sleep(self.dice.uniform(0.05, 60.0 if self.ill == "slow" else 10.0))
+            match self.ill:
+                case "down":
+                    raise ConnectionRefusedError("nobody listens")
+                case "unavailable":
+                    self.told_to_wait.setdefault(job.id, []).append(self.clock.monotonic() + 20)
+                    raise Refusal(503, retry_after="20")
+                case "garbage":
+                    raise ValueError("the answer makes no sense")
+                case "hangs":
+                    await asyncio.sleep(120)
+                    raise TimeoutError
+            self.effects.setdefault(job.id, []).append(job.fence)
+            if self.ill == "cuts":
+                raise ConnectionResetError("cut after it was done")
+            return {"fence": job.fence}
+        finally:
+            self.active.remove(mine)
+
+
+def declared(queue: Queue, name: str, service: Service) -> Any:
+    """The kind of job that calls one service."""
+    target = Target(name, backoff=None, breaker={"consecutive": 5, "timeout": "1m"}, concurrency=LIMIT)
+
+    @queue.job(
+        queue="calls", name=name, target=target, key=user_of, unique=lambda key: key, while_=LASTING, attempts=1000,
+        backoff=Backoff(base=2, cap=30),
+    )  # fmt: skip
+    async def call(key: str, job: Context) -> dict[str, int]:
+        return await service.call(job)
+
+    return call
+
+
+def declared_after(queue: Queue) -> Any:
+    """The kind of job that waits for another one."""
+
+    @queue.job(queue="after", name="after", attempts=1000)
+    async def after(key: str, job: Context) -> dict[str, int]:
+        await asyncio.sleep(0.1)
+        return {"fence": job.fence, "parents": len(job.parent_results)}
+
+    return after
