@@ -72,12 +72,8 @@ def _mutants(files: list[str], asked: list[str]) -> list[Mutant]:
 
 def _made(file: str) -> list[Mutant]:
     """The mutants of a file; making them takes a while, so they are kept until the file changes."""
-    sources = [ROOT / file, ROOT / "tools" / "mutants" / "making.py"]
-    kept = (
-        BUILD
-        / "made"
-        / f"{hashlib.sha256(b''.join([file.encode(), *(each.read_bytes() for each in sources)])).hexdigest()}.json"
-    )
+    sources = [(ROOT / file).read_bytes(), (ROOT / "tools" / "mutants" / "making.py").read_bytes()]
+    kept = BUILD / "made" / f"{hashlib.sha256(b''.join([file.encode(), *sources])).hexdigest()}.json"
     if kept.exists():
         return [Mutant(**each) for each in json.loads(kept.read_text(encoding="utf-8"))]
     mutants = mutants_of(ROOT, file)

@@ -20,7 +20,8 @@ import sys
 import textwrap
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -109,6 +110,7 @@ class Suite:
             self.variant.append(variants[test])
             variants[test] += 1
         self.killers: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.trusted: set[int] = set()
 
     def learn(self, functions: Functions, root: Path) -> None:
         """Runs every test once, on functions that tell which lines are reached."""
@@ -142,7 +144,7 @@ class Suite:
     ) -> Iterator[tuple[Mutant, dict[str, object]]]:
         """The result of each mutant: killed (by which test), timeout, survived, unreached or broken."""
         queue = list(reversed(mutants))
-        running: dict[int, Child] = {}
+        running: dict[int, tuple[Mutant, Child]] = {}
         while queue or running:
             while queue and len(running) < children:
                 mutant = queue.pop()
@@ -150,21 +152,30 @@ class Suite:
                 if not tests:
                     yield mutant, {"result": "unreached", "took": 0.0, "by": ""}
                     continue
-                child = Child(mutant, [self.items[each] for each in tests], tests, functions, self._limit(tests))
-                running[child.output] = child
+                child = self._child(tests, partial(_become, functions, mutant))
+                running[child.output] = mutant, child
             ready, _, _ = select.select(list(running), [], [], 1.0)
             for output in ready:
-                child = running.pop(output)
+                mutant, child = running.pop(output)
                 result, index = child.result()
                 if index is not None:
-                    killers = self.killers[child.mutant.file, child.mutant.function]
+                    self._trust(index)
+                    killers = self.killers[mutant.file, mutant.function]
                     if index in killers:
                         killers.remove(index)
                     killers.insert(0, index)
                 by = "" if index is None else self.items[index].nodeid
-                yield child.mutant, {"result": result, "took": child.took, "by": by}
-            for child in running.values():
+                yield mutant, {"result": result, "took": child.took, "by": by}
+            for _, child in running.values():
                 child.end_if_idle()
+
+    def _trust(self, index: int) -> None:
+        """A test that has killed passes once more without a mutant; else it would kill everything it is run on."""
+        if index not in self.trusted:
+            self.trusted.add(index)
+            result, _ = self._child([index], lambda: None).result()
+            if result != "survived":
+                pytest.exit(f"{self.items[index].nodeid} fails when it is run a second time", returncode=2)
 
     def _order(self, mutant: Mutant, budget: float) -> list[int]:
         """Those that have killed its like, for half of the budget the first variant of each test, then the quickest."""
@@ -184,17 +195,15 @@ class Suite:
                     order[each] = None
         return list(order)
 
-    def _limit(self, tests: list[int]) -> float:
-        return _LEAST_SECONDS + _TIMES * sum(self.took[each] for each in tests)
+    def _child(self, tests: list[int], prepare: Callable[[], None]) -> Child:
+        limit = _LEAST_SECONDS + _TIMES * sum(self.took[each] for each in tests)
+        return Child({each: self.items[each] for each in tests}, prepare, limit)
 
 
 class Child:
-    """One mutant in a process of its own."""
+    """A process that runs some tests, up to the first that fails, after something was prepared in it."""
 
-    def __init__(
-        self, mutant: Mutant, items: list[pytest.Item], tests: list[int], functions: Functions, limit: float
-    ) -> None:
-        self.mutant = mutant
+    def __init__(self, tests: dict[int, pytest.Item], prepare: Callable[[], None], limit: float) -> None:
         self.seen = (0.0, time.monotonic())  # what it had used of the processor, and since when
         self.output, inside = os.pipe()
         self.pid = os.fork()
@@ -206,15 +215,13 @@ class Child:
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 1))
             gc.disable()
-            living = functions[mutant.file, mutant.first, mutant.function]
-            for function in living:
-                _become(function, mutant)
-            code = 1 if living else _BROKEN
-            for number, item in zip(tests, items, strict=True):
+            prepare()
+            code = 1
+            for number, item in tests.items():
                 if _failed(item, None):
                     os.write(inside, str(number).encode())
                     break
-            code = 0 if living else _BROKEN
+            code = 0
         finally:
             os._exit(code)  # whatever is raised here, by a test that is left at once, is for nobody to see
 
@@ -238,17 +245,20 @@ class Child:
         return {0: "survived", _BROKEN: "broken"}.get(os.WEXITSTATUS(status), "killed"), None
 
 
-def _become(function: FunctionType, mutant: Mutant) -> None:
+def _become(functions: Functions, mutant: Mutant) -> None:
     """Gives the living function the code and the defaults of the mutant."""
     text = f"class {mutant.owner}:\n{textwrap.indent(mutant.text, '    ')}" if mutant.owner else mutant.text
-    text = f"from __future__ import annotations\n{text}"
-    space = dict(function.__globals__)
-    exec(compile(text, function.__code__.co_filename, "exec", dont_inherit=True), space)  # noqa: S102
+    living = functions[mutant.file, mutant.first, mutant.function]
+    space = dict(living[0].__globals__)
+    path = living[0].__code__.co_filename
+    code = compile(f"from __future__ import annotations\n{text}", path, "exec", dont_inherit=True)
+    exec(code, space)  # noqa: S102
     changed = vars(space[mutant.owner])[mutant.function] if mutant.owner else space[mutant.function]
     changed = getattr(changed, "__func__", changed)  # `__new__` and `__init_subclass__` are wrapped by Python itself
-    function.__code__ = changed.__code__
-    function.__defaults__ = changed.__defaults__
-    function.__kwdefaults__ = changed.__kwdefaults__
+    for function in living:
+        function.__code__ = changed.__code__
+        function.__defaults__ = changed.__defaults__
+        function.__kwdefaults__ = changed.__kwdefaults__
 
 
 def _failed(item: pytest.Item, following: pytest.Item | None) -> str:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import gc
+from itertools import count
+
+import pytest
 
 from tests.unit.machine.forms import Clock, play
 from tidegate import Breaker
 from tidegate.machine.ledger import ledger_of, ledgers
 from tidegate.machine.states import States
 
+_numbers = count()
 
-def test_breakers_of_one_name_share_a_ledger_and_others_do_not() -> None:
-    first, second, other = (Breaker(name, clock=Clock()) for name in ("ledger-a", "ledger-a", "ledger-b"))
-    assert ledger_of("ledger-a").breakers() == [first, second]
-    assert ledger_of("ledger-b").breakers() == [other]
+
+@pytest.fixture
+def name() -> str:
+    """One that no breaker of this process had before: a ledger never forgets."""
+    return f"ledger-{next(_numbers)}"
+
+
+def test_breakers_of_one_name_share_a_ledger_and_others_do_not(name: str) -> None:
+    first, second, other = (Breaker(each, clock=Clock()) for each in (name, name, f"{name}-b"))
+    assert ledger_of(name).breakers() == [first, second]
+    assert ledger_of(f"{name}-b").breakers() == [other]
     names = [each.name for each in ledgers()]
     assert names == sorted(names)
-    assert {"ledger-a", "ledger-b"} <= set(names)
+    assert {name, f"{name}-b"} <= set(names)
 
 
-def test_what_breakers_that_are_gone_have_counted_is_counted_for_ever() -> None:
-    ledger = ledger_of("ledger-gone")
+def test_what_breakers_that_are_gone_have_counted_is_counted_for_ever(name: str) -> None:
+    ledger = ledger_of(name)
     for _ in range(40):  # past the first sweep
-        play(Breaker("ledger-gone", consecutive=2, clock=Clock()), "SFF" + "S")
-    living = Breaker("ledger-gone", consecutive=1, clock=Clock())
+        play(Breaker(name, consecutive=2, clock=Clock()), "SFF" + "S")
+    living = Breaker(name, consecutive=1, clock=Clock())
     play(living, "SF")
     gc.collect()
     results, moves = ledger.totals()
@@ -33,15 +44,15 @@ def test_what_breakers_that_are_gone_have_counted_is_counted_for_ever() -> None:
     assert ledger.totals() == (results, moves)
 
 
-def test_breakers_that_are_gone_are_swept_out_as_new_ones_join() -> None:
+def test_breakers_that_are_gone_are_swept_out_as_new_ones_join(name: str) -> None:
     for _ in range(500):
-        Breaker("ledger-swept", clock=Clock())
-    kept = [each for each in gc.get_objects() if type(each) is States and each.policy.name == "ledger-swept"]
+        Breaker(name, clock=Clock())
+    kept = [each for each in gc.get_objects() if type(each) is States and each.policy.name == name]
     assert len(kept) <= 17
 
 
-def test_a_breaker_made_anew_under_its_name_goes_on_counting() -> None:
-    play(Breaker("ledger-anew", clock=Clock()), "SS")
-    play(again := Breaker("ledger-anew", clock=Clock()), "S")
-    assert ledger_of("ledger-anew").totals()[0]["success"] == 3
+def test_a_breaker_made_anew_under_its_name_goes_on_counting(name: str) -> None:
+    play(Breaker(name, clock=Clock()), "SS")
+    play(again := Breaker(name, clock=Clock()), "S")
+    assert ledger_of(name).totals()[0]["success"] == 3
     assert again.totals["success"] == 1

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +81,62 @@ def test_every_explanation_speaks_of_code_that_exists_and_gives_a_reason() -> No
         lines = {line.strip() for line in (ROOT / file).read_text(encoding="utf-8").splitlines()}
         assert set(old.split(" / ")) <= lines, name
         assert why, name
+
+
+TESTS = """
+import tank
+
+seen = []
+
+def test_a_tank_is_full_above_its_limit():
+    assert tank.Tank(6).full
+    assert not tank.Tank().full
+
+def test_half_a_roll_waits():
+    assert tank.wait(0.5) == -0.5
+"""
+ONCE = """
+def test_that_passes_once():
+    assert tank.Tank(7).full
+    seen.append(1)
+    assert len(seen) == 1
+"""
+
+
+def run(folder: Path, mutants: list[Mutant], tests: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    (folder / "tank.py").write_text(SOURCE.replace('cast("float", roll)', "roll"), encoding="utf-8")
+    (folder / "test_tank.py").write_text(tests, encoding="utf-8")
+    todo = [{**dataclasses.asdict(each), "explained": False} for each in mutants]
+    (folder / "todo.json").write_text(json.dumps(todo), encoding="utf-8")
+    options = [
+        "-p",
+        "tools.mutants.loop",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:schemathesis",
+        "--mutants=todo.json",
+        "--results=results.jsonl",
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir=.", "-c", os.devnull, *options, "test_tank.py"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    return ended, {each["id"]: each["result"] for each in map(json.loads, lines)}
+
+
+def test_what_a_test_sees_is_killed_and_what_none_sees_survives(mutants: list[Mutant], tmp_path: Path) -> None:
+    ended, results = run(tmp_path, mutants, TESTS)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    changes = {f"{each.old.strip()} -> {each.new.strip()}": results[each.id] for each in mutants}
+    assert changes["return self.level >= LIMIT -> return self.level > LIMIT"] == "survived"
+    assert changes["self.level = level -> self.level = None"] == "killed"
+    assert changes["if roll > 0.5: -> if roll >= 0.5:"] == "killed"
+    assert changes["return -roll -> return +roll"] == "killed"
+    assert sorted(set(results.values())) == ["killed", "survived"]
+
+
+def test_a_test_that_passes_only_once_is_no_judge(mutants: list[Mutant], tmp_path: Path) -> None:
+    ended, _ = run(tmp_path, mutants, TESTS + ONCE)
+    assert ended.returncode == 2
+    assert "test_that_passes_once fails when it is run a second time" in ended.stdout + ended.stderr
