@@ -86,9 +86,7 @@ class Epoch:
         self.mark = _PLENTY  # what was left at the last failure: a difference means that a success ended the run
         self.handed = handed  # failures in a row that other epochs saw
         self.seen = _PLENTY  # what was left when `handed` was true: a difference means that it no longer is
-        self.alone = (
-            alone  # current, and no call of an earlier epoch is out: a failure is counted here and nowhere else
-        )
+        self.alone = alone  # current, and no earlier epoch has calls out: a failure is counted here and nowhere else
 
     @property
     def requests(self) -> int:
