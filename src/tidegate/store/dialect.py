@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Dialect(StrEnum):
@@ -82,6 +83,7 @@ def bodies(text: str) -> dict[str, str]:
     return dict(_blocks(text))
 
 
+@lru_cache(4096)  # an application is installed once for each queue
 def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     bare = _TEXT.sub("''", body)
     returns = not _CHANGES.search(bare) or bool(_RETURNS.search(bare))
