@@ -198,3 +198,13 @@ def test_without_a_rule_of_ones_own_every_error_is_a_failure_and_a_stop_is_none(
     judge = Breaker("api", clock=Clock()).policy.judge
     assert judge(Down()) is True
     assert judge(KeyboardInterrupt()) is None
+
+
+def test_what_is_as_old_as_the_window_is_no_longer_in_it() -> None:
+    clock = Clock()
+    breaker = Breaker("api", window=10, clock=clock)
+    play(breaker, "F")
+    clock.now = 1.0
+    play(breaker, "S")
+    clock.now = 10.0
+    assert breaker.counts == (1, 1, 0, 1, 0)

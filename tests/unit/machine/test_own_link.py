@@ -150,3 +150,8 @@ def test_a_success_without_a_host_counts_for_the_target_when_that_failed_on_seve
     assert not own.lost, "a answered"
     own.failed(Place("a", 3, "a"), NETWORK, 0.0)
     assert own.lost, "the host of that name was the target itself"
+
+
+def test_two_hosts_that_fail_within_a_minute_of_any_hour_are_two() -> None:
+    own = link(hosts=2)
+    assert [own.failed(at(1), NETWORK, 5000.0), own.failed(at(2), NETWORK, 5060.0)] == [False, True]

@@ -45,6 +45,8 @@ CASES: dict[str, tuple[Heard, list[Heard], float, Verdict]] = {
         over(9, at=T + 100),
         [TOLD, heard(2, at=T + 70, ended_at=T + 80), heard(3, at=T + 90, ended_at=T + 100)],
         T + 700, Wait(T + 1900, Why.NOT_STEADY)),
+    "an end that was told with its trouble is not told again": (
+        over(3, at=T + 90), [TOLD, over(2, told_at=T)], T + 999, Drop(Why.NOTHING_TOLD)),
     "an end lasts from when the trouble ended, not from an earlier word of it": (
         over(4, T + 310), [TOLD, over(2, T + 300)], T + 660, Tell(of=1)),
 }  # fmt: skip
