@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidegate import Db, DbTx, NotThere, Refused
 from tidegate_apps.feeds import dues, telling
@@ -128,9 +129,10 @@ class Sources:
             mirrored(tx, was, now, at)
             self._wake(tx)
             if by != AUTO:
-                before, after = _values(was).items(), _values(now).items()
-                became = {"feed": now.name, **dict(after - before)}
-                tx.noted(by, "target_changed", telling.TARGET, id_, was=dict(before - after), became=became)
+                before = _values(was)
+                after = {name: value for name, value in _values(now).items() if value != before[name]}
+                was_so, became = {name: before[name] for name in after}, {"feed": now.name, **after}
+                tx.noted(by, "target_changed", telling.TARGET, id_, was=was_so, became=became)
             return now
 
         return self._db.write(work)
@@ -164,19 +166,23 @@ class Sources:
         return self.poll_all([id_], by)[0]
 
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
-        """The same for several, or for none of them."""
+        """The same for several: so many at a time that nobody waits long to write, and of those all or none."""
+        found: list[Source] = []
+        for start in range(0, len(ids), _SLICE):
+            some = ids[start : start + _SLICE]
+            found += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
+        return found
 
-        def work(tx: DbTx) -> list[Source]:
-            found = [self._polled_at_once(tx, id_) for id_ in ids]
-            self._wake(tx)
-            if by != AUTO and found:
-                only = found[0] if len(found) == 1 else None
-                many = {"feeds": len(found)} if only is None else {"feed": only.name}
-                became = {"state": "polled now", **many}
-                tx.noted(by, "target_asked", telling.TARGET, None if only is None else only.id, became=became)
-            return found
-
-        return self._db.write(work)
+    def _asked_for(self, tx: DbTx, *, ids: Sequence[int], by: str, of: int) -> list[Source]:
+        """*of*: how many are asked for in all, with the first piece of them; 0 with the others."""
+        found = [self._polled_at_once(tx, id_) for id_ in ids]
+        self._wake(tx)
+        if by != AUTO and of:
+            only = found[0] if of == 1 else None
+            many = {"feeds": of} if only is None else {"feed": only.name}
+            became = {"state": "polled now", **many}
+            tx.noted(by, "target_asked", telling.TARGET, None if only is None else only.id, became=became)
+        return found
 
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
         found = _found(tx, id_, lock=True)

@@ -277,3 +277,20 @@ def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> Non
     assert [(each.what, each.after(str)) for each in found] == [
         ("asked for a call of feeds", "polled now, feeds 3"), ("imported a list into feeds", "3 listed"),
     ]  # fmt: skip
+
+
+def test_a_poll_of_very_many_is_asked_for_in_pieces_and_is_one_line(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_apps.feeds.sources._SLICE", 2)
+    wanted = [Wanted(feed_url=f"https://{n}.example/feed") for n in range(5)]
+    ids = [id_ for id_ in desk.sources.add_many(wanted, "auto") if id_ is not None]
+    desk.sources.disable(ids[3], "manual", "ann")
+
+    with pytest.raises(Refused, match="the feed is disabled"):
+        desk.sources.poll_all(ids, "bob")
+
+    assert [desk.state(id_).due_why == "asked" for id_ in ids] == [True, True, False, False, False]
+    desk.sources.poll_all(ids[:3], "bob")
+    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+    assert [each.after(str) for each in found] == ["polled now, feeds 3", "polled now, feeds 5"]
