@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.chaos.campaign import Outcome, Plan, run
 from tests.chaos.plants import PLANTS
 from tests.chaos.report import again, table
+from tests.chaos.schedule import KINDS
 
 DATABASES = ("sqlite", "postgres")
 
@@ -24,6 +25,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="of fire, on each database")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
     parser.add_argument("--often", type=float, default=1.0, help="times as many blows")
+    parser.add_argument("--only", choices=sorted(KINDS), default="", help="one kind of blow")
     parser.add_argument("--plant", choices=sorted(PLANTS), default="", help="a bug that must be caught")
     parser.add_argument("--no-mount", action="store_true", help="limit the size of files instead of filling a disk")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and files")
@@ -34,8 +36,9 @@ def main(given: Sequence[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     for name in names:
         plan = Plan(
-            name, asked.seconds, asked.seed, folder, plant=asked.plant, often=asked.often, mount=not asked.no_mount
-        )
+            name, asked.seconds, asked.seed, folder, plant=asked.plant, often=asked.often, mount=not asked.no_mount,
+            only=asked.only,
+        )  # fmt: skip
         outcomes.append(run(plan, say))
     say(table(outcomes))
     broken = any(outcome.wrong for outcome in outcomes)

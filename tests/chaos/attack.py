@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import threading
@@ -26,6 +27,8 @@ _AT_WORK = "select pid from tg_worker"
 _LEADERS = "select holder from tg_leader order by name <> 'sweeper'"
 # On SQLite all processes have one clock, and a lease that was taken before a step back lasts so much longer.
 _FAR, _FARTHEST = 15.0, 400 * 86400.0
+_HELD = "select id, fence from tg_job where state = 'running' and lease_by like '%-{}-%'"
+_DONE_AGAIN = "select 1 from tg_job where state = 'running' and ({})"
 _TRIES = 40  # to find the leader in the middle of a transaction
 _OPEN = "select 1 from pg_stat_activity where xact_start is not null and application_name = '{}'"
 
@@ -52,6 +55,7 @@ class Attack:
     in_transaction: int = 0  # leaders that were killed in the middle of one
     cut: int = 0  # connections
     _ends: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    _watched: list[tuple[Seat, str]] = field(default_factory=list)  # those who are paused, and what they held
     _copying: list[threading.Thread] = field(default_factory=list)
 
     def strike(self, blow: Blow) -> bool:
@@ -69,11 +73,22 @@ class Attack:
         return hit
 
     def tend(self) -> None:
-        """Ends what has lasted long enough."""
+        """Ends what has lasted long enough; wakes a worker while another one does its job again."""
         now = time.monotonic()
+        for seat, held in self._watched:
+            if seat.paused_until is None or self._done_again(held):
+                self._watched.remove((seat, held))
+                self.at.crew.wake(seat)
+                break
         for each in [each for each in self._ends if each[0] <= now]:
             self._ends.remove(each)
             each[1]()
+
+    def _done_again(self, held: str) -> bool:
+        try:
+            return bool(rows(self.at.url, _DONE_AGAIN.format(held)))
+        except (apsw.Error, psycopg.Error):
+            return False
 
     def over(self) -> None:
         """Everything is as it should be again, but for those who were killed."""
@@ -159,9 +174,15 @@ class Attack:
 
     def _pause(self, blow: Blow) -> bool:
         seat = self._victim(blow)
-        if seat is not None:
-            self.at.crew.pause(seat, blow.lasts)
-        return seat is not None
+        if seat is None or seat.process is None:
+            return False
+        self.at.crew.pause(seat, blow.lasts)
+        if blow.roll < 0.7:  # the others wake when they wake
+            with contextlib.suppress(apsw.Error, psycopg.Error):
+                if held := rows(self.at.url, _HELD.format(seat.process.pid)):
+                    taken = " or ".join(f"(id = {id_} and fence > {fence})" for id_, fence in held)
+                    self._watched.append((seat, taken))
+        return True
 
     def _stop(self, blow: Blow) -> bool:
         seat = self._victim(blow)

@@ -51,6 +51,7 @@ class Plan:
     patience: float = 180.0  # seconds of quiet until everything must have ended
     often: float = 1.0  # times as many blows
     mount: bool = True  # the small disk, where that is allowed
+    only: str = ""  # one kind of blow, and no other
 
 
 @dataclass
@@ -133,8 +134,9 @@ def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:
 def _fire(plan: Plan, attack: Attack, outcome: Outcome, say: Say) -> None:
     at = attack.at
     there = {*(["clock"] if at.clocks else []), *(["postgres"] if at.server else [])}
-    # What was not possible when it was due is tried again, and keeps nothing else waiting.
-    due = blows(plan.seed, plan.seconds, there, plan.often)
+    drawn = blows(plan.seed, plan.seconds, there, plan.often)
+    # What is not possible when it is due is tried again, and keeps nothing else waiting.
+    due = [blow for blow in drawn if plan.only in ("", blow.kind)]
     _until_they_work(at, say)
     most = plan.seconds + max(_LATE, plan.seconds / 2)
     began = said = time.monotonic()

@@ -30,6 +30,8 @@ def again(database: str, plan: Plan) -> str:
     said = f"python -m tests.chaos --database {database} --seconds {plan.seconds:g} --seed {plan.seed}"
     if plan.often != 1:
         said += f" --often {plan.often:g}"
+    if plan.only:
+        said += f' --only "{plan.only}"'
     if not plan.mount:
         said += " --no-mount"
     return said + (f" --plant {plan.plant}" if plan.plant else "")

@@ -23,7 +23,7 @@ KINDS: dict[str, Kind] = {
     "kill a worker": Kind(2.5),
     "kill the leader": Kind(12),
     "kill the enqueuer": Kind(25),
-    "pause a worker": Kind(15, 1.2 * LEASE, 2.2 * LEASE),
+    "pause a worker": Kind(15, 1.2 * LEASE, 3 * LEASE),
     "stop a worker": Kind(20),
     "fill the disk": Kind(40, 2, 7),
     "step a clock": Kind(6, needs="clock"),
