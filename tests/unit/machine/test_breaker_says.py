@@ -208,3 +208,12 @@ def test_what_is_as_old_as_the_window_is_no_longer_in_it() -> None:
     play(breaker, "S")
     clock.now = 10.0
     assert breaker.counts == (1, 1, 0, 1, 0)
+
+
+def test_a_coroutine_that_comes_out_of_a_plain_call_is_refused_in_a_whole_sentence() -> None:
+    async def waiting() -> None: ...
+
+    sentence = "call: the function is async def, and nothing of it has run; use `await breaker.acall(...)`"
+    with pytest.raises(TypeError) as refused:
+        Breaker("api", clock=Clock()).call(waiting)  # type: ignore[unused-coroutine]
+    assert str(refused.value) == sentence
