@@ -59,7 +59,10 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--plant", choices=["leak"], help="a bug that must be found")
     parser.add_argument("--keep", type=Path, help="a folder for the database, the logs and the samples")
+    parser.add_argument("--again", type=Path, help="judge the samples.jsonl of a run that was kept, and run nothing")
     said = parser.parse_args()
+    if said.again is not None:
+        return told(verdicts([(at, values) for at, values in map(json.loads, said.again.read_text().splitlines())]))
     if said.minutes < LEAST:
         parser.error(f"--minutes: {said.minutes:g} give too few samples to judge; give {LEAST:g} or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
@@ -69,10 +72,14 @@ def main() -> int:
         with running(folder, said.database, leaks=said.plant == "leak") as there:
             print(f"server, two workers and a third that is killed, on {said.database}, for {said.minutes:g} min")  # noqa: T201
             samples = watched(there, said.minutes, folder / "samples.jsonl")
-        found = verdicts(samples)
-        print(table(found))  # noqa: T201
         print(f"{len(samples)} samples, {there.kills} kills, {there.stops} stops; {there.told}")  # noqa: T201
+    return told(verdicts(samples))
+
+
+def told(found: dict[str, tuple[Kind, Judged]]) -> int:
+    """Prints the verdict; the exit code."""
     grown = [name for name, (_, each) in found.items() if each.grows]
+    print(table(found))  # noqa: T201
     print(f"grows: {', '.join(grown)}" if grown else "Nothing grows.")  # noqa: T201
     return 1 if grown else 0
 

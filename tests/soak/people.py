@@ -50,6 +50,7 @@ def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[
             table = said[name].get(field)
             said[name][field] = {**table, **value} if isinstance(table, dict) else value
     said["convert"] |= {"storage": str(folder / "files"), "keep_pdf": KEPT, "keep_xml": KEPT}
+    said["worker"]["concurrency"] = 4  # its threads are there soon, and any more would be a leak
     said["plain"] = {"leaks": leaks}
     said["log"] = {"level": "warning", "format": "json"}
     kept = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}

@@ -40,6 +40,9 @@ HISTORY = {
     "tg_worker": "workers that died, a day",
 }
 
+# Emptied now and then by a schedule: up for ten minutes, and down.
+EMPTIED = frozenset({"convert_file"})
+
 Values = dict[str, float]
 
 
@@ -47,7 +50,8 @@ def kind_of(name: str) -> tuple[Kind, float]:
     """How a series is judged, and the share of its level that it may grow in an hour."""
     what, _, which = name.partition(" ")
     if what == "rows":
-        return (Kind.KEPT, 0.0) if which in HISTORY else (Kind.SHARE, SHARE_OF_TABLES)
+        kind = Kind.KEPT if which in HISTORY else Kind.BOUNDED if which in EMPTIED else Kind.SHARE
+        return kind, SHARE_OF_TABLES
     return {
         "memory": (Kind.SHARE, SHARE_OF_MEMORY),
         "children": (Kind.BOUNDED, 0.0),
