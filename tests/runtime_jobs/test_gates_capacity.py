@@ -287,6 +287,29 @@ def test_a_cycle_asks_afresh_goes_on_after_each_success_and_ends_when_full(db: D
         play(clock, main)
 
 
+def test_a_clock_that_is_set_back_in_a_cycle_does_not_make_it_ask_again_and_again(db: Database) -> None:
+    clock = VirtualClock()
+    lidarr = Lidarr(clock)
+
+    def depth() -> int:
+        if not lidarr.asked:
+            clock.step_wall(-300)
+        if len(lidarr.asked) == 50:
+            clock.step_wall(600)  # or it would never end
+        return lidarr.depth()
+
+    with queue_on(db, clock) as q:
+        submit = submitting(q, lidarr, cap=5, depth=depth)
+        submit.enqueue_many(list(range(3)))
+
+        async def main() -> None:
+            drained = await q.adrain("lidarr", concurrency=1)
+            assert drained.done == 3
+
+        play(clock, main)
+    assert len(lidarr.asked) <= 5
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

@@ -88,12 +88,17 @@ def own_sends(filling: Filling, limits: Limits, now: float) -> tuple[Send, ...]:
 
 
 def room(filling: Filling, limits: Limits, now: float, cycle: float = 0.0) -> Room:
-    """What may be sent; an observation from before the *cycle* does not count."""
-    if filling.asking is not None and now < filling.asking_until:
+    """What may be sent; an observation from before the *cycle* does not count.
+
+    Nor does one from the future: the clock was set back, and nobody must wait until it is there again.
+    """
+    if filling.asking is not None and now < filling.asking_until <= now + ASK_TIME:
         return Room(until=filling.asking_until)
-    if filling.failures and now < filling.retry_at and filling.failed_at >= cycle:
+    if filling.failures and now < filling.retry_at and cycle <= filling.failed_at <= now:
         return Room(until=filling.retry_at)
-    if filling.depth is None or not filling.fresh or now - filling.at >= limits.every or filling.at < cycle:
+    if filling.depth is None or not filling.fresh or now - filling.at >= limits.every:
+        return Room(ask=True)
+    if not cycle <= filling.at <= now:
         return Room(ask=True)
     credits_left = limits.cap - filling.depth - len(own_sends(filling, limits, now))
     if credits_left > 0:

@@ -18,7 +18,7 @@ from tidegate.machine import shared_breaker
 from tidegate.machine.filling import Filling
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.shared_breaker import BreakerRow
-from tidegate.machine.states import CLOSED, OPEN
+from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.runtime import lane_state
 from tidegate.runtime.bus import DEFAULT, Bus
 from tidegate.runtime.job_target import TargetRules
@@ -198,7 +198,7 @@ class GateTurn:
             self._fill(target, capacity.claimed(self._filling(target), rules.capacity.limits, places, self.now))
 
     def _held_back(self, target: str) -> None:
-        """Its last place was taken: more would have gone, had more been allowed."""
+        """No place is left, and jobs are ready: more would have gone, had more been allowed."""
         before = self._rows[target].breaker
         after = shared_breaker.held_back(before)
         if after != before:
@@ -235,6 +235,8 @@ class GateTurn:
         places = self._places(rules, breaker)
         n = min(places, self._tokens(rules, row.paid_until))
         if rules.capacity is not None and n > 0:
+            # A clock that was set back would find every answer older than the cycle, and ask again and again.
+            self._gates.cycle = min(self._gates.cycle, self.now)
             room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
             if room.ask:
                 self._wants_ask.add(target)
@@ -242,6 +244,8 @@ class GateTurn:
             n = min(n, room.n)
         if breaker.climb is not None and rules.concurrency is None and n == places:
             self._climbing.add(target)
+            if not places:
+                self._held_back(target)
         return n
 
     def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
@@ -310,9 +314,10 @@ class GateTurn:
         self._fill(target, change(self._filling(target), self.now))
 
     def _advanced(self, rules: TargetRules, before: BreakerRow) -> BreakerRow:
-        if rules.breaker is None:
-            return before
         after = shared_breaker.advanced(before, self.now)
+        if rules.breaker is None and after.state == HALF_OPEN:
+            # A person opened it, or a program that had one. Nobody counts what its calls would prove.
+            after = shared_breaker.closed(before, self.now)
         self._move(rules.name, before, after)
         return after
 

@@ -111,3 +111,13 @@ def test_a_job_that_is_claimed_again_is_one_send() -> None:
     known = filling.claimed(known, LIMITS, [7, 8], 200.0)
 
     assert [send.job for send in filling.own_sends(known, LIMITS, 201.0)] == [7, 8]
+
+
+def test_what_is_known_from_the_future_holds_nobody() -> None:
+    """A clock that was set back: it is asked at once, and not when that time has come again."""
+    now, later = 1000.0, 5000.0
+    answered = filling.observed(filling.asked(Filling(), "a", later), LIMITS, "a", Depth(1), later)
+    silent = filling.unanswered(filling.asked(Filling(), "a", later), LIMITS, "a", later)
+    for known in (answered, silent, filling.asked(Filling(), "a", later)):
+        assert not filling.room(known, LIMITS, later).ask
+        assert filling.room(known, LIMITS, now).ask
