@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 AUTO = "auto"  # who did it, when nobody did
 MOST_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
+
+# In a query, a name that says that its value is a secret, and the value.
+_SECRET = re.compile(r"((?:^|(?<=[&;]))[^=&;]*(?:token|key|secret|pass|pwd|auth|sig)[^=&;]*=)[^&;]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,11 @@ def check_url(url: str) -> str:
 
 
 def public(url: str) -> str:
-    """The address as people may see it: without a password."""
+    """The address as people may see it: without a password, and without what the query has instead of one."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     name, colon, _ = user.partition(":")
-    return parts._replace(netloc=f"{name}:…@{host}").geturl() if at and colon else url
+    query = _SECRET.sub(r"\1…", parts.query)
+    if not (at and colon) and query == parts.query:
+        return url
+    return parts._replace(netloc=f"{name}:…@{host}" if at and colon else parts.netloc, query=query).geturl()

@@ -202,6 +202,22 @@ def test_a_poller_may_list_and_say_that_a_feed_has_moved_and_nothing_else(desk: 
     assert desk.sources.get(1).feed_url == f"{URL}2"
 
 
+@pytest.mark.parametrize(("role", "whole"), [(Role.VIEWER, False), (Role.OPERATOR, True), (Role.POLLER, True)])
+def test_an_address_shows_its_password_to_whoever_may_change_it_or_polls_it(
+    desk: Desk, client: TestClient, role: Role, whole: bool
+) -> None:
+    address = "https://ann:hunter2@a.example/f?token=hunter2"
+    id_ = client.post("/api/v1/sources", json={"feed_url": address}).json()["id"]
+    headers = bearer(desk, role)
+    for place in ("/api/v1/sources", path("", id_), "/api/v1/sources/opml", "/feeds/export.opml"):
+        answer = client.get(place, headers=headers)
+        if role is not Role.POLLER or not place.endswith("opml"):
+            assert answer.status_code == 200, place
+            assert ("hunter2" in answer.text) is whole, place
+    page = client.get(f"/feeds/{id_}", headers=headers).text
+    assert "hunter2" not in page
+
+
 @pytest.mark.req("FEED-14")
 def test_items_are_read_page_by_page_the_newest_first(desk: Desk, client: TestClient) -> None:
     desk.add(URL)

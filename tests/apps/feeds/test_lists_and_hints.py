@@ -89,6 +89,8 @@ def test_a_feed_takes_its_password_along_where_it_was_sent_and_nowhere_else(
         ("http://a.example/@x:y", "http://a.example/@x:y"),
         ("http://u:p@ss@a.example:81/f?x=1", "http://u:…@a.example:81/f?x=1"),
         ("http://u@a.example/f", "http://u@a.example/f"),
+        ("http://a.example/f?x=1&auth_token=abc&y=2#z", "http://a.example/f?x=1&auth_token=…&y=2#z"),
+        ("http://u:p@a.example/f?KEY=abc;page=3", "http://u:…@a.example/f?KEY=…;page=3"),
         ("", ""),
     ],
 )

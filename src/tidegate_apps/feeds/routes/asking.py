@@ -48,6 +48,12 @@ def is_poller(request: Request) -> bool:
     return who is not None and who.role == _POLLER
 
 
+def sees_whole(request: Request) -> bool:
+    """Whether an address may be shown with its password: to whoever may change it, and to a program that polls it."""
+    who = who_asks(request)
+    return who is not None and (who.may(Right.PUT_IN) or who.role == _POLLER)
+
+
 class SwitcherFirst(APIRoute):
     """Who has no token learns nothing else.
 

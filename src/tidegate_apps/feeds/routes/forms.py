@@ -10,7 +10,7 @@ from tidegate import Installed, NotThere, Refused
 from tidegate.web import Right, body_limit, current_user, needs, said
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all
-from tidegate_apps.feeds.routes.asking import SourceId
+from tidegate_apps.feeds.routes.asking import SourceId, sees_whole
 from tidegate_apps.feeds.routes.opml import exported
 from tidegate_apps.feeds.routes.sources import here
 from tidegate_apps.feeds.settings import Settings
@@ -53,8 +53,8 @@ def router(there: Installed[Settings]) -> APIRouter:
 
     @found.get("/feeds/export.opml")
     @needs(Right.SEE)
-    def export() -> Response:
-        return exported(there)
+    def export(request: Request) -> Response:
+        return exported(there, whole=sees_whole(request))
 
     @found.post("/feeds/{id}/remove")
     @needs(Right.PUT_IN)

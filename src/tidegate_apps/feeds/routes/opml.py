@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
@@ -11,8 +12,10 @@ from tidegate import Installed
 from tidegate.web import Problem, Right, body_limit, current_user, needs
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
+from tidegate_apps.feeds.routes.asking import sees_whole
 from tidegate_apps.feeds.routes.sources import here
 from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.source import public
 
 MEDIA_TYPE = "text/x-opml"
 
@@ -30,9 +33,9 @@ def router(there: Installed[Settings]) -> APIRouter:
 
     @found.get("/sources/opml", response_class=Response)
     @needs(Right.SEE)
-    def sources_export() -> Response:
-        """All feeds as OPML."""
-        return exported(there)
+    def sources_export(request: Request) -> Response:
+        """All feeds as OPML; passwords only for whoever may change them."""
+        return exported(there, whole=sees_whole(request))
 
     @found.post("/sources/opml")
     @needs(Right.PUT_IN)
@@ -53,6 +56,8 @@ def router(there: Installed[Settings]) -> APIRouter:
     return found
 
 
-def exported(there: Installed[Settings]) -> Response:
-    text = "\n".join(opml.written(every(there.jobs.sources), there.queue.clock.now()))
+def exported(there: Installed[Settings], *, whole: bool) -> Response:
+    sources = every(there.jobs.sources)
+    seen = sources if whole else (replace(each, feed_url=each.feed_url and public(each.feed_url)) for each in sources)
+    text = "\n".join(opml.written(seen, there.queue.clock.now()))
     return Response(text, media_type=MEDIA_TYPE, headers={"Content-Disposition": 'attachment; filename="feeds.opml"'})

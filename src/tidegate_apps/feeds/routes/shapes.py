@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializ
 from tidegate import DbTx
 from tidegate_apps.feeds.dues import AT_ONCE
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.source import Source, check_url
+from tidegate_apps.feeds.source import Source, check_url, public
 
 LARGEST = 2**53 - 1
 
@@ -127,9 +127,11 @@ class ItemsShown(BaseModel):
     next_cursor: str | None
 
 
-def shown(source: Source, state: StateShown | None = None) -> SourceShown:
+def shown(source: Source, state: StateShown | None = None, *, whole: bool = True) -> SourceShown:
+    """A source as JSON; the address is without its secrets unless *whole*."""
+    address = source.feed_url if whole or source.feed_url is None else public(source.feed_url)
     return SourceShown(
-        id=source.id, name=source.name, feed_url=source.feed_url, interval=source.interval, enabled=source.enabled,
+        id=source.id, name=source.name, feed_url=address, interval=source.interval, enabled=source.enabled,
         feed_disabled_at=source.feed_disabled_at, feed_disable_reason=source.feed_disable_reason,
         disabled_by=source.disabled_by, rests_until=source.rests_until, created_at=source.created_at, feed_state=state,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate import Installed, Refused
 from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
-from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may
+from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may, sees_whole
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.source import AUTO, Source, Wanted
 from tidegate_apps.feeds.sources import Sources
@@ -33,6 +33,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         cursor: Annotated[str, Query(max_length=80)] = "",
     ) -> shapes.SourcesShown:
         """Page by page; with `feed_active`, only those that may be polled now."""
+        whole = sees_whole(request)
         if feed_active:
             rows = sources.active(_place(cursor), limit + 1)
         else:
@@ -41,7 +42,9 @@ def router(there: Installed[Settings]) -> APIRouter:
         if following is not None:
             query = urlencode({**request.query_params, "limit": limit, "cursor": following})
             response.headers["Link"] = f'<?{query}>; rel="next"'
-        return shapes.SourcesShown(items=[shapes.shown(each) for each in rows[:limit]], next_cursor=following)
+        return shapes.SourcesShown(
+            items=[shapes.shown(each, whole=whole) for each in rows[:limit]], next_cursor=following
+        )
 
     @found.post("/sources", status_code=201)
     @needs(Right.PUT_IN)
@@ -57,10 +60,11 @@ def router(there: Installed[Settings]) -> APIRouter:
 
     @found.get("/sources/{id}", dependencies=[Sees])
     @needs(ANYONE)
-    def sources_get(id: SourceId) -> shapes.SourceShown:  # noqa: A002 - the name in the address
+    def sources_get(request: Request, id: SourceId) -> shapes.SourceShown:  # noqa: A002 - the name in the address
         """One source, with what is known of its feed."""
         source, now = sources.get(id), there.queue.clock.now()
-        return shapes.shown(source, there.db.read(lambda tx: shapes.state_shown(tx, id, now)))
+        state = there.db.read(lambda tx: shapes.state_shown(tx, id, now))
+        return shapes.shown(source, state, whole=sees_whole(request))
 
     @found.patch("/sources/{id}")
     @needs(ANYONE)
