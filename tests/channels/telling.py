@@ -7,18 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.databases import Database
+import pytest
+
+from tests.databases import APSW, Database
 from tests.runtime_jobs.gating import play, queue_on, working
 from tidegate.core.channel import Channel, Letter, Mail, Webhook
+from tidegate.core.events import Notice, NoticeKind
 from tidegate.face.queue import Queue
 from tidegate.face.telling import Telling
 from tidegate.machine.telling import TellingPolicy
 from tidegate.ops import notices
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import telling_rows
+from tidegate.store import notice_rows, telling_rows
 
 HOOK = Channel(name="hook", way=Webhook(url="http://127.0.0.1:1/"), order=1)
 MAIL = Channel(name="mail", way=Mail(host="h", port=25, sender="t@example.org", to=("ops@example.org",)), order=2)
+
+on_sqlite = pytest.mark.parametrize("db", [APSW], indirect=True)
 
 
 @dataclass
@@ -93,3 +98,20 @@ class Scene:
     def deliveries(self) -> list[tuple[int, str, str, str | None]]:
         found = self.q.store.read(lambda tx: telling_rows.deliveries(tx, [line.id for line in self.lines()]))
         return [(each.notice, each.channel, each.state, each.instead_of) for rows in found.values() for each in rows]
+
+
+def raise_fatal(scene: Scene, name: str = "spotify", key: str = "7", episode: float | None = None) -> None:
+    at = scene.clock.now() if episode is None else episode
+    about = Notice(
+        kind=NoticeKind.FATAL, target=name, key=key, episode=at, title=f"{name} needs your attention",
+        message="The service refused the credentials.", advice="Connect it again.", code="unauthorized",
+    )  # fmt: skip
+    scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, key, key)))
+
+
+def recover(scene: Scene, name: str = "spotify", key: str = "7") -> None:
+    about = Notice(
+        kind=NoticeKind.RECOVERED, target=name, key=key, episode=scene.clock.now(), title=f"{name} works again",
+        message="The service answers again; there is nothing more to do.",
+    )  # fmt: skip
+    scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, key, key)))

@@ -1,0 +1,129 @@
+"""A channel that fails: what it cannot deliver goes to the next, and people are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.channels.telling import HOOK, MAIL, Outside, Scene, on_sqlite, raise_fatal, recover
+from tests.databases import Database
+from tests.runtime_jobs.gating import Refusal
+from tidegate.core.channel import Webhook
+from tidegate.ops import channels
+from tidegate.ops.figures import figures
+from tidegate.runtime.channels import NotSent
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import telling_rows
+
+
+@on_sqlite
+def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    spare = replace(MAIL, standby=True)
+    with Scene(db, clock, outside, channels=(HOOK, spare)) as scene:
+        outside.ill["hook"] = NotSent("network", "refused")
+        raise_fatal(scene)
+        scene.pass_(120)
+        assert (outside.sent, outside.tries > 1) == ([], True)  # it is tried again first
+
+        scene.pass_(1800)
+        assert outside.titles("mail")[0] == "spotify needs your attention"
+        assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
+        (channel,) = [line for line in scene.lines() if line.kind == "channel"]
+        assert channel.title == "The channel hook does not deliver"
+        assert channel.title in outside.titles("mail")  # though it only gets what others cannot deliver
+        counted = scene.q.store.read(figures)
+        assert counted.failing == {"hook": True, "mail": False}
+        assert counted.deliveries == {
+            ("hook", "delivered"): 0, ("hook", "failed"): 1, ("hook", "snoozed"): 0,
+            ("mail", "delivered"): 2, ("mail", "failed"): 0, ("mail", "snoozed"): 0,
+        }  # fmt: skip
+
+        del outside.ill["hook"]
+        scene.telling.test("hook")
+        recover(scene)
+        scene.pass_(3600, every=300)
+        assert not any(line.open for line in scene.lines())
+        # Who was told of the trouble is told of its end, and nobody else.
+        assert "spotify works again" in outside.titles("mail")
+        assert "spotify works again" not in outside.titles("hook")
+
+
+@on_sqlite
+def test_what_was_to_go_through_a_channel_that_was_taken_out_goes_to_the_next(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    spare = replace(MAIL, standby=True)
+    with Scene(db, clock, outside, channels=(HOOK, spare)) as scene:
+        outside.ill["hook"] = NotSent("network", "refused")
+        raise_fatal(scene)
+        scene.pass_(60)
+    with Scene(db, clock, outside, channels=(spare,)) as scene:
+        scene.pass_(1800)
+
+        assert scene.deliveries() == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
+        assert outside.titles() == ["spotify needs your attention"]
+        why = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1][0].why
+        assert why == "The service could not be reached."  # that its job has expired would help nobody
+
+
+@on_sqlite
+def test_a_channel_that_fails_its_test_does_not_work_until_it_delivers(scene: Scene, outside: Outside) -> None:
+    def states() -> list[str]:
+        return [each.token for each in scene.q.store.read(channels.channels)]
+
+    raise_fatal(scene)
+    scene.pass_(90)
+    assert states() == ["ok", "ok"]
+    outside.ill["hook"] = NotSent("network", "refused")
+    scene.telling.test("hook")
+    assert states() == ["failing", "ok"]
+
+    del outside.ill["hook"]
+    raise_fatal(scene, name="plex")
+    scene.pass_(90)
+    assert states() == ["ok", "ok"]
+
+
+@on_sqlite
+def test_a_channel_that_refuses_for_good_hands_over_at_once(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    with Scene(db, clock, outside, channels=(HOOK, replace(MAIL, standby=True))) as scene:
+        outside.ill["hook"] = NotSent("unauthorized", "535 no")
+        raise_fatal(scene)
+        scene.pass_(90)
+
+        assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
+        assert sorted(outside.titles("mail")) == [
+            "channel hook needs your attention", "spotify needs your attention",
+        ]  # fmt: skip
+
+
+@on_sqlite
+def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    def off(scene: Scene) -> dict[str, Any]:
+        return {row.name: row.disabled_why for row in scene.q.store.read(telling_rows.channel_rows)}
+
+    with Scene(db, clock, outside) as scene:
+        outside.ill["hook"] = Refusal(410)
+        raise_fatal(scene)
+        scene.pass_(60)
+        assert off(scene) == {"hook": "The address of this channel says that it is gone for good.", "mail": None}
+        tries = outside.tries
+        raise_fatal(scene, "lastfm")
+        scene.pass_(7200, every=300)
+        assert "lastfm needs your attention" in outside.titles("mail")
+        assert outside.tries == tries + 1
+    outside.ill.clear()
+    moved = replace(HOOK, way=Webhook(url="http://127.0.0.1:2/"))
+    with Scene(db, clock, outside, channels=(moved, MAIL)) as scene:
+        scene.pass_(60)
+        assert off(scene) == {"hook": None, "mail": None}
+        raise_fatal(scene, "deezer")
+        scene.pass_(60)
+
+    assert "deezer needs your attention" in outside.titles("hook")
