@@ -15,6 +15,7 @@ from tidegate.runtime.virtual_loop import VirtualLoop
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _ROUNDS = 5  # cancellations that a task may swallow
+_LONGEST = 300_000  # questions what time it is, at one moment
 
 
 class Process:
@@ -62,8 +63,23 @@ def here() -> Process | None:
     return _PROCESS.get()
 
 
+class Stuck(RuntimeError):
+    """Something goes on and on, and time does not."""
+
+
 class WorldLoop(VirtualLoop):
     """Asks of each callback whose it is."""
+
+    _at, _asked = -1.0, 0
+
+    def time(self) -> float:
+        now = super().time()
+        if now != self._at:
+            self._at, self._asked = now, 0
+        self._asked += 1
+        if self._asked > _LONGEST:
+            raise Stuck(f"time stands still at {now:.3f}, and somebody is busy")
+        return now
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

@@ -11,7 +11,7 @@ from tidegate.errors import StoreBusy, StoreFull
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-EVERY = 120.0  # seconds between two acts, on average
+EVERY = 150.0  # seconds between two acts, on average
 LISTS = ("overview", "targets", "notices", "workers", "activity", "failures", "channels", "codes")
 COUNTED = "select queue, state, count(*) from tg_job group by 1, 2"
 NEWEST = "select id, state, attempt from tg_job order by id desc limit 20"

@@ -34,6 +34,12 @@ class Bug:
     parts: tuple[str, ...] = ()
     hours: float = 0.5
 
+    @property
+    def world(self) -> str:
+        """In words, for the page that lists them."""
+        said = [f"seed {self.seed}", f"{self.hours:g} h", *(["calm"] if self.calm else []), *self.parts]
+        return ", ".join(said)
+
 
 def wrong_words(name: str, *changes: tuple[str, str]) -> Planted:
     return Planted(changed(name, *changes))
@@ -51,7 +57,7 @@ OF_THE_CORE: dict[str, Bug] = {
             ("and tg_job.fence = :fence", ""),
             ("returning tg_job.id, tg_job.fence", "returning tg_job.id, :fence"),
         ),
-        seed=8, calm=False,
+        seed=14, calm=False,
     ),
     "a result is not kept": Bug(wrong_words("settle", ("result = :result", "result = null"))),
     "a claim takes no new fence": Bug(wrong_words("claim", ("fence = fence + 1", "fence = max(fence, 1)"))),
@@ -74,7 +80,9 @@ OF_THE_CORE: dict[str, Bug] = {
         seed=2,
     ),
     "nobody counts who is at work": Bug(wrong_words("running_of", ("select count(*)", "select 0"))),
-    "a breaker opens for nobody": Bug(wrong_words("target_moved", ("where name", "where 1 = 0 and name")), seed=4),
+    "a breaker opens for nobody": Bug(
+        wrong_words("target_moved", ("where name", "where 1 = 0 and name")), seed=6, hours=1
+    ),
     "a delivery forgets its job, and is made once more elsewhere": Bug(
         wrong_words("delivery_job", ("set job = :job", "set job = null"))
     ),

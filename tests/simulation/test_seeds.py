@@ -20,8 +20,12 @@ ROOT = Path(__file__).parents[2]
 def judged(folder: Path, seed: int, *, hours: float, calm: bool) -> list[str]:
     folder.mkdir()
     world = World(seed, folder, hours=hours, calm=calm)
-    world.play()
     again = f"python -m tests.simulation {seed} {hours:g}{' --calm' if calm else ''}"
+    try:
+        world.play()
+    except BaseException as error:
+        error.add_note(f"again: {again}")
+        raise
     found = [f"{each}\n  again: {again}" for each in wrong(world)]
     world.close()
     return found
@@ -58,6 +62,13 @@ def test_the_same_seed_is_the_same_world_in_every_process_and_another_is_another
 
     assert len(same) == 1
     assert digest_of(8, 1) not in same
+
+
+def test_the_page_lists_every_planted_bug_with_its_world() -> None:
+    page = (ROOT / "docs" / "explanation" / "simulation.md").read_text(encoding="utf-8")
+    missing = [row for name, bug in PLANTED.items() if (row := f"| {name} | {bug.world} |") not in page]
+
+    assert not missing, "\n".join(missing)
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -6,13 +6,10 @@ Faults first; then none, and all must end well.
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
-import logging
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +21,7 @@ from tests.simulation.loop import TrueTime
 from tests.simulation.machines import Machine
 from tests.simulation.mailbox import Mailbox
 from tests.simulation.parts import ALL, Part
+from tests.simulation.quiet import loaded_dice, seldom_collected, silence
 from tests.simulation.server import Server
 from tests.simulation.services import Service
 from tests.simulation.store_weather import Change, OnWeather
@@ -227,37 +225,3 @@ class World:
             if is_done:
                 self.settled_at.setdefault(name, round(self.clock.monotonic() - self.mended_at))
         return all(done.values())
-
-
-@contextmanager
-def seldom_collected() -> Iterator[None]:
-    """A world makes few circles, and looking for them every moment takes a tenth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@contextmanager
-def loaded_dice(seed: int) -> Iterator[None]:
-    """For what has no dice of its own."""
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Thousands of lines of expected trouble would hide the verdict."""
-    logger = logging.getLogger("tidegate")
-    before, logger.disabled = logger.level, False
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
