@@ -76,9 +76,10 @@ def advanced(climb: Climb, now: float) -> Climb | None:
                 return _doubled(climb, now, rate)
             return Climb(phase=Phase.RESTING, most=climb.most, since=now, rate=rate)
         case Phase.RESTING:
-            # What brings half of what it brought is too much by now.
-            most = max(1, climb.most // 2) if rate < climb.rate / 2 else climb.most
-            return Climb(phase=Phase.TRYING, most=most, since=now, rate=rate)
+            if rate < climb.rate / 2:
+                # What brings half of what it brought is too much by now; what half as many bring is not known yet.
+                return Climb(phase=Phase.TRYING, most=max(1, climb.most // 2), since=now)
+            return Climb(phase=Phase.TRYING, most=climb.most, since=now, rate=rate)
         case Phase.TRYING:
             expected = climb.rate * lasted
             if climb.good >= 1.1 * expected + 1.5 * math.sqrt(expected):
