@@ -18,6 +18,7 @@ from tidegate.store.dialect import Statement
 from tidegate.store.intake import Taken
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.settling import Settled, settle
+from tidegate.store.sqlite import SqliteStore
 from tidegate.store.tx import Row, Store
 
 LEASE = 30.0
@@ -210,3 +211,8 @@ def rows(store: Store, text: str) -> list[Row]:
     with contextlib.suppress(ValueError):  # asked before
         store.add([Statement(name, text.replace("%", "%%") if store.dialect == "postgres" else text)])
     return store.read(lambda tx: tx.all(name))
+
+
+def sqlite(jobs: Jobs) -> SqliteStore:
+    assert isinstance(jobs.store, SqliteStore)
+    return jobs.store

@@ -1,13 +1,10 @@
-"""What SQLite's file goes through: many writers, copies while it is written to, and a disk that is full."""
+"""What SQLite's file goes through: how it is opened, many writers, and where it lies."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.databases import APSW, SQLITE, STDLIB, Database, database
-from tests.store.jobs import Clock, Jobs, new
-from tidegate.errors import StoreBusy, StoreError, StoreFull
-from tidegate.machine import lifecycle
+from tests.store.jobs import Clock, Jobs, new, sqlite
+from tidegate.errors import StoreBusy, StoreError
 from tidegate.store import local_disk, sqlite_driver
 from tidegate.store.dialect import Dialect
 from tidegate.store.opening import core_statements
@@ -30,11 +26,6 @@ BOTH_LIBRARIES = pytest.mark.parametrize("db", SQLITE, indirect=True)
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     with database(request.param, tmp_path) as found:
         yield found
-
-
-def sqlite(jobs: Jobs) -> SqliteStore:
-    assert isinstance(jobs.store, SqliteStore)
-    return jobs.store
 
 
 @BOTH_LIBRARIES
@@ -167,209 +158,6 @@ def test_a_write_of_another_connection_is_noticed(db: Database, jobs: Jobs, cloc
 
     assert store.data_version() != first
     other.store.close()
-
-
-# -- copies -----------------------------------------------------------------------------------------------------
-
-
-@BOTH_LIBRARIES
-def test_a_copy_that_is_made_while_others_write_is_whole(db: Database, jobs: Jobs, tmp_path: Path) -> None:
-    stop = threading.Event()
-
-    def write() -> int:
-        n = 0
-        while not stop.is_set():
-            held = jobs.claim(2)
-            jobs.put(new(), new())
-            jobs.settle(*(lifecycle.done(job, None) for job in held))
-            n += 1
-        return n
-
-    with ThreadPoolExecutor(2) as pool:
-        writing = pool.submit(write)
-        copies = [tmp_path / f"copy{n}.db" for n in range(5)]
-        for path in copies:
-            sqlite(jobs).backup(str(path))
-        stop.set()
-        assert writing.result(60) > 0
-
-    for path in copies:
-        copy = Jobs(Database(db.name, f"sqlite:///{path}", db.driver).open(jobs.clock), jobs.clock)
-        assert sqlite(copy).check() == []
-        copy.check()
-        assert copy.one()
-        copy.store.close()
-
-
-@BOTH_LIBRARIES
-def test_a_copy_tells_how_far_it_is(jobs: Jobs, tmp_path: Path) -> None:
-    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
-    heard: list[tuple[int, int]] = []
-
-    sqlite(jobs).backup(str(tmp_path / "copy.db"), lambda done, total: heard.append((done, total)))
-
-    assert len(heard) > 2
-    assert heard == sorted(heard)
-    assert len({total for _, total in heard}) == 1
-    assert heard[-1][0] == heard[-1][1] == (tmp_path / "copy.db").stat().st_size // 4096
-
-
-def test_a_copy_is_not_begun_anew_when_others_write(jobs: Jobs, tmp_path: Path) -> None:
-    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
-    heard: list[tuple[int, int]] = []
-
-    def write(done: int, total: int) -> None:
-        heard.append((done, total))
-        assert len(heard) < 20, "it begins anew, again and again"
-        jobs.put(new(f"while {done}"))
-
-    sqlite(jobs).backup(str(tmp_path / "copy.db"), write)
-
-    assert [done for done, _ in heard[:-1]] == [500 * n for n in range(1, len(heard))]
-    copy = Jobs(Database(APSW, f"sqlite:///{tmp_path}/copy.db", "apsw").open(jobs.clock), jobs.clock)
-    assert copy.store.read(lambda tx: tx.all("counted_jobs"))[0][2] == 1200
-    copy.store.close()
-
-
-@BOTH_LIBRARIES
-def test_a_copy_that_is_stopped_leaves_what_was_there(jobs: Jobs, tmp_path: Path) -> None:
-    sqlite(jobs).backup(str(tmp_path / "copy.db"))
-    before = (tmp_path / "copy.db").read_bytes()
-    jobs.put(*(new(str(n), args="x" * 4000) for n in range(1200)))
-
-    def stop(done: int, total: int) -> None:
-        assert done < total
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        sqlite(jobs).backup(str(tmp_path / "copy.db"), stop)
-
-    assert (tmp_path / "copy.db").read_bytes() == before
-    assert jobs.one()
-
-
-@BOTH_LIBRARIES
-def test_a_copy_that_cannot_be_made_says_so(jobs: Jobs, tmp_path: Path) -> None:
-    with pytest.raises(StoreError):
-        sqlite(jobs).backup(str(tmp_path / "no" / "folder" / "copy.db"))
-    assert jobs.one()
-
-
-def test_damage_is_found(db: Database, jobs: Jobs, tmp_path: Path) -> None:
-    jobs.put(*(new(str(n), args="x" * 500) for n in range(200)))
-    assert sqlite(jobs).check() == []
-    path = tmp_path / "copy.db"
-    sqlite(jobs).backup(str(path))
-    damaged = bytearray(path.read_bytes())
-    last = len(damaged) // 4096 - 1  # among the pages of the jobs, which were written last
-    damaged[last * 4096 : last * 4096 + 64] = b"\xa5" * 64
-    path.write_bytes(damaged)
-
-    with contextlib.closing(SqliteStore(str(path), core_statements(Dialect.SQLITE), jobs.clock, "apsw")) as copy:
-        assert copy.check() != []
-
-
-# -- a full disk ------------------------------------------------------------------------------------------------
-
-
-@BOTH_LIBRARIES
-@pytest.mark.req("CNV-04")
-def test_a_full_disk_is_said_nothing_is_half_written_and_it_goes_on_when_there_is_room(
-    db: Database, jobs: Jobs
-) -> None:
-    jobs.put(*(new(str(n)) for n in range(20)))
-    (held, *_) = jobs.claim(20)
-    store = sqlite(jobs)
-
-    def room(pages: int) -> None:
-        store.write(lambda tx: tx.plain(f"pragma max_page_count = {pages}"))
-
-    used = jobs.sql("pragma page_count")[0][0]
-    room(used)
-    before = jobs.sql("select count(*) from tg_job"), jobs.tallies()
-
-    for _ in range(3):
-        with pytest.raises(StoreFull):
-            jobs.put(*(new(args="x" * 20_000) for _ in range(10)))
-    assert (jobs.sql("select count(*) from tg_job"), jobs.tallies()) == before
-    assert jobs.renew(held)[0].extended  # what needs no room goes on
-    room(1_000_000)
-    jobs.put(*(new(args="x" * 20_000) for _ in range(10)))
-    jobs.settle(lifecycle.done(held, None))
-
-    assert jobs.sql("select count(*) from tg_job") == [(30,)]
-    assert store.check() == []
-
-
-@BOTH_LIBRARIES
-def test_on_a_full_disk_those_who_fit_are_written(jobs: Jobs) -> None:
-    store = sqlite(jobs)
-    jobs.put(*(new(args="x" * 3000) for _ in range(200)))
-    for job in jobs.claim(200):
-        jobs.settle(lifecycle.done(job, None))
-        jobs.forget(job.id)  # pages that can be used again
-    free, used = jobs.sql("pragma freelist_count")[0][0], jobs.sql("pragma page_count")[0][0]
-    assert free > 50
-    store.write(lambda tx: tx.plain(f"pragma max_page_count = {used}"))
-
-    def work(n: int) -> bool:
-        try:
-            jobs.put(new(args="x" * (10_000_000 if n % 4 == 0 else 10)))
-        except StoreFull:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(work, range(32)))
-
-    assert results == [n % 4 != 0 for n in range(32)]
-    assert jobs.sql("select count(*) from tg_job") == [(24,)]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if (
-        os.geteuid() != 0
-        or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=False, capture_output=True
-        ).returncode
-    ):
-        pytest.skip("only root can mount a small disk")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-@BOTH_LIBRARIES
-@pytest.mark.req("CNV-04")
-def test_a_real_disk_that_fills_up_loses_nothing_that_was_acknowledged(
-    db: Database, small_disk: Path, clock: Clock
-) -> None:
-    (small_disk / "ballast").write_bytes(b"x" * 600_000)
-    jobs = Jobs(Database(db.name, f"sqlite:///{small_disk / 'jobs.db'}", db.driver).open(clock), clock)
-    jobs.migrate()
-    known = fill(jobs)
-    (small_disk / "ballast").unlink()
-    known += [jobs.one()]  # there is room again
-    known += fill(jobs)
-
-    found = [row[0] for row in jobs.sql("select id from tg_job order by id")]
-    assert found == sorted(known)
-    jobs.check()
-    assert sqlite(jobs).check() == []
-    jobs.store.close()
-
-
-def fill(jobs: Jobs) -> list[int]:
-    """Puts jobs in until there is no room; the ids of those that were acknowledged."""
-    known: list[int] = []
-    for _ in range(10_000):
-        try:
-            known += [each.id for each in jobs.put(*(new(args="x" * 4000) for _ in range(5)))]
-        except StoreFull:
-            return known
-    raise AssertionError("the disk is not full")
 
 
 # -- where the file lies ----------------------------------------------------------------------------------------
