@@ -1,46 +1,29 @@
-"""The stream that keeps pages up to date: nothing is missed, nobody waits for anybody, and nothing stays behind."""
+"""The stream that keeps pages up to date: nothing is missed, and everybody is told what is theirs."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from fastapi import FastAPI
 
 from tests.databases import POSTGRES, Database
-from tests.web.api.building import Shop, filled, listening, served, shop
-from tests.web.crowd import crowds, measured
+from tests.web.api.building import Shop, listening, served, shop
+from tests.web.following import QUICK, following, paused, the
 from tidegate import Queue
 from tidegate.ops import accounts
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
 from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE
 from tidegate.web.frame import build
 from tidegate.web.live.policy import LivePolicy
 from tidegate.web.live.seen import SILENT
 from tidegate.web.site import Site
-
-QUICK = LivePolicy(look_every=0.1, soonest=0.02, beat=0.1, behind=60, kept=5, queued=8)
-STREAM = {"Accept": "text/event-stream"}
-Message = dict[str, Any]
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[Shop]:
-    (tmp_path / "jobs.db").write_bytes(filled())
-    with shop(tmp_path) as found:
-        yield found
 
 
 @pytest.fixture
@@ -52,47 +35,6 @@ def app(there: Shop) -> FastAPI:
 def address(app: FastAPI) -> Iterator[str]:
     with listening(app) as found:
         yield found
-
-
-@contextlib.asynccontextmanager
-async def following(
-    address: str, after: object = "", last: str = "", session: str = "", *, page: bool = False
-) -> AsyncIterator[AsyncIterator[Message]]:
-    query = f"?page={page:d}" + (f"&after={after}" if after else "")
-    headers = {**({"Last-Event-ID": last} if last else {}), **({"Cookie": f"{COOKIE}={session}"} if session else {})}
-    async with (
-        httpx2.AsyncClient() as client,
-        client.stream("GET", f"{address}/live{query}", headers={**STREAM, **headers}, timeout=60) as answer,
-    ):
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert answer.headers["cache-control"] == "no-store"
-        yield parsed(answer.aiter_lines())
-
-
-async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[Message]:
-    found: Message = {}
-    async for line in lines:
-        if not line:
-            if "data" in found:
-                yield {**found, "about": json.loads(found["data"])}
-            found = {}
-            continue
-        name, _, value = line.partition(": ")
-        found[name] = value
-
-
-async def the(kind: str, messages: AsyncIterator[Message]) -> Message:
-    """The next message of a kind."""
-    async with asyncio.timeout(60):
-        async for message in messages:
-            if message["event"] == kind:
-                return message
-    raise AssertionError("the stream ended")
-
-
-def paused(there: Shop, *names: str) -> None:
-    for name in names:
-        there.queue.target("mailer").pause("1h", by=name)
 
 
 def noticed(there: Shop, episode: float = 1.0, level: str = "error", user: str | None = None) -> None:
@@ -296,145 +238,3 @@ async def test_a_refresh_does_not_take_the_words_that_are_meant_for_the_next_pag
 
     assert "mailer is paused until" not in quiet
     assert "mailer is paused until" in shown
-
-
-# -- those who come and go -------------------------------------------------------------------------------------------
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110 - what is waited for happens in another thread
-            await asyncio.sleep(0.01)
-
-
-async def until_nobody_follows(app: FastAPI) -> None:
-    await until(lambda: not app.state.live.clients)
-
-
-async def test_nothing_is_left_of_a_client_that_has_gone(app: FastAPI, address: str) -> None:
-    for _ in range(5):
-        async with following(address) as messages:
-            await the("here", messages)
-            assert len(app.state.live.clients) >= 1
-    await until_nobody_follows(app)
-
-
-async def test_a_stream_ends_after_its_time_and_when_the_server_ends(there: Shop, app: FastAPI, address: str) -> None:
-    short = served(there, live=LivePolicy(longest=0.2))
-    with listening(short) as other:
-        async with following(other) as messages:
-            assert [message["event"] async for message in messages] == ["here", "again"]
-        await until_nobody_follows(short)
-    async with following(address) as messages:
-        await the("here", messages)
-        app.state.closing.set()
-        async for _ in messages:  # until it ends
-            pass
-    await until_nobody_follows(app)
-
-
-async def test_there_is_an_end_to_how_many_may_follow(there: Shop) -> None:
-    with listening(served(there, live=LivePolicy(most=1))) as address:
-        async with following(address) as messages, httpx2.AsyncClient() as client:
-            await the("here", messages)
-            answer = await client.get(f"{address}/live", headers=STREAM)
-
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
-
-
-class Wire:
-    """A connection whose other end does not read."""
-
-    cut = False
-
-    def abort(self) -> None:
-        self.cut = True
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        assert high < 64_000
-
-    def get_extra_info(self, name: str) -> Any:
-        raise OSError(f"it has no {name}")
-
-
-async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(app: FastAPI) -> None:
-    board, wire = app.state.live, Wire()
-    await board.known()
-    slow, quick = board.join(None, wire), board.join(None)
-    for n in range(QUICK.queued):
-        assert not wire.cut or n == QUICK.queued - 1
-        board.publish([("now", {"n": n}, None)])
-        assert b'"n"' in await quick.chunk()
-
-    assert wire.cut
-    assert await slow.chunk() is None
-    assert not quick.gone
-    await board.stop()
-
-
-async def test_pages_fetch_one_after_the_other_and_those_that_fetch_nothing_hold_up_nobody(there: Shop) -> None:
-    with listening(served(there)) as address:
-        async with following(address) as program, following(address, page=True) as first:
-            assert (await the("here", program))["about"]["spread"] == 0
-            assert (await the("here", first))["about"]["spread"] == 0
-            async with following(address, page=True) as second:
-                assert (await the("here", second))["about"]["spread"] == 10
-
-
-async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
-    board, wire = app.state.live, Wire()
-    await board.known()
-    client = board.join(None, wire)
-    board.publish(("now", {"n": n}, None) for n in range(50 * QUICK.queued))
-
-    assert not wire.cut
-    assert f'"n":{50 * QUICK.queued - 1}'.encode() in await client.chunk()
-    await board.stop()
-
-
-async def test_a_client_that_takes_nothing_for_too_long_is_cut_off(there: Shop) -> None:
-    board, wire = served(there, live=replace(QUICK, behind=0.3)).state.live, Wire()
-    await board.known()
-    client = board.join(None, wire)
-    client.sending_since = time.monotonic()
-    await until(lambda: wire.cut)
-
-    assert time.monotonic() - client.sending_since >= 0.3
-    await board.stop()
-
-
-async def test_nobody_looks_at_the_store_when_nobody_has_followed_for_a_while(there: Shop) -> None:
-    def looking() -> set[str]:
-        return {each.name for each in threading.enumerate() if each.name.startswith("tidegate-live")}
-
-    with listening(served(there, live=LivePolicy(linger=0.1))) as address:
-        async with following(address) as messages:
-            await the("here", messages)
-            assert looking() == {"tidegate-live", "tidegate-live-watch"}
-        await until(lambda: not looking())
-        async with following(address) as messages:  # and it begins again
-            await the("here", messages)
-            await asyncio.to_thread(paused, there, "ada")
-            await the("happened", messages)
-
-
-@pytest.mark.alone
-async def test_two_hundred_follow_and_half_of_them_never_read() -> None:
-    found = await measured(200, changes=8)
-
-    assert found.calm < 1.0
-    assert found.memory < 40
-    assert found.left_over == 0
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-async def test_a_thousand_follow_and_half_of_them_never_read_and_a_second_thousand_costs_no_more() -> None:
-    first, second = await crowds(1000, 2, changes=40)
-
-    for found in (first, second):
-        assert found.usual < 1.0
-        assert found.memory < 100
-        assert found.still_there <= found.followers
-        assert found.left_over == 0
-    assert second.memory < first.memory + 10
