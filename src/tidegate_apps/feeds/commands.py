@@ -9,7 +9,7 @@ from typing import Any, Self
 import click
 
 from tidegate import Installed
-from tidegate.commands import AtServer, at_server
+from tidegate.commands import AtServer, Exit, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
 from tidegate_apps.feeds.looks import look_of
@@ -68,9 +68,9 @@ def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> 
         lines += [f"{each['id']:>6}  {each['name']}: {each['last_error_type']} ({each['last_error']})" for each in bad]
         at.say(found, *lines)
     if done < len(wanted):
-        sys.exit(8)
+        sys.exit(Exit.TIMED_OUT)
     if bad:
-        sys.exit(1)
+        sys.exit(Exit.NEGATIVE)
 
 
 @feeds.command("import")

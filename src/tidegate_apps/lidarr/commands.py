@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidegate import NotThere, Refused
-from tidegate.commands import AtServer, at_server
+from tidegate.commands import AtServer, Exit, at_server
 from tidegate_apps.lidarr import acting, reading
 from tidegate_apps.lidarr.looks import look_of, look_words, looking_words, woken_words
 
@@ -67,7 +67,7 @@ def wake(at: AtServer) -> None:
         woken = asyncio.run(there.jobs.waker.wake())
         at.say(woken.as_json(), woken_words(woken))
     if woken.outcome == "held":
-        sys.exit(1)
+        sys.exit(Exit.NEGATIVE)
 
 
 @lidarr.command()
@@ -110,7 +110,7 @@ def _tell(at: AtServer, word: str, n: int, wrong: list[str]) -> None:
     if wrong and not at.as_json:
         click.echo("\n".join(wrong), err=True)
     if wrong:
-        sys.exit(1)
+        sys.exit(Exit.NEGATIVE)
 
 
 def _standing(found: reading.Standing) -> list[str]:

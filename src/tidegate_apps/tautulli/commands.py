@@ -53,7 +53,8 @@ def status(at: AtServer) -> int:
         fresh, total = there.db.read(lambda tx: (reading.freshness(tx, there.settings, now), tx.all("total")[0]))
         found = shapes.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
         at.say(json.loads(found.model_dump_json()), *_lines(found))
-    return 1 if not found.url or found.synced_at is None or found.stale_since is not None else 0
+    stale = not found.url or found.synced_at is None or found.stale_since is not None
+    return Exit.NEGATIVE if stale else Exit.OK
 
 
 @tautulli.command()
