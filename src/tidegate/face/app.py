@@ -141,6 +141,11 @@ class App(Generic[S]):
         """Its name for people."""
         return self.title or self.name.capitalize()
 
+    @property
+    def home(self) -> Page[S] | None:
+        """The first page of it that the menu names; None when it has none."""
+        return next((page for page in self.pages if page.title), None)
+
 
 def _passing() -> Callable[[], Secrets]:
     """A key that is gone with the process."""

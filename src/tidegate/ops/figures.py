@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -93,6 +93,7 @@ def figures(tx: Tx) -> Figures:
     workers = reports.workers(tx)
     counted = Counter(each.token for each in standings)
     rows = [each.row for each in shown]
+    told = channels.channels(tx)
     return Figures(
         queues=_queues(tx, now),
         breakers=[_breaker(row, now) for row in rows if _has_breaker(row)],
@@ -101,15 +102,14 @@ def figures(tx: Tx) -> Figures:
         workers=sum(worker.there for worker in workers),
         last_tick=max((worker.seen_at for worker in workers), default=None),
         unread_notices=notices.unread(tx),
-        failing={each.name: each.fails for each in channels.channels(tx)[:MOST_CHANNELS]},
-        deliveries=_deliveries(tx),
+        failing={each.name: each.fails for each in told[:MOST_CHANNELS]},
+        deliveries=_deliveries(tx, [each.name for each in told]),
     )
 
 
-def _deliveries(tx: Tx) -> dict[tuple[str, str], int]:
+def _deliveries(tx: Tx, there: Sequence[str]) -> dict[tuple[str, str], int]:
     """With zeros for what a channel has not done yet: the first failure is a change, too."""
     counted = telling_rows.counts(tx)
-    there = [each.name for each in channels.channels(tx)]
     names = list(dict.fromkeys([*there, *sorted(name for name, _ in counted)]))[:MOST_CHANNELS]
     return {(name, outcome): counted.get((name, outcome), 0) for name in names for outcome in telling_rows.OUTCOMES}
 

@@ -114,14 +114,14 @@ def path_of(place: Place, apps: Sequence[Installed[Any]] = (), missing: Collecti
     *missing* are names of targets that have no page.
     """
     if place.subject == "target" and (place.lane or place.name in missing):
-        own = next((page_of(each) for each in apps if place.name == each.app.name), "")
+        own = next((home_of(each) for each in apps if place.name == each.app.name), "")
         if own:
             return own
     if place.subject == "target" and place.name in missing:
-        return next((page_of(each) for each in apps if place.name in each.app.targets), "") or "/targets"
+        return next((home_of(each) for each in apps if place.name in each.app.targets), "") or "/targets"
     return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
 
 
-def page_of(there: Installed[Any]) -> str:
-    """The first page of an application; empty when it has none."""
-    return next((each.path for each in there.app.pages), "")
+def home_of(there: Installed[Any]) -> str:
+    """The path of the first page of an application; empty when it has none."""
+    return there.app.home.path if there.app.home else ""

@@ -48,18 +48,18 @@ def router(site: Site) -> APIRouter:
         unread: Annotated[str, Query(max_length=5)] = "",
         cursor: Annotated[str, Query(max_length=500)] = "",
     ) -> Response:
-        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport], bool]:
+        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
             found = cursor_of(
                 cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
             )
             sent = telling_rows.deliveries(tx, [line.id for line in found.items])
-            return found, sent, channels.failing(tx), bool(channels.channels(tx))
+            return found, sent, channels.channels(tx)
 
-        listed, sent, failing, channelled = site.read(look)
+        listed, sent, ways = site.read(look)
         return page(
-            request, "notices.html", listed=listed, sent=sent, failing=failing, channelled=channelled,
-            became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread), levels=LEVELS,
-            paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
+            request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
+            channelled=bool(ways), became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
+            levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
             place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
         )  # fmt: skip
 
@@ -125,7 +125,7 @@ def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     if line.kind == GAVE_UP or line.name.startswith(TARGETS):
         return "Failures" if line.kind == GAVE_UP else "Channels"
     app = app_of(line, apps)
-    return next((page.title for page in app.pages if page.title), line.name) if app else line.name
+    return app.home.title if app and app.home else line.name
 
 
 def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
@@ -139,6 +139,6 @@ def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     if line.name.startswith(TARGETS):
         return "/channels"
     app = app_of(line, apps)
-    if app is not None and app.pages:
-        return page_of(app, line.key) or app.pages[0].path
+    if app is not None and app.home is not None:
+        return page_of(app, line.key) or app.home.path
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""

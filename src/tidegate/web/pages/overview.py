@@ -60,7 +60,7 @@ def _at_home(need: Need, site: Site) -> Need:
     """What must be done to a target of an application is done on its page."""
     target = need.subject.removeprefix("target ")
     for there in site.apps if need.kind == "fatal" else ():
-        home = next((each for each in there.app.pages if each.title), None)
+        home = there.app.home
         if target in (there.app.name, *there.app.targets) and home is not None:
             return replace(need, href=page_of(there.app, need.key) or home.path, action=f"Open {home.title}")
     return need
@@ -85,8 +85,7 @@ def _reported(tx: Tx) -> bool:
 
 def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
     """The first page of each application, and what the application is for."""
-    first = ((next((one for one in each.app.pages if one.title), None), each.app.about) for each in site.apps)
-    return [(shown, about) for shown, about in first if shown is not None]
+    return [(each.app.home, each.app.about) for each in site.apps if each.app.home is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
