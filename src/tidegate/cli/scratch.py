@@ -48,4 +48,5 @@ def _removed_after_us(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        waiting.communicate(timeout=_PATIENCE)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
+            waiting.communicate(timeout=_PATIENCE)

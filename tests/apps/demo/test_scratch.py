@@ -43,3 +43,19 @@ def test_nothing_is_left_whatever_ends_it(tmp_path: Path, number: signal.Signals
         time.sleep(0.05)
     assert list(tmp_path.iterdir()) == []
     assert running.returncode == (0 if number is None else -number)
+
+
+def test_whoever_ends_does_not_fail_because_the_removing_takes_long(tmp_path: Path) -> None:
+    hurried = PROGRAM.replace("\nwith ", "\nsys.modules[scratch.__module__]._PATIENCE = 0\nwith ", 1)
+    own = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", hurried],
+        input="",
+        capture_output=True,
+        text=True,
+        env=own,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
