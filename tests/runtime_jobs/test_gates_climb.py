@@ -81,8 +81,7 @@ def test_a_target_whose_answers_take_longer_is_not_given_ever_less() -> None:
     for second in range(600):
         climb = None if climb is None else advanced(climb, float(second))
         if climb is not None:
-            # A little less than it should, in the first half.
-            good = climb.allowed(float(second)) / 3 * (0.97 if second < 300 else 1)
-            climb = held_back(answered(climb, round(good)))
+            each = 3.0 if second < 60 else 3.1
+            climb = held_back(answered(climb, round(climb.allowed(float(second)) / each)))
         assert climb is None or climb.most >= 50, second
     assert climb is None or climb.most > 100
