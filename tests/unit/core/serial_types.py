@@ -136,3 +136,11 @@ class FakeModel:
     @classmethod
     def model_validate_json(cls, text: str) -> FakeModel:
         return cls(json.loads(text)["n"])
+
+
+NOT_STORED = "cannot be stored; give plain values, dataclasses, enums, datetimes or pydantic models"
+
+
+def says(error: Exception, message: str) -> bool:
+    """Whether its text is the message, or begins with it where that ends with an ellipsis."""
+    return str(error) == message or (message.endswith("…") and str(error).startswith(message[:-1]))
