@@ -33,13 +33,19 @@ class Lidarr(Part):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.sim = LidarrSimulator(clock=world.time, pace=Pace(refresh=5, found=40, lasts=120))
+        self.sim = LidarrSimulator(clock=world.time, pace=Pace(refresh=5, found=20, lasts=150))
         self.wanted: dict[str, str] = {}  # albums, and whose they are
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = self.sim.transport()
         changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way, LOOK))
-        said = {"base_url": "http://lidarr", "api_key": KEY, "queue_max": ROOM, "submit_interval": "2m"}
+        said = {
+            "base_url": "http://lidarr",
+            "api_key": KEY,
+            "queue_max": ROOM,
+            "submit_interval": "2m",
+            "credit_time": "5m",
+        }
         return install(
             changed, queue, Settings.model_validate({**said, **self.world.planted.settings.get(self.name, {})})
         )

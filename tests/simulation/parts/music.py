@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SONG = 480.0  # seconds between two plays; Spotify tells of the last 50 alone
+EVERY = "10m"  # between two looks at a service
 LISTENER = "ann"
 LISTENED = ("navidrome", "spotify", "lastfm")
 ILLS = (
@@ -41,7 +42,9 @@ class Music(Part):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.sim = MusicSimulator(clock=world.time, every=SONG)
-        values = dict(settings_of(self.sim, NOWHERE))
+        values: dict[str, Any] = dict(settings_of(self.sim, NOWHERE))
+        for provider in LISTENED:
+            values[provider] = {**values[provider], "every": EVERY}
         connected = {kind: dict(each) for kind, each in self.sim.connect(LISTENER, NOWHERE).items() if each}
         self.settings = SETTINGS.model_validate({**values, "connect": {LISTENER: connected}, "look_every": "60s"})
         for provider in LISTENED:
