@@ -16,6 +16,12 @@ from typing import Any, TextIO
 from tidegate.core.redact import redacted
 
 _LONGEST = 2000  # characters of a message
+_MOST_BYTES, _MOST_TRACE, _SHORT = (
+    8000,
+    4000,
+    150,
+)  # of a line; characters of a traceback, and of texts in a line too long
+_LARGEST = 2**63
 _FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
 _EVENT = re.compile(r"[a-z][a-z0-9_.]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
 
@@ -32,7 +38,9 @@ class _Redacting(logging.Formatter):
             record.exc_text = kept
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
-        return "\n".join(redacted(line) for line in super().formatException(ei).splitlines())
+        text = "\n".join(redacted(line) for line in super().formatException(ei).splitlines())
+        # Where it began and what it came to are worth more than what is between.
+        return text if len(text) <= _MOST_TRACE else f"{text[: _MOST_TRACE // 4]}\n…\n{text[-_MOST_TRACE * 3 // 4 :]}"
 
 
 class JsonLines(_Redacting):
@@ -47,7 +55,11 @@ class JsonLines(_Redacting):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        text = json.dumps(line, ensure_ascii=False)
+        if len(text.encode()) > _MOST_BYTES:
+            short = {name: value[:_SHORT] if isinstance(value, str) else value for name, value in line.items()}
+            text = json.dumps(short, ensure_ascii=False)
+        return text
 
 
 class TextLines(_Redacting):
@@ -64,6 +76,11 @@ class TextLines(_Redacting):
         return super().formatMessage(record)
 
 
+class _Lines(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """What cannot be written is left out: logging would print it with all its values, secrets too."""
+
+
 # Clients that write a line for every call, with the whole address; that is for whoever looks for a mistake.
 _TALKATIVE = ("httpx", "httpx2")
 
@@ -72,7 +89,7 @@ def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = N
     """Sends every record to *stream*, once; *form* is text, json, or auto: text on a terminal."""
     out = sys.stderr if stream is None else stream
     as_json = form == "json" or (form == "auto" and not out.isatty())
-    handler = logging.StreamHandler(out)
+    handler = _Lines(out)
     handler.setFormatter(JsonLines() if as_json else TextLines())
     handler.set_name("tidegate")
     root = logging.getLogger()
@@ -91,9 +108,21 @@ def _said(record: logging.LogRecord) -> dict[str, Any]:
     names = _FIELD.findall(template)
     values = record.args if isinstance(record.args, tuple) else ()
     if event is None or len(names) != len(values):
-        return {"message": redacted(record.getMessage(), _LONGEST)}
+        return {"message": redacted(_message(record), _LONGEST)}
     return {"event": event[0], **{name: _plain(value) for name, value in zip(names, values, strict=True)}}
 
 
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:  # the values of a stranger's call do not fit its text
+        return f"{record.msg} ({type(error).__name__})"
+
+
 def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, (bool, int, float)) else redacted(str(value))
+    if value is None or (isinstance(value, (int, float)) and -_LARGEST < value < _LARGEST):  # JSON has no other numbers
+        return value
+    try:
+        return redacted(str(value))
+    except Exception as error:  # whoever wrote it has no text for it, or one that is too long
+        return f"{type(value).__name__} ({type(error).__name__})"

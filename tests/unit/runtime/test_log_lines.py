@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,3 +107,83 @@ def test_a_client_s_line_for_every_call_is_only_for_whoever_looks_closely(level:
         logging.getLogger("httpx2").setLevel(logging.NOTSET)
         logging.getLogger("httpx").setLevel(logging.NOTSET)
     assert len(out.getvalue().splitlines()) == lines
+
+
+class Textless:
+    def __str__(self) -> str:
+        raise ValueError("hunter2")
+
+
+HOSTILE = {
+    "the end of a line": "a\r\nb\n{\"event\": \"forged\"}",
+    "ends of lines elsewhere": "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "orders to a terminal": "\x1b[2J\x1b]0;title\x07\x9b31m",
+    "a NUL": "a\0b",
+    "text from right to left": "\u202egnp.exe\u2066",
+    "half a character": "\ud800\udfff",
+    "a megabyte": "x" * 1_000_000,
+    "a megabyte of emoji": "\U0001f30a" * 250_000,
+    "no number": math.nan,
+    "no end": -math.inf,
+    "a number of 10,000 digits": 10**10_000,
+    "nothing that has a text": Textless(),
+    "bytes": b"\xff\x00\r\n",
+}  # fmt: skip
+
+
+def _strict(text: str) -> Any:
+    """JSON as everybody reads it, which has no NaN."""
+
+    def none(word: str) -> Any:
+        raise AssertionError(word)
+
+    return json.loads(text, parse_constant=none)
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_whatever_a_field_holds_it_is_one_line_of_json_that_is_not_long(written: io.StringIO, what: str) -> None:
+    value = HOSTILE[what]
+    handler = write_log("INFO", "json", written)
+
+    def say(template: str, *args: object, broken: BaseException | None = None) -> None:
+        caught = (type(broken), broken, None) if broken is not None else None
+        handler.handle(logging.LogRecord(log.name, logging.WARNING, __file__, 1, template, args, caught))
+
+    say("it_came name=%s more=%s rest=%s", value, value, value)
+    say("GET %s: no event here", value)
+    say("%s", value)
+    say("%d of two", value, value)
+    say("it_broke why=%s", value, broken=ValueError(value))
+    found = written.getvalue().split("\n")
+    assert len(found) == 6
+    for line in found[:-1]:
+        assert _strict(line)["level"] == "WARNING"
+        assert len(line.encode()) <= 8192
+        assert line.isprintable()
+        assert "hunter2" not in line
+
+
+def test_a_long_chain_of_errors_is_cut_in_the_middle(written: io.StringIO) -> None:
+    write_log("INFO", "json", written)
+    error = ValueError("the first")
+    for n in range(200):
+        after = ValueError(f"and {n} " + "x" * 400)
+        after.__cause__ = error
+        error = after
+    log.error("it_broke", exc_info=error)
+    text = written.getvalue()
+    assert len(text.encode()) <= 8192
+    assert "the first" in _strict(text)["error"]
+    assert "and 199" in _strict(text)["error"]
+
+
+def test_what_cannot_be_written_is_not_printed_elsewhere(
+    written: io.StringIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError("no space left")
+
+    write_log("INFO", "json", Full())
+    log.warning("it_came password=%s", "hunter2")
+    assert capsys.readouterr().err == ""
