@@ -98,11 +98,13 @@ def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_applic
 
     with_it, without = client(Site(queue=q, apps=[albums])).get("/").text, client(Site(queue=q)).get("/").text
     its_page = client(Site(queue=q, apps=[albums])).get("/targets/spotify").text
+    called = install(App[Any](name="spotify", pages=[page]), q)  # as the target that it calls
 
     assert 'href="/targets/spotify">Open spotify' in without
     assert 'href="/albums">Open Albums' in with_it
     assert "Open spotify" not in with_it
     assert 'class="button primary" href="/albums">Open Albums' in its_page
+    assert 'href="/albums">Open Albums' in client(Site(queue=q, apps=[called])).get("/targets/spotify").text
 
 
 @pytest.mark.parametrize(("key", "path"), [("7", "/albums/7"), ("unclassified", "/albums")])

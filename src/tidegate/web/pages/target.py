@@ -63,7 +63,7 @@ def router(site: Site) -> APIRouter:
 
 def _home(site: Site, name: str) -> Page[Any] | None:
     """The page of the application whose target it is: there its credentials are entered, and its work is seen."""
-    return next((there.app.home for there in site.apps if name in there.app.targets), None)
+    return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
 
 
 def _seen(tx: Tx, name: str, span: str) -> Seen:
