@@ -30,7 +30,7 @@ _ANY = "select 1 from tg_job where state not in ('done', 'failed', 'cancelled') 
 _STATES = "select state, count(*) from tg_job where kind <> 'sweeps' group by state"
 _OPEN = ("blocked", "waiting", "ready", "running")
 _EVERY = 5.0  # seconds between two lines of progress
-_LATE = 60.0  # seconds, or half as long as the fire was to be: so late may blows come before they are left out
+_START = 300.0  # seconds that the workers may take to begin
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
 COPIES = "a copy that was made under fire can be put back"
 PROCESSES = "processes end only as they are told"
@@ -48,7 +48,8 @@ class Plan:
     seed: int
     folder: Path
     plant: str = ""
-    patience: float = 180.0  # seconds of quiet until everything must have ended
+    patience: float = 300.0  # seconds of quiet until everything must have ended
+    late: float = 150.0  # seconds that blows may come late, on a slow machine, before they are left out
     often: float = 1.0  # times as many blows
     mount: bool = True  # the small disk, where that is allowed
     only: str = ""  # one kind of blow, and no other
@@ -138,9 +139,8 @@ def _fire(plan: Plan, attack: Attack, outcome: Outcome, say: Say) -> None:
     # What is not possible when it is due is tried again, and keeps nothing else waiting.
     due = [blow for blow in drawn if plan.only in ("", blow.kind)]
     _until_they_work(at, say)
-    most = plan.seconds + max(_LATE, plan.seconds / 2)
     began = said = time.monotonic()
-    while due and (passed := time.monotonic() - began) < most and len(at.crew.wrong) < _HOPELESS:
+    while due and (passed := time.monotonic() - began) < plan.seconds + plan.late and len(at.crew.wrong) < _HOPELESS:
         at.crew.tend()
         attack.tend()
         tried: set[str] = set()
@@ -163,7 +163,7 @@ def _fire(plan: Plan, attack: Attack, outcome: Outcome, say: Say) -> None:
 
 def _until_they_work(at: Field, say: Say) -> None:
     """So that the blows hit work and no mere starting, however slow the machine is."""
-    end = time.monotonic() + _LATE
+    end = time.monotonic() + _START
     while time.monotonic() < end and len(at.crew.wrong) < WORKERS:
         at.crew.tend()
         with contextlib.suppress(apsw.Error, psycopg.Error):

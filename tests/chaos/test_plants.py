@@ -11,11 +11,13 @@ from tests.chaos.campaign import Outcome, Plan, run
 from tests.chaos.judge import FILES, LOST, ORPHANS, STALE
 from tests.chaos.report import again, table
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 def under_fire(database: str, folder: Path, plant: str, only: str) -> Outcome:
-    outcome = run(Plan(database, 20.0, 3, folder, plant=plant, often=5.0 if only else 1.0, only=only), say)
+    often = 5.0 if only else 1.0
+    plan = Plan(database, 20.0, 3, folder, plant=plant, often=often, only=only, late=600.0, patience=600.0)
+    outcome = run(plan, say)
     say(f"{table([outcome])}\n{again(database, outcome.plan)}")
     return outcome
 
