@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate.core.evidence import MOST_BODY, Evidence, status_of
+from tidegate.core.gather import evidence_of
 from tidegate.core.reading import MOST_TEXT, fields_of, message_of, read, status_in_field
 
 
@@ -202,3 +203,24 @@ def test_of_an_exception_those_attributes_are_taken_that_matter() -> None:
     assert fields_of(Failed("x", status=500, other=1)) == {"status": 500}
     assert fields_of(Asks())["status"] == 503
     assert fields_of(Answers())["status"] == 418
+
+
+def test_the_exception_that_tells_most_is_kept_beside_the_one_that_was_caught() -> None:
+    try:
+        try:
+            raise ConnectionResetError("reset")
+        except ConnectionResetError as inner:
+            raise Failed("wrapped") from inner
+    except Failed as caught:
+        seen, outer = evidence_of(caught), caught
+    assert type(seen.error) is ConnectionResetError
+    assert seen.outer is outer
+    assert seen.kind is not None
+
+
+def test_a_bare_message_is_evidence_and_evidence_is_itself() -> None:
+    said = evidence_of("x" * 3 * MOST_TEXT)
+    assert (type(said.error), len(said.text)) == (RuntimeError, MOST_TEXT)
+    assert evidence_of(said) is said
+    found = evidence_of(answer(status_code=503))
+    assert (found.status, found.error) == (503, None)

@@ -57,3 +57,7 @@ def test_a_long_hostile_text_costs_little() -> None:
     assert len(alike("'" * 100_000)) <= MOST
     assert len(alike('"a' * 100_000)) <= MOST
     assert len(alike("f" * 100_000)) <= MOST
+
+
+def test_a_message_that_is_no_valid_text_has_a_fingerprint_too() -> None:
+    assert len(fingerprint("spotify", "network", "lone \ud800")) == 16
