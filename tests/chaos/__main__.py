@@ -40,6 +40,7 @@ def main(given: Sequence[str] | None = None) -> int:
             only=asked.only,
         )  # fmt: skip
         outcomes.append(run(plan, say))
+        say(f"{name}: {outcomes[-1].verdict}")
     say(table(outcomes))
     broken = any(outcome.wrong for outcome in outcomes)
     say(f"\n{'BROKEN' if broken else 'Every promise held'}. Run it again: {again(asked.database, outcomes[0].plan)}")
