@@ -25,6 +25,11 @@ def large() -> Response:
     return Response(b"x" * 30_000_000)
 
 
+def thoughtful() -> Response:
+    time.sleep(4 * QUICK.head)
+    return Response(b"thought over")
+
+
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with shop(tmp_path_factory.mktemp("slow")) as found:
@@ -33,7 +38,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 @pytest.fixture(scope="module")
 def address(there: Shop) -> Iterator[str]:
-    with listening(served(there, app_with(large=large)), patience=QUICK) as found:
+    with listening(served(there, app_with(large=large, thoughtful=thoughtful)), patience=QUICK) as found:
         yield found
 
 
@@ -139,6 +144,15 @@ def test_who_does_not_read_is_cut(address: str) -> None:
         hung_up = select.poll()
         hung_up.register(line, 0)  # only the end of the connection is told
         assert hung_up.poll(DEADLINE * 1000)
+
+
+@pytest.mark.parametrize("more", [b"\r\n", b"GET / HTTP/1.1\r\n"])
+def test_who_begins_another_request_too_soon_still_gets_the_answer_before_it(address: str, more: bytes) -> None:
+    with connected(address) as line:
+        line.sendall(b"GET /thoughtful HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" + more)
+        said = last_words(line)
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert b"thought over" in said.partition(b"408 Request Timeout")[0]
 
 
 def test_no_more_come_in_than_fit_and_those_who_leave_make_room(calm: str) -> None:

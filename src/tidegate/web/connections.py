@@ -190,6 +190,8 @@ class Line(HttpToolsProtocol):
         if passed > patience.look_every + _STALL:
             self._since += passed
         if not self._in_body:
+            if self._owes_an_answer():
+                self._since = now  # to the request before; nobody need hurry with the next one
             return "head" if now - self._since > patience.head else ""
         if self.cycle.response_complete:
             self._answered = now if self._answered is None else self._answered
@@ -201,7 +203,8 @@ class Line(HttpToolsProtocol):
     def cut(self, reason: str) -> None:
         """Ends the connection, with a word to the client if it can still hear one."""
         self.watch.ended[reason] += 1
-        if reason == "unread" or (self._in_body and self.cycle.response_started):
+        answering = self.cycle.response_started if self._in_body else self._owes_an_answer()
+        if reason == "unread" or answering:
             # Else the system would keep what it has not sent, for minutes.
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self.transport.abort()
@@ -210,6 +213,10 @@ class Line(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._say(b"431 Request Header Fields Too Large" if reason == "long" else b"408 Request Timeout")
+
+    def _owes_an_answer(self) -> bool:
+        # Before the first request there is no cycle, whatever its type says.
+        return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
     def _say(self, status: bytes, more: bytes = b"") -> None:
         self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
