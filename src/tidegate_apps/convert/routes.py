@@ -48,11 +48,15 @@ _FORM = {
     }
 }
 
+_SAME: dict[str, Any] = {
+    "description": "The same file is there already.", "content": {"application/json": {"schema": {}}},
+}  # fmt: skip
+
 
 def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/api/upload", status_code=202, openapi_extra=_FORM)
+    @router.post("/api/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
     @needs(ANYONE)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request, owner: Owner) -> Response:
