@@ -28,7 +28,7 @@ def under_fire(database: str, folder: Path, plant: str, only: str) -> Outcome:
         ("sqlite", "unfenced-settle", "pause a worker", STALE),
         ("postgres", "unfenced-settle", "pause a worker", STALE),
         ("postgres", "lost-commit", "kill the enqueuer", LOST),
-        ("sqlite", "orphan-file", "kill a worker", ORPHANS),
+        ("sqlite", "orphan-file", "pause a worker", ORPHANS),
         ("sqlite", "file-after-commit", "kill a worker", FILES),
         ("postgres", "own-wall-clock", "step a clock", LOST),
     ],
