@@ -65,6 +65,8 @@ class Climb:
 def advanced(climb: Climb, now: float) -> Climb | None:
     """The step that follows when this one is over; None when there is nothing to limit any more."""
     lasted = now - climb.since
+    if lasted < 0:
+        return replace(climb, since=now)  # the clock was set back, and the step begins again
     if lasted < _LASTS[climb.phase]:
         return climb
     if not climb.bound:

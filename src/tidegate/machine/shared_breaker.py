@@ -63,6 +63,8 @@ def advanced(row: BreakerRow, now: float) -> BreakerRow:
     """The row after what time alone has decided."""
     if row.state == OPEN and row.until is not None and now >= row.until:
         return half_opened(row, now)
+    if row.closed_at is not None and row.closed_at > now:
+        row = replace(row, closed_at=now)  # the clock was set back: else one at a time until it is there again
     if row.climb is not None and (step := climb.advanced(row.climb, now)) != row.climb:
         return replace(row, climb=step)
     return row

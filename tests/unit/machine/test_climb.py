@@ -35,6 +35,11 @@ def test_a_step_that_is_not_over_goes_on() -> None:
         assert advanced(climb, 100.0 + lasts) != climb
 
 
+def test_a_clock_that_is_set_back_begins_the_step_again_and_does_not_prolong_it() -> None:
+    climb = Climb(phase=Phase.RESTING, most=4, since=100.0, good=50, bound=True, rate=1.0)
+    assert advanced(climb, 40.0) == Climb(phase=Phase.RESTING, most=4, since=40.0, good=50, bound=True, rate=1.0)
+
+
 def test_a_doubling_that_brings_a_quarter_more_is_followed_by_another() -> None:
     assert over(Phase.DOUBLING, 8, 75, rate=10.0, lasted=STEP) == Climb(most=16, since=106.0, rate=12.5)
 

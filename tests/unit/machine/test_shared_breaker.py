@@ -343,3 +343,14 @@ def test_one_that_was_held_by_something_else_climbs_too_unless_it_does_already()
     assert shared_breaker.back(climbing, 7.0) is climbing
     for state in (OPEN, HALF_OPEN):
         assert shared_breaker.back(BreakerRow(state=state), 7.0).climb is None
+
+
+def test_a_clock_that_is_set_back_begins_the_gentle_opening_again() -> None:
+    row = closed(BreakerRow(), 5000.0)
+    assert shared_breaker.most(row, 60, 4000.0) == 1
+
+    later = advanced(row, 4000.0)
+
+    assert [shared_breaker.most(later, 60, 4000.0 + age) for age in (0.0, 30.0, 60.0)] == [1, 30, 60]
+    assert later.climb is not None
+    assert later.climb.since == 4000.0
