@@ -190,7 +190,10 @@ def test_no_secret_is_found_anywhere_on_postgresql(tmp_path: Path) -> None:
             wait(lambda: not missing(), "each was sent to the service that it is for")
             look(place, (*COMMANDS, *MORE_COMMANDS))
         place.sinks |= rest(tmp_path) | tables(db.url)
-    known = {*KNOWN, ("feed_user", "table feeds_sources"), ("feed_query", "table feeds_sources")}
+    known = {
+        *KNOWN,
+        *((name, f"table feeds_{of}") for name in ("feed_user", "feed_query") for of in ("source", "state")),
+    }
     assert [each for each in leaks(place.sinks) if each not in known] == []
 
 
