@@ -128,7 +128,7 @@ def run(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:  # that is a reader who went away, as `head` does
             with contextlib.suppress(OSError):
-                click.echo(f"tidegate: the output cannot be written ({os.strerror(error.errno)})", err=True)
+                click.echo(f"tidegate: the output or a file cannot be written ({os.strerror(error.errno)})", err=True)
         return Exit.NEGATIVE
     return int(code or Exit.OK)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = Path(sys.executable).with_name("tidegate")
-ONE_LINE = "tidegate: the output cannot be written (No space left on device)\n"
+ONE_LINE = "tidegate: the output or a file cannot be written (No space left on device)\n"
 # How it is started, its exit code, and what it says on stderr.
 WAYS = {
     "stdout is closed": (">&-", 0, ""),
