@@ -75,7 +75,7 @@ def test_calls_that_were_turned_away_are_shown_when_there_were_any() -> None:
 def test_the_share_that_failed_is_as_high_as_it_is_bad_however_few_the_attempts() -> None:
     past = queue(point(1, 1000, 100), point(2, 2, 1), point(3, 0))
 
-    assert columns(past, "bad", 1) == [(0, 12), (100, 60)]
+    assert columns(past, "bad", 1) == [(0, 6), (100, 30)]  # of 60, which is all of them
 
 
 def test_a_beat_is_the_higher_the_worse_the_hour_was() -> None:
