@@ -1,0 +1,246 @@
+"""What is read of a stranger's exception, which exceptions led to it, and what each of them is by its type alone."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.unit.core.failing import AppError, chained, raised
+from tidegate.core import kinds, reading
+from tidegate.core.chain import MOST_NODES, causes, contexts, ends
+from tidegate.core.kinds import CODE_OF_KIND, STRENGTH, Kind, kind_of
+from tidegate.core.reading import fields_of, is_a, read, status_in_field, type_name
+
+FIELDS = (
+    "cause", "code", "exceptions", "headers", "http_status", "original_error", "os_error", "reason", "response",
+    "status", "status_code",
+)  # fmt: skip
+
+
+def fresh(base: type[BaseException] = Exception, name: str = "Own", module: str = "app", **fields: Any) -> Any:
+    """A type that nobody has met yet: what is known of a type is kept."""
+    return type(name, (base,), {"__module__": module, **fields})
+
+
+class Looked(type):
+    """The type of a type that tells what is asked of it."""
+
+    asked: list[str] = []  # noqa: RUF012
+
+    def __getattribute__(cls, name: str) -> Any:
+        Looked.asked.append(name)
+        return super().__getattribute__(name)
+
+
+class Nameless(type):
+    __name__ = property(lambda cls: 5)
+
+
+def test_a_type_is_looked_at_once_and_then_remembered() -> None:
+    kind = Looked("Own", (ConnectionError,), {"status": 503})
+    for look in (fields_of, kind_of):
+        first = look(kind("x"))
+        Looked.asked.clear()
+        assert look(kind("x")) == first
+        assert not {"__mro__", "__getattribute__", "status"} & set(Looked.asked)
+
+
+def test_no_more_types_are_remembered_than_fit_and_then_it_begins_anew() -> None:
+    sizes = []
+    for number in range(4096 + 50):
+        error = fresh(ConnectionResetError, f"E{number}")()
+        assert (kind_of(error), fields_of(error)) == (Kind.RESET, {})
+        sizes.append((len(kinds._by_type), len(reading._on_class)))  # noqa: SLF001
+    for each in zip(*sizes, strict=True):
+        assert max(each) == 4096
+        assert each[each.index(4096) + 1] == 1
+
+
+def test_a_name_that_is_no_text_is_replaced() -> None:
+    assert type_name(AppError()) == "AppError"
+    assert type_name(Nameless("Own", (Exception,), {})()) == "BaseException"
+
+
+def test_an_object_that_lies_about_its_class_is_what_it_is() -> None:
+    class Liar:
+        __class__ = property(lambda self: str)
+
+    assert isinstance(Liar(), str)
+    assert not is_a(Liar(), str)
+    assert is_a("x", str)
+    assert is_a(True, int)
+    assert (read(None, "__class__"), read("x", "nothing"), read("x", "__class__")) == (None, None, str)
+
+
+def test_a_number_that_compares_as_it_likes_is_a_status_by_its_value() -> None:
+    class Odd(int):
+        def __le__(self, other: object) -> bool:
+            return True
+
+        def __ge__(self, other: object) -> bool:
+            return True
+
+    assert [status_in_field(each) for each in (Odd(404), Odd(99), Odd(600), False, 404.0)] == [404, 0, 0, 0, 0]
+
+
+def test_fields_lie_on_the_instance_on_the_class_in_slots_and_in_properties() -> None:
+    with_slots = fresh(Exception, __slots__=("status",))("x")
+    with_slots.status = 404
+    both = fresh(Exception, status=503, other=1, code=None)("x")
+    both.__dict__.update(status=404, headers={"a": "b"}, unasked=1)
+
+    assert fields_of(with_slots) == {"status": 404}
+    assert fields_of(both) == {"status": 404, "headers": {"a": "b"}}
+    assert fields_of(fresh(Exception, status=property(lambda self: 410))()) == {"status": 410}
+    assert fields_of(fresh(Exception, status=property(lambda self: 1 // 0))()) == {"status": None}
+    assert fields_of(fresh()()) == {}
+
+
+@pytest.mark.parametrize("way", ["__getattr__", "__getattribute__"])
+def test_a_class_that_answers_for_attributes_itself_is_asked_for_each(way: str) -> None:
+    def found(self: object, name: str) -> Any:
+        return 418 if name == "status" else None
+
+    assert fields_of(type("Own", (Exception,), {way: found})()) == {**dict.fromkeys(FIELDS), "status": 418}
+
+
+def whole() -> tuple[AppError, list[AppError]]:
+    """An exception with everything that may lie below it, and that in its order."""
+    names = ("__cause__", "reason", "os_error", "original_error", "cause")
+    below = [AppError(name) for name in (*names, "member 1", "member 2", "argument 1", "argument 2")]
+    error = AppError("said", below[7], 5, below[8])
+    error.__cause__ = below[0]
+    error.__dict__.update(zip(names[1:], below[1:5], strict=True))
+    error.__dict__["exceptions"] = [below[5], "no exception", below[6]]
+    return error, below
+
+
+def test_what_led_to_an_exception_comes_in_a_fixed_order() -> None:
+    error, below = whole()
+    assert list(causes(error)) == [error, *below]
+    below[0].reason = deeper = AppError("deeper")  # type: ignore[attr-defined]
+    assert list(causes(error)) == [error, below[0], deeper, *below[1:]]
+    assert list(ends(error)) == [deeper, *below[1:]]
+    error.__dict__["exceptions"] = tuple(error.__dict__["exceptions"])
+    assert list(contexts(error)) == [error, below[0], deeper, *below[1:]]
+    error.__dict__["exceptions"] = {below[5]}
+    assert below[5] not in list(causes(error))
+
+
+def test_what_was_being_handled_comes_last_and_only_when_it_is_asked_for() -> None:
+    context, argument = AppError("context"), AppError("argument")
+    error = chained(AppError("outer", argument), context=context)
+
+    assert list(contexts(error)) == [error, argument, context]
+    assert list(causes(error)) == [error, argument]
+    assert [each.args for each in ends(chained(AppError("outer"), context=context))] == [("outer",)]
+    for hidden in (
+        chained(AppError("outer"), cause=argument, context=context),
+        chained(KeyError("a bug"), context=context),
+    ):
+        assert context not in list(contexts(hidden))
+    error.__suppress_context__ = True
+    assert list(contexts(error)) == [error, argument]
+    own_meaning = chained(fresh(KeyError)("x"), context=context)
+    assert list(contexts(own_meaning)) == [own_meaning, context]
+
+
+def test_an_exception_that_is_met_twice_comes_once_and_the_rest_follows() -> None:
+    one, other = AppError("one"), AppError("other")
+    group = ExceptionGroup("both", [one, one, other])
+
+    assert list(causes(group)) == [group, one, other]
+
+
+def test_so_many_exceptions_are_looked_at_and_no_more() -> None:
+    deep: BaseException = AppError("last")
+    for _ in range(MOST_NODES):
+        deep = chained(AppError("wrapped"), cause=deep)
+    for error in (deep, ExceptionGroup("wide", [AppError(str(number)) for number in range(99)])):
+        assert len(list(causes(error))) == len(list(contexts(error))) == MOST_NODES == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "found"),
+    [
+        (fresh(OSError), (errno.ECONNREFUSED, "no"), Kind.REFUSED),
+        (fresh(OSError), (errno.EPERM, "no"), None),
+        (fresh(OSError), ("no",), None),
+        (fresh(ConnectionError), ("no",), Kind.CONNECT),
+        (fresh(ConnectionError), (errno.ENOSPC, "unknown url type"), Kind.DISK_FULL),
+        (fresh(ConnectionError), ("UNKNOWN URL TYPE",), Kind.BAD_URL),
+        (fresh(ConnectionError), ("x" * 200 + "unknown url type",), Kind.CONNECT),
+        (fresh(ConnectionError), ("x" * 184 + "unknown url type",), Kind.BAD_URL),
+        (fresh(ConnectionError), ("server disconnected",), Kind.CONNECT),
+        (fresh(Exception, errno=errno.ECONNREFUSED), ("no",), None),
+        (fresh(OSError, errno="111"), ("no",), None),
+        (fresh(OSError, errno=True), ("no",), None),
+        (fresh(name="ReadTimeout", module="httpx._exceptions"), ("no",), Kind.TIMEOUT),
+        (fresh(name="ReadTimeout", module="httpx"), ("no",), Kind.TIMEOUT),
+        (fresh(name="ReadTimeout", module="a.b.c"), ("no",), None),
+        (fresh(name="Unknown", module="httpx"), ("no",), None),
+        (fresh(TimeoutError, "HTTPError", "urllib.error"), ("no",), None),
+        (fresh(TimeoutError, module=5), ("no",), Kind.TIMEOUT),  # type: ignore[arg-type]
+        (fresh(name="RemoteProtocolError", module="h11._util"), ("Server disconnected",), Kind.RESET),
+        (fresh(name="RemoteProtocolError", module="h11._util"), ("<ConnectionTerminated>",), Kind.RESET),
+        (fresh(name="RemoteProtocolError", module="h11._util"), ("<StreamReset>",), Kind.RESET),
+        (fresh(name="RemoteProtocolError", module="h11._util"), ("no host given",), Kind.PROTOCOL),
+        (fresh(name="ResponseError", module="urllib3"), ("too many redirects",), Kind.REDIRECTS),
+        (fresh(name="URLError", module="urllib.error"), ("no host given",), Kind.BAD_URL),
+        (
+            fresh(name="RemoteProtocolError", module="httpcore"),
+            ("peer closed connection without sending complete message body (received 3 bytes)",),
+            Kind.CUT,
+        ),
+    ],
+)  # fmt: skip
+def test_a_new_type_is_what_it_is_called_then_what_its_bases_are_and_then_what_it_says(
+    kind: type[BaseException], given: tuple[object, ...], found: Kind | None
+) -> None:
+    assert kind_of(kind(*given)) is found
+
+
+@pytest.mark.parametrize(
+    ("doc", "at", "kind"),
+    [
+        ('{"a": tr', 6, Kind.CUT), ('{"a": trx', 6, Kind.NOT_JSON), (b'{"a": tr', 6, Kind.CUT),
+        (b'{"a": \xff\xfe', 6, Kind.NOT_JSON), ("", 0, Kind.CUT), ("[1, \n ", 4, Kind.CUT), ('"\\u12', 2, Kind.CUT),
+        ('"\\u12xy', 2, Kind.NOT_JSON), ("[-", 1, Kind.CUT), ("1e+", 1, Kind.CUT), ("1.", 1, Kind.CUT),
+        ("  <!DOCTYPE html>", 0, Kind.HTML), (b"\n<HTML>", 0, Kind.HTML), (" " * 195 + "<html", 0, Kind.HTML),
+        (" " * 196 + "<html", 0, Kind.NOT_JSON), (None, 0, Kind.NOT_JSON), ("", None, Kind.NOT_JSON),
+        (b" " * 4096 + b"{", 4096, Kind.CUT), ("x" * 5000, 0, Kind.NOT_JSON),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_json_broke_off_or_is_a_page_or_is_wrong(doc: Any, at: Any, kind: Kind) -> None:
+    error = json.JSONDecodeError("Expecting value", "", 0)
+    error.doc, error.pos = doc, at
+
+    assert kind_of(error) is kind
+
+
+def test_a_text_that_ends_inside_quotes_broke_off_and_an_unread_page_is_known_by_its_type() -> None:
+    assert kind_of(raised(lambda: json.loads('{"a": "open'))) is Kind.CUT
+    unread = fresh(name="ContentTypeError", module="aiohttp")
+    assert kind_of(unread("500, unexpected mimetype: text/html; charset=utf-8")) is Kind.HTML
+    assert kind_of(unread("500, unexpected mimetype: text/plain")) is Kind.NOT_JSON
+    assert kind_of(unread("x" * 481 + "mimetype: text/html")) is Kind.HTML
+    assert kind_of(unread("x" * 482 + "mimetype: text/html")) is Kind.NOT_JSON
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(3, Kind.CUT), (5, Kind.CUT), (4, Kind.NOT_XML), (True, Kind.NOT_XML), ("3", Kind.NOT_XML), (None, Kind.NOT_XML)],
+)
+def test_xml_that_ends_too_early_broke_off_by_its_number(code: Any, kind: Kind) -> None:
+    error = ET.ParseError("no")
+    error.code = code
+
+    assert kind_of(error) is kind
+
+
+def test_every_kind_has_a_code_and_a_strength() -> None:
+    assert set(CODE_OF_KIND) == set(STRENGTH) == set(Kind)
