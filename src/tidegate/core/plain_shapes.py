@@ -40,7 +40,7 @@ def named(kind: Any) -> str:
         return kind.__qualname__.rpartition("<locals>.")[2]
     if hasattr(kind, "__supertype__"):
         return str(kind.__name__)
-    return str(kind).replace("typing.", "").replace("collections.abc.", "").replace("builtins.", "")
+    return str(kind).replace("typing.", "").replace("collections.abc.", "")
 
 
 def _same(value: Any) -> Any:

@@ -31,7 +31,7 @@ from tidegate.core.plain_shapes import Shape, Wrong, named, refused
 __all__ = ["Shape", "Wrong", "shape_of"]
 
 _LISTS: tuple[Any, ...] = (list, Sequence, MutableSequence, Iterable, Collection)
-_SETS: dict[Any, type] = {set: set, frozenset: frozenset, AbstractSet: frozenset, MutableSet: set}
+_SETS: dict[Any, type[AbstractSet[Any]]] = {set: set, frozenset: frozenset, AbstractSet: frozenset, MutableSet: set}
 _MAPS: tuple[Any, ...] = (dict, Mapping, MutableMapping)
 
 
@@ -60,7 +60,7 @@ class _Maker:
         return found
 
     def _make(self, made: Shape, kind: Any) -> Shape:
-        if kind is Any or kind is object or kind is dataclasses.MISSING or isinstance(kind, TypeVar):
+        if kind is Any or kind is object or isinstance(kind, TypeVar):
             return made
         if hasattr(kind, "__supertype__"):  # NewType
             return made.copy(self.shape(kind.__supertype__))
@@ -249,11 +249,11 @@ def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
 # -- shapes made of others -------------------------------------------------------------------------------------------
 
 
-def _many(made: Shape, part: Shape, takes: tuple[type, ...], gives: Any) -> Shape:
+def _many(made: Shape, part: Shape, takes: tuple[type[Collection[Any]], ...], gives: Any) -> Shape:
     ordered = gives not in (set, frozenset)
 
     def dump(value: Any) -> list[Any]:
-        if type(value) not in takes and not isinstance(value, takes):
+        if not isinstance(value, takes):
             raise refused(value, made.name)
         found = [_dumped(part, each, f"[{i}]") for i, each in enumerate(value)]
         return found if ordered else sorted(found, key=repr)  # the same set is always the same text
@@ -305,7 +305,7 @@ def _union(made: Shape, members: list[Shape]) -> Shape:
                 return each.load(data)
         raise refused(data, made.name)
 
-    return made.become(dump, load, rank=max((each.rank for each in others), default=0))
+    return made.become(dump, load, rank=max(each.rank for each in members))
 
 
 def _as_one_of(value: Any, members: list[Shape], union: Shape) -> Any:
