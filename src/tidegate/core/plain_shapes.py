@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import typing
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -36,7 +35,7 @@ def named(kind: Any) -> str:
     """What people call a type: `int`, `list[int]`, `Submission`."""
     if kind is None or kind is type(None):
         return "None"
-    if isinstance(kind, type) and typing.get_origin(kind) is None:
+    if isinstance(kind, type):
         return kind.__qualname__.rpartition("<locals>.")[2]
     if hasattr(kind, "__supertype__"):
         return str(kind.__name__)
@@ -83,7 +82,7 @@ class Shape:
 
 def fill(made: Shape, kind: Any) -> bool:
     """Makes *made* the shape of *kind* if it is a plain one."""
-    if not isinstance(kind, type) or typing.get_origin(kind) is not None:
+    if not isinstance(kind, type):
         return False
     if issubclass(kind, Enum):
         _enum(made, kind)

@@ -18,8 +18,10 @@ from tests.unit.core.serial_types import (
     NOT_STORED,
     Box,
     Colour,
+    FakeModel,
     Item,
     Level,
+    Model,
     Node,
     Options,
     Order,
@@ -275,7 +277,8 @@ def test_a_type_that_cannot_be_stored_is_told_by_its_name(annotation: Any, sente
 @pytest.mark.parametrize(
     ("annotation", "rank"),
     [
-        (Any, 20), (T, 20), (Literal[1], 4), (Item, 6), (Options, 6), (Place, 6), (list[int], 9), (set[int], 9),
+        (Any, 20), (T, 20), (Literal[1], 4), (Item, 6), (Options, 6), (Place, 6), (Model, 6),
+        (FakeModel, 6), (list[int], 9), (set[int], 9),
         (tuple[int, str], 9), (tuple[int, ...], 9), (dict[str, int], 9), (UserId, 2), (Number, 2), (int | None, 2),
         (int | str | bool, 11), (list[int] | Item, 9),
     ],
