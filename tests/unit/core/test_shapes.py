@@ -86,6 +86,11 @@ class OddKeys:
 
 
 @dataclass
+class Axis:
+    X: int
+
+
+@dataclass
 class HasBox:
     box: Box  # type: ignore[type-arg] # a generic class without what it is of
 
@@ -233,6 +238,7 @@ def test_what_would_not_come_back_equal_is_refused_where_it_could_be_something_e
         (Options, "{}", "Options: Options needs the field 'name'"),
         (Options, '{"name": 1}', "name: 1 is no str"),
         (Empty, '{"a": 1}', "Empty: Empty has no field 'a'; it has none"),
+        (Axis, '{"X": "a"}', "X: 'a' is no int"),
         (Picky, '{"n": 2}', "Picky: Picky: it is picky"),
         (Box[int], '{"content": 1, "more": ["x"]}', "more[0]: 'x' is no int"),
         (Box[int], '{"content": "x"}', "content: 'x' is no int"),
