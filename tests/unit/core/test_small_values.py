@@ -91,7 +91,11 @@ def test_the_least_and_the_greatest_rate_are_allowed() -> None:
     with pytest.raises(ValueError, match=r"^Rate\.count: "):
         Rate(0.9e-6)
     with pytest.raises(ValueError, match=r"^Rate\.count: "):
-        Rate(1.1e9)
+        Rate(1e9 + 0.5)
+
+
+def test_a_millionth_of_the_spacing_is_no_wait() -> None:
+    assert [Rate(1, 1e6).wait(paid, 0.0) for paid in (0.5, 1.0, 1.5)] == [0.0, 0.0, 1.5]
 
 
 def test_the_feed_preset_counts_these_codes_as_those() -> None:
@@ -102,6 +106,11 @@ def test_the_feed_preset_counts_these_codes_as_those() -> None:
     assert Cooldown({"gone": (1, 0.001)}).rests == {"gone": (1, 0.001)}
     assert Cooldown({"gone": (1, 1)}).same == {}
     assert (Confirm("gone", apart=0).apart, Confirm("gone", within=0).within) == (0.0, 0.0)
+
+
+def test_a_verdict_may_be_doubted_only_where_it_worked_or_unless_it_did() -> None:
+    assert Confirm("gone", only_worked=True).only_worked
+    assert Confirm("gone", unless_worked=True).unless_worked
 
 
 def test_a_rest_is_a_pair_and_no_list() -> None:
@@ -180,7 +189,8 @@ def test_a_channel_warns_and_stands_in_the_middle_unless_something_else_is_said(
     assert [channel.takes(level) for level in ("info", "success", "warning", "error")] == [False, False, True, True]
     mail = Mail(host="h", port=PORTS["starttls"], sender="s@x")
     assert (mail.security, mail.to, mail.shown) == ("starttls", (), " by h:587")
-    assert (channel.way.shown, Webhook(url="https://h/?").shown) == ("ntfy://…", "https://h")
+    assert channel.way.shown == "ntfy://…"
+    assert [Webhook(url=f"https://h{path}").shown for path in ("/?", "/X")] == ["https://h", "https://h/…"]
     assert (repr(channel.way), repr(Webhook(url="u", secret="s"))) == ("Apprise()", "Webhook()")
     letter = Letter(id="1", event="notice.test", level="info", title=" A \n B ", at=0.0, paragraphs=("P.", "Q."))
     assert (letter.heading, letter.text, letter.about) == ("A B", "P.\n\nQ.", {})
