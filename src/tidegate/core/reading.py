@@ -52,8 +52,8 @@ def status_in_field(found: object) -> int:
     """*found* as an HTTP status; 0 when it is none."""
     if type(found) is int:
         return found if 100 <= found <= 599 else 0
-    # HTTPStatus and its like. A bool is no status, and a subclass may compare as it likes.
-    if is_a(found, int) and type(found) is not bool:
+    # HTTPStatus and its like: a subclass may compare as it likes.
+    if is_a(found, int):
         return status_in_field(int.__int__(found))
     return 0
 

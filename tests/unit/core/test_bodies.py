@@ -10,6 +10,7 @@ import pytest
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.gather import evidence_of
+from tidegate.core.reading import message_of
 
 
 def answer_of(module: str, *bases: type, **fields: Any) -> Any:
@@ -138,6 +139,20 @@ def test_what_cannot_even_be_looked_at_is_evidence_of_itself_or_of_nothing() -> 
     hidden: BaseException = BaseException.__new__(own)
     assert told(evidence_of(hidden)) == (hidden, None, 0)
     assert told(evidence_of(Uncut("x"))) == (None, None, 0)
+
+
+def test_a_text_of_a_stranger_is_cut_as_any_text_is() -> None:
+    class Own(str):
+        __slots__ = ()
+
+        def __getitem__(self, key: object) -> str:
+            return "something else"
+
+    class Odd(Exception):
+        def __str__(self) -> str:
+            return Own("no luck")
+
+    assert (message_of(Odd()), message_of(Odd(), 2)) == ("no luck", "no")
 
 
 def test_a_message_and_an_answer_are_evidence_as_they_are() -> None:

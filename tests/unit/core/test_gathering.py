@@ -112,7 +112,8 @@ def test_an_answer_below_is_kept_whole_and_the_first_bad_one_counts() -> None:
 
     assert told(evidence_of(outer)) == (below, below.response, Kind.TIMEOUT, 503, outer)
     exactly = StatusError(300)
-    assert told(evidence_of(chained(outer, cause=exactly))) == (exactly, exactly.response, None, 300, outer)
+    outer = chained(AppError("above"), cause=chained(exactly, cause=ConnectionResetError("reset")))
+    assert told(evidence_of(outer)) == (exactly, exactly.response, None, 300, outer)
 
 
 def test_a_good_answer_counts_when_no_kind_says_more_than_that_it_failed() -> None:
