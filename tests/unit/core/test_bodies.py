@@ -111,10 +111,15 @@ def test_a_page_begins_within_the_first_bytes(spaces: int, html: bool) -> None:
     assert Evidence(body=b" " * spaces + b"<html").html is html
 
 
-def test_a_label_tells_a_page_even_of_an_exception() -> None:
+def test_a_label_tells_a_page_even_of_an_exception_and_what_it_has_parsed_is_its_body() -> None:
     class Failed(Exception):
         headers = {"content-type": "text/HTML"}  # noqa: RUF012
 
+    kept = [1]
+    failed = Failed("x")
+    failed.body = kept  # type: ignore[attr-defined]
+    assert Evidence(error=failed).json is kept
+    assert Evidence(error=failed).body == b"[1]"
     assert Evidence(error=Failed("x")).html
     assert Evidence(error=Failed("x"), response=SimpleNamespace(headers={"content-type": "text/plain"})).html is False
 

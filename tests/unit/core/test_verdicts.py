@@ -140,6 +140,7 @@ def test_the_longer_of_two_hints_to_wait_counts() -> None:
         (answer(503, b"b\xffsy"), "b\ufffdsy"),
         (answer(503), ""),
         (5, ""),
+        (SimpleNamespace(content=b"no answer"), ""),
         (AppError("no luck"), "AppError: no luck"),
         (AppError(), "AppError"),
         (StatusError(503, "busy"), "StatusError: busy"),

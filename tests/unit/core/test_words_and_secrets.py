@@ -15,7 +15,8 @@ from tidegate.core.redact import redacted
         ("1timeout", None), ("a timeout", "timeout"), ("a! timeout.", "timeout"), ("xtimeout timeoutx", None),
         ("xtimeout timeoutx timeout", "timeout"), ("_timeout_", "timeout"), ("timeout\u00e4", None),
         ("\u00e4timeout", None),
-        ("TimeOut", "timeout"), ("", None), ("rate limited", "rate limited"), ("forbidden: timed out", "forbidden"),
+        ("timeout xtimeout", "timeout"), ("xtimeout timeout xtimeout", "timeout"), ("TimeOut", "timeout"),
+        ("", None), ("rate limited", "rate limited"), ("forbidden: timed out", "forbidden"),
     ],
 )  # fmt: skip
 def test_a_word_counts_where_no_letter_and_no_digit_touches_it(text: str, found: str | None) -> None:
@@ -119,6 +120,11 @@ def test_a_secret_becomes_three_stars_and_all_else_stays(text: str, left: str) -
         ("ab\n" + "x" * 41, 10, "ab"),
         ("ab&" + "x" * 41, 10, "ab"),
         ("ab cd&ef\ngh" + "x" * 41, 10, "ab cd&ef"),
+        ("ab cd " + "x" * 41, 10, "ab cd"),
+        ("ab\ncd\n" + "x" * 41, 10, "ab cd"),
+        ("ab&cd&" + "x" * 41, 10, "ab&cd"),
+        ("a " + "x" * 41, 10, "a"),
+        ("token=" + "x" * 50 + " a b c d e f g h i j k", 15, "token=*** a"),
         (" " + "x" * 41, 10, " " + "x" * 8 + "\u2026"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.core.failing import AppError
 from tidegate.core.evidence import Evidence
+from tidegate.core.fault import Reach
 from tidegate.core.kinds import Kind
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Pack, Rule
@@ -207,7 +208,8 @@ def test_a_rule_that_raises_is_passed_over_and_the_next_is_asked() -> None:
     [
         ('refused: {"a": {"b": 1}} sorry', {"a": {"b": 1}}), ('{"a": 1} said the service', {"a": 1}),
         ("{'a': 1}", None), ("} {", None), ("no {", None), ("no }", None), ("{" * 4000 + "}", None), ("x", None),
-        ("[1]", [1]), ('{"a": "{"}', {"a": "{"}),
+        ("[1]", [1]), ('[{"a": 1}]', [{"a": 1}]), ('{"a": 1}, it said', {"a": 1}),
+        ('x {"a": ' + "[" * 4000 + "}", None), ('{"a": "{"}', {"a": "{"}),
     ],
 )  # fmt: skip
 def test_a_message_that_quotes_an_answer_is_read_as_that_answer(text: str, found: object) -> None:
@@ -215,6 +217,16 @@ def test_a_message_that_quotes_an_answer_is_read_as_that_answer(text: str, found
     Pack("a", [rule(status=404)]).first(evidence)
 
     assert evidence.json == found
+
+
+def test_a_service_is_heard_only_where_a_rule_wants_to_know() -> None:
+    heard: list[Evidence] = []
+    Pack("a", [rule(status=404)], says=heard.append).first(seen(status=404))
+    asking = Pack("a", [rule(says=1)], says=heard.append)
+    asking.first(seen(kind=Kind.CUT))
+    assert heard == []
+    asking.first(seen(status=404))
+    assert len(heard) == 1
 
 
 def test_a_pack_keeps_what_it_was_given() -> None:
@@ -225,5 +237,8 @@ def test_a_pack_keeps_what_it_was_given() -> None:
     assert pack.says is None
     assert repr(pack) == "<Pack 'acme' of 1 rules>"
     assert "gone" in pack.book
+    assert Pack("a", [rule(status=404, reach=Reach.OPERATION)]).rules[0].reach is Reach.OPERATION
+    with pytest.raises(ValueError, match="give at least one condition"):
+        rule(text="", path="")
     with pytest.raises(ValueError, match=r"^pack 'a': rule 'b' stands twice$"):
         Pack("a", [rule(each, status=404) for each in ("d", "c", "b", "c", "b")])

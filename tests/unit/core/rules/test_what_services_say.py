@@ -10,7 +10,9 @@ import pytest
 
 from tidegate.core import rules
 from tidegate.core.evidence import Evidence
+from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.rules import Pack, fanart, lastfm, lidarr, musicbrainz, navidrome, openai, spotify, tautulli
+from tidegate.core.rules.own_codes import own_codes
 
 UUID = "0383dadf-2a4e-4d10-a46a-e9e041da8eb3"
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"  # 784111777
@@ -209,6 +211,7 @@ def test_musicbrainz_asks_to_wait_until_its_reset_by_its_own_clock(headers: dict
         (fanart, "empty-id", seen(url="https://a.test/v3/music/labels"), True),
         (fanart, "empty-id", seen(url=f"https://a.test/v3/music/{UUID}"), False),
         (fanart, "empty-id", seen(url=""), False),
+        (fanart, "empty-id", seen(url="https://a.test/v3/musicX"), False),
         (fanart, "no-art-in-words", seen(), False),
         (fanart, "no-art-in-words", Evidence(error=RuntimeError("status 404")), True),
         (lidarr, "empty-lookup", seen(" []\n", url="https://a.test/api/v1/artist/lookup?term=x"), True),
@@ -222,6 +225,13 @@ def test_musicbrainz_asks_to_wait_until_its_reset_by_its_own_clock(headers: dict
 )  # fmt: skip
 def test_a_rule_looks_at_the_address_or_at_the_answer(pack: Pack, name: str, evidence: Evidence, holds: bool) -> None:
     assert holds_for(pack, name, evidence) is holds
+
+
+def test_a_code_of_a_service_comes_from_a_row() -> None:
+    (made,) = own_codes(("odd", "auth", "credential", "WARN", "It is odd.", "Wait."))
+
+    assert (made.name, made.reason, made.reach, made.level) == ("odd", Reason.AUTH, Reach.CREDENTIAL, Level.WARN)
+    assert (made.message, made.advice) == ("It is odd.", "Wait.")
 
 
 def test_a_pack_is_found_by_its_name_and_nothing_else_is() -> None:
