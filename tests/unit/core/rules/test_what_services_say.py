@@ -109,7 +109,7 @@ def tautulli_error(message: object, result: str = "error") -> dict[str, object]:
         (tautulli_error("Invalid apikey", "success"), 400, None), (tautulli_error("error", "success"), 200, None),
         (tautulli_error("Invalid apikey", "failed"), 200, None), ("it said Invalid APIKEY", 400, "invalid apikey"),
         ("API not enabled", 0, "api not enabled"), ("odd", 400, None), ('"error" invalid apikey', 200, None),
-        ("", 0, None),
+        ("", 0, None), ({"a": 1}, 200, None),
     ],
 )  # fmt: skip
 def test_tautulli_says_words_that_are_known_or_none(body: object, status: int, message: str | None) -> None:
@@ -228,9 +228,9 @@ def test_a_rule_looks_at_the_address_or_at_the_answer(pack: Pack, name: str, evi
 
 
 def test_a_code_of_a_service_comes_from_a_row() -> None:
-    (made,) = own_codes(("odd", "auth", "credential", "WARN", "It is odd.", "Wait."))
+    (made,) = own_codes(("odd", "auth", "credential", "ERROR", "It is odd.", "Wait."))
 
-    assert (made.name, made.reason, made.reach, made.level) == ("odd", Reason.AUTH, Reach.CREDENTIAL, Level.WARN)
+    assert (made.name, made.reason, made.reach, made.level) == ("odd", Reason.AUTH, Reach.CREDENTIAL, Level.ERROR)
     assert (made.message, made.advice) == ("It is odd.", "Wait.")
 
 
