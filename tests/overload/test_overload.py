@@ -48,6 +48,7 @@ def test_after_a_dip_the_backlog_drains_without_another_outage(tmp_path: Path) -
     assert drained(gentle(course))
 
 
+@pytest.mark.long
 def test_after_a_dip_at_nearly_all_that_it_can_do_all_is_soon_as_before(tmp_path: Path) -> None:
     course = small(tmp_path, 0.9, most=330.0)  # to drain it would take half an hour
     course.play()
@@ -64,6 +65,7 @@ def test_twenty_thousand_held_jobs_drain_without_another_outage(load: float, tmp
     assert drained(gentle(course))
 
 
+@pytest.mark.long
 def test_without_the_climb_the_backlog_brings_the_next_outage(tmp_path: Path) -> None:
     course = small(tmp_path, 0.6, changed=NO_CLIMB, most=330.0)
     course.play()
