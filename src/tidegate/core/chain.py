@@ -14,6 +14,12 @@ BUGS: frozenset[type[BaseException]] = frozenset({
     TypeError, AttributeError, NameError, UnboundLocalError, KeyError, IndexError, AssertionError, ImportError,
     ModuleNotFoundError, SyntaxError, IndentationError, NotImplementedError, RecursionError, ZeroDivisionError,
 })  # fmt: skip
+_BUGS = frozenset(map(id, BUGS))  # a class whose metaclass has no hash cannot be looked for in a set of classes
+
+
+def is_bug(error: object) -> bool:
+    """Whether it is of exactly one of the classes that a mistake in a program raises."""
+    return id(type(error)) in _BUGS
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -55,6 +61,6 @@ def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
     args = read(node, "args")
     if type(args) is tuple:
         found += args[:MOST_NODES]
-    if implicit and cause is None and type(node) not in BUGS and not read(node, "__suppress_context__"):
+    if implicit and cause is None and not is_bug(node) and not read(node, "__suppress_context__"):
         found.append(read(node, "__context__"))
     return [each for each in found if is_a(each, BaseException)]

@@ -81,7 +81,7 @@ def _general(seen: Evidence) -> tuple[str | None, str]:
 
 def _our_own(seen: Evidence) -> bool:
     """Stopped from our side, or a bug of the program, which no service speaks about, whatever words it contains."""
-    return seen.kind in OURS or (type(seen.error) in chain.BUGS and seen.kind is None and not seen.status)
+    return seen.kind in OURS or (chain.is_bug(seen.error) and seen.kind is None and not seen.status)
 
 
 def status_code(status: int) -> str | None:

@@ -104,7 +104,7 @@ def _ours(error: BaseException) -> Evidence | None:
 
 def _untyped(error: BaseException) -> Evidence:
     """The first message that says something, a status before words."""
-    nodes = [node for node in chain.contexts(error) if type(node) not in chain.BUGS and kind_of(node) not in OURS]
+    nodes = [node for node in chain.contexts(error) if not chain.is_bug(node) and kind_of(node) not in OURS]
     texts = [(node, message_of(node)) for node in nodes]
     for says in (heuristics.lastfm_in, heuristics.status_in, heuristics.code_in):
         for node, text in texts:

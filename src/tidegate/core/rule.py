@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core import heuristics
-from tidegate.core.chain import BUGS
+from tidegate.core.chain import is_bug
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach, Reason
@@ -177,7 +177,7 @@ class Pack:
         """The first rule that matches; one that raises does not."""
         status, typed = seen.status, False
         if not status:
-            if seen.kind is not None or type(seen.error) in BUGS:
+            if seen.kind is not None or is_bug(seen.error):
                 typed = True  # what the exception is outweighs what its message says
             else:
                 # A message about a good status is about something else that went wrong.

@@ -180,3 +180,18 @@ def test_a_rule_is_asked_first_and_never_about_what_is_our_own() -> None:
     assert fault_of(Evidence(error=KeyError("x"), kind=Kind.TIMEOUT), every).code == "gone"
     assert fault_of(answer(404), iter(every.rules)).rule == "own:every"
     assert fault_of(answer(404), []).rule == "status:404"
+
+
+class Unhashable(type):
+    """A metaclass whose classes stand in no set and in no dict."""
+
+    def __hash__(cls) -> int:
+        raise TypeError("no hash")
+
+
+@pytest.mark.parametrize("rules", [None, PACK])
+def test_an_exception_whose_class_has_no_hash_gets_a_verdict_as_any_other(rules: Pack | None) -> None:
+    odd = Unhashable("Odd", (Exception,), {})
+    fault = classify(odd("boom"), rules)
+    assert fault is not None
+    assert fault.unclassified
