@@ -41,7 +41,7 @@ def sqlite_rows(folder: Path) -> list[Row]:
         with raw_insert(folder / "raw.db") as raw_put_in:
             floor = (some, lambda: [raw_put_in("1") for _ in range(some)])
             raw_put, one = in_turns(_ROUNDS, floor, (some, lambda: [put(i) for i in range(some)]))
-            # Apart from it: what thirty-two threads leave to be done falls to whoever comes next.
+            # Apart from it, since what thirty-two threads do before it makes one thread slower.
             raw_beside, many = in_turns(
                 _ROUNDS, floor, (some // THREADS * THREADS, lambda: waits.extend(in_threads(put, some)))
             )
