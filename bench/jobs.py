@@ -39,18 +39,18 @@ def sqlite_rows(folder: Path) -> list[Row]:
         waits: list[float] = []
         put(0)  # opens the database
         with raw_insert(folder / "raw.db") as raw_put_in:
-            floor = (some, lambda: [raw_put_in("1") for _ in range(some)])
-            raw_put, one = in_turns(_ROUNDS, floor, (some, lambda: [put(i) for i in range(some)]))
-            # Apart from it, since what thirty-two threads do before it makes one thread slower.
-            raw_beside, many = in_turns(
-                _ROUNDS, floor, (some // THREADS * THREADS, lambda: waits.extend(in_threads(put, some)))
+            raw_put, one, many = in_turns(
+                _ROUNDS,
+                (some, lambda: [raw_put_in("1") for _ in range(some)]),
+                (some, lambda: [put(i) for i in range(some)]),
+                (some // THREADS * THREADS, lambda: waits.extend(in_threads(put, some))),
             )
         raw, drain = own.side_by_side()
         return [
             Row("SQLite, raw insert + commit", f"{raw_put:,.0f}/s"),
             Row("SQLite, raw batch loop with fence and events", f"{raw.rate:,.0f}/s"),
             at_least("SQLite, enqueue from one thread", one, raw_put, 0.6),
-            at_least(f"SQLite, enqueue from {THREADS} threads", many, raw_beside, 1.2),
+            at_least(f"SQLite, enqueue from {THREADS} threads", many, raw_put, 1.2),
             within(f"SQLite, one enqueue of {THREADS} threads, p99", p99(waits), 0.02),
             at_least("SQLite, drain with fence and events", drain.rate, raw.rate, 0.5),
             within("SQLite, enqueue -> start in process, p50", job_waits.in_process(queue), 0.002),
