@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 KEY = Secrets(b"of every machine of the world...")
 
 
-class Part:
+class Part(ABC):
     """One application: installed on every machine, with one simulated service for all of them."""
 
     name = ""
@@ -26,21 +27,21 @@ class Part:
         self.clock = world.clock
         self.dice: random.Random = world.dice_of(self.name)
 
+    @abstractmethod
     def install(self, queue: Queue) -> Installed[Any]:
         """Declares it on the queue of one machine."""
-        raise NotImplementedError
 
-    async def live(self, end: float) -> None:
+    async def live(self, end: float) -> None:  # noqa: B027 - not every one has such
         """What happens outside, until *end*."""
 
+    @abstractmethod
     def fall_ill(self) -> str:
         """Something goes wrong with its service; returns what."""
-        raise NotImplementedError
 
-    def mend(self) -> None:
+    def mend(self) -> None:  # noqa: B027 - not every one has such
         """Its service is well again."""
 
-    def put_right(self, machine: Machine) -> None:
+    def put_right(self, machine: Machine) -> None:  # noqa: B027 - not every one has such
         """What only a person can do, once nothing is broken any more."""
 
     def settled(self) -> bool:
