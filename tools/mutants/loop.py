@@ -17,7 +17,6 @@ import resource
 import select
 import signal
 import sys
-import textwrap
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
+from tools.mutants.living import Functions, become, codes, living
 from tools.mutants.making import Mutant, Statements, blocks
 
 _REACHED = "__reached__"
@@ -59,7 +59,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     told = json.loads(Path(option("--mutants")).read_text(encoding="utf-8"))
     explained = [each.pop("explained") for each in told]
     mutants = [Mutant(**each) for each in told]
-    functions = _living({each.file for each in mutants}, root)
+    functions = living({each.file for each in mutants}, root)
     suite = Suite(session.items)
     suite.learn(functions, root)
     # Most die within the budget; who does not, and is not explained, meets every test.
@@ -73,27 +73,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
                 out.flush()
                 print(f"\r{number + 1} of {len(some)} mutants", end="", file=sys.__stderr__, flush=True)
     return True
-
-
-Functions = dict[tuple[str, int, str], list[FunctionType]]
-
-
-def _living(files: set[str], root: Path) -> Functions:
-    """Every function of the files, by file, first line and name."""
-    paths = {str(root / file): file for file in files}
-    gc.unfreeze()
-    found: Functions = defaultdict(list)
-    for each in gc.get_objects():
-        if type(each) is FunctionType and (file := paths.get(each.__code__.co_filename)):
-            found[file, each.__code__.co_firstlineno, each.__name__].append(each)
-    return found
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from _codes(each)
 
 
 class Suite:
@@ -117,7 +96,7 @@ class Suite:
         files = sorted({file for file, _, _ in functions})
         originals: list[tuple[FunctionType, CodeType]] = []
         for number, file in enumerate(files):
-            for code in _codes(_telling(root / file, number * _FILE)):
+            for code in codes(_telling(root / file, number * _FILE)):
                 for function in functions.get((file, code.co_firstlineno, code.co_name), []):
                     if len(function.__code__.co_freevars) == len(code.co_freevars):
                         originals.append((function, function.__code__))
@@ -152,7 +131,7 @@ class Suite:
                 if not tests:
                     yield mutant, {"result": "unreached", "took": 0.0, "by": ""}
                     continue
-                child = self._child(tests, partial(_become, functions, mutant))
+                child = self._child(tests, partial(become, functions, mutant))
                 running[child.output] = mutant, child
             ready, _, _ = select.select(list(running), [], [], 1.0)
             for output in ready:
@@ -243,22 +222,6 @@ class Child:
         if os.WIFSIGNALED(status):
             return ("timeout" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else "killed"), None
         return {0: "survived", _BROKEN: "broken"}.get(os.WEXITSTATUS(status), "killed"), None
-
-
-def _become(functions: Functions, mutant: Mutant) -> None:
-    """Gives the living function the code and the defaults of the mutant."""
-    text = f"class {mutant.owner}:\n{textwrap.indent(mutant.text, '    ')}" if mutant.owner else mutant.text
-    living = functions[mutant.file, mutant.first, mutant.function]
-    space = dict(living[0].__globals__)
-    path = living[0].__code__.co_filename
-    code = compile(f"from __future__ import annotations\n{text}", path, "exec", dont_inherit=True)
-    exec(code, space)  # noqa: S102
-    changed = vars(space[mutant.owner])[mutant.function] if mutant.owner else space[mutant.function]
-    changed = getattr(changed, "__func__", changed)  # `__new__` and `__init_subclass__` are wrapped by Python itself
-    for function in living:
-        function.__code__ = changed.__code__
-        function.__defaults__ = changed.__defaults__
-        function.__kwdefaults__ = changed.__kwdefaults__
 
 
 def _failed(item: pytest.Item, following: pytest.Item | None) -> str:

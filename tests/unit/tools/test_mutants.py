@@ -33,6 +33,16 @@ def wait(roll: float) -> float:
     if roll > 0.5:
         return cast("float", roll)
     return -roll
+
+
+def above(most: int):
+    def over(level: int) -> bool:
+        return level > most
+
+    return over
+
+
+OVER = {"tank": above(3)}
 """
 
 
@@ -94,6 +104,9 @@ def test_a_tank_is_full_above_its_limit():
 
 def test_half_a_roll_waits():
     assert tank.wait(0.5) == -0.5
+
+def test_three_is_not_over_three():
+    assert not tank.OVER["tank"](3)
 """
 ONCE = """
 def test_that_passes_once():
@@ -133,6 +146,7 @@ def test_what_a_test_sees_is_killed_and_what_none_sees_survives(mutants: list[Mu
     assert changes["self.level = level -> self.level = None"] == "killed"
     assert changes["if roll > 0.5: -> if roll >= 0.5:"] == "killed"
     assert changes["return -roll -> return +roll"] == "killed"
+    assert changes["return level > most -> return level >= most"] == "killed"  # of a function made at the import
     assert sorted(set(results.values())) == ["killed", "survived"]
 
 
