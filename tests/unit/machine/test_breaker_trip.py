@@ -346,3 +346,12 @@ def test_no_failure_that_could_trip_is_left_unasked(ratio: float, least: int) ->
         breaker = Breaker("api", failure_ratio=ratio, min_requests=least, clock=Clock())
         play(breaker, "S" * (least - failures) + "F" * failures, by_call)
         assert (breaker.state == "open") == (failures / least >= ratio), failures
+
+
+@pytest.mark.req("BRK-01")
+@pytest.mark.parametrize(
+    ("ratio", "least", "enough"),
+    [(0.6, 10, 6), (0.29, 100, 29), (0.35, 10, 4), (1 / 3, 3, 1), (0.01, 10, 1), (1.0, 7, 7)],
+)
+def test_the_fewest_failures_that_can_open_it_are_known(ratio: float, least: int, enough: int) -> None:
+    assert Breaker("api", failure_ratio=ratio, min_requests=least).policy.enough == enough

@@ -26,6 +26,7 @@ def test_it_begins_with_one_and_doubles_smoothly() -> None:
     assert [climb.allowed(at) for at in (-5.0, 0.0, 5.9, 6.0, 60.0)] == [1, 1, 1, 2, 2]
     eight = Climb(most=8, since=0.0)
     assert [eight.allowed(at) for at in (0.0, 2.0, 4.0, 6.0)] == [8, 10, 12, 16]
+    assert [Climb(most=256, since=9.0).allowed(at) for at in (9.0, 9.1)] == [256, 258]
 
 
 def test_a_step_that_is_not_over_goes_on() -> None:
@@ -89,6 +90,10 @@ def test_what_brings_less_than_half_of_what_it_brought_is_halved(good: int, most
     assert (found.phase, found.most) == (Phase.TRYING, most)
 
 
+def test_what_was_halved_is_tried_from_now_on_and_what_it_brings_is_not_known() -> None:
+    assert over(Phase.RESTING, 9, 479, rate=20.0, lasted=REST) == Climb(phase=Phase.TRYING, most=4, since=148.0)
+
+
 def test_one_is_not_halved() -> None:
     found = over(Phase.RESTING, 1, 0, rate=20.0, lasted=REST)
     assert found is not None
@@ -105,13 +110,21 @@ def test_a_trial_that_brings_more_is_kept_and_followed_by_another() -> None:
     )
 
 
+@pytest.mark.parametrize(("good", "phase"), [(34, Phase.RESTING), (35, Phase.TRYING)])
+def test_a_trial_that_brings_just_what_chance_may_add_has_brought_more(good: int, phase: Phase) -> None:
+    found = over(Phase.TRYING, 8, good, rate=2.0, lasted=12.5)  # 25 were expected
+    assert found is not None
+    assert found.phase is phase
+
+
 def test_what_was_seen_is_counted() -> None:
     climb = Climb(since=0.0)
 
     assert answered(climb, 0) is climb
     assert answered(answered(climb, 3), 4).good == 7
     assert held_back(climb) == Climb(since=0.0, bound=True)
-    assert held_back(held_back(climb)) == held_back(climb)
+    held = held_back(climb)
+    assert held_back(held) is held
 
 
 @given(
