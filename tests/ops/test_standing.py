@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.machine.filling import Limits
+from tidegate.machine.opened import Opened, OpenedBy
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.ops.standing import HeldKeys, Standing, standing
 from tidegate.ops.words import HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
@@ -43,6 +44,7 @@ def program(at: float = NOW - 4, **said: Any) -> TargetRow:
     return replace(PLAIN, reported_at=at, summary=json.dumps({"host-1": about}))
 
 
+ASKED = "it is asked every 10 s whether it is well again"
 REFUSED = "The service refused the credentials."
 CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     # row, keys that are held, whether it was ever called, token, line, next try
@@ -85,6 +87,14 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
      "Too many calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", run=5), [], True, "open",
      "It failed 5 times in a row; no call for 4 min, it is asked every 10 s whether it is well again.", None),
+    (breaker(state="open", run=1, opened=Opened(rule=OpenedBy.PROBE, run=1, requests=8, failures=2)), [], True, "open",
+     f"A call failed, and then its health probe too; no call for 4 min, {ASKED}.", None),
+    (breaker(state="open", run=1, until=NOW + 60, opened=Opened(rule=OpenedBy.RATIO, requests=8, failures=4)),
+     [], True, "open", "4 of 8 calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
+    (breaker(state="open", run=9, until=NOW + 60, opened=Opened(rule=OpenedBy.TRIAL, run=9)), [], True, "open",
+     "A trial call failed, as calls did before; no call for 4 min, a few try it in 1 min.", NOW + 60),
+    (breaker(state="open", run=5, until=NOW + 60, opened=Opened(rule=OpenedBy.RUN, run=5)), [], True, "open",
+     "It failed 5 times in a row; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", by="ada", until=NOW + 7200), [], True, "open", "Opened by ada; a few calls try it in 2 h.",
      NOW + 7200),
     (breaker(state="open", by="ada"), [], True, "open", "Opened by ada; it stays so until it is closed.", None),

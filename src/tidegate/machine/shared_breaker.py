@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tidegate.machine import climb
 from tidegate.machine.climb import Climb
 from tidegate.machine.epoch import Counts
+from tidegate.machine.opened import Opened, OpenedBy
 from tidegate.machine.ramp import UNLIMITED, ramped, ramping
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.machine.trip import BreakerPolicy
@@ -34,6 +35,7 @@ class BreakerRow:
     totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since it was first met
     moves: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
     climb: Climb | None = None  # closed again, and not yet known to bear everything
+    opened: Opened | None = None  # why it is open; None when it is not, or was opened by an older program
 
     def dumped(self) -> str:
         kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
@@ -41,6 +43,8 @@ class BreakerRow:
             kept["moves"] = self.moves
         if self.climb is not None:
             kept["climb"] = self.climb.dumped()
+        if self.opened is not None:
+            kept["opened"] = self.opened.dumped()
         return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
@@ -56,6 +60,7 @@ class BreakerRow:
             run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
             totals=(int(good), int(bad), int(rejected)), moves=moves,
             climb=Climb.loaded(kept["climb"]) if "climb" in kept else None,
+            opened=Opened.loaded(kept.get("opened")),
         )  # fmt: skip
 
 
@@ -125,8 +130,13 @@ def rejected(row: BreakerRow, n: int) -> BreakerRow:
     return replace(row, totals=(good, bad, before + n)) if n else row
 
 
-def opened(row: BreakerRow, now: float, until: float | None, by: str | None = None) -> BreakerRow:
-    fresh = BreakerRow(state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by)
+def opened(
+    row: BreakerRow, now: float, until: float | None, by: str | None = None, *, rule: OpenedBy = OpenedBy.PERSON
+) -> BreakerRow:
+    """Open because of *rule*; *by* is the person who ordered it."""
+    seen = counts(row)
+    why = Opened(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
+    fresh = BreakerRow(state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why)
     return _following(row, fresh)
 
 
@@ -160,26 +170,28 @@ def counts(row: BreakerRow) -> Counts:
 def _one(row: BreakerRow, policy: BreakerPolicy, now: float, *, ok: bool) -> BreakerRow:
     if row.state == HALF_OPEN:
         if not ok:
-            return tripped(replace(row, run=row.run + 1), policy, now)
+            return tripped(replace(row, run=row.run + 1), policy, now, OpenedBy.TRIAL)
         row = replace(row, good=row.good + 1)
         return closed(row, now) if row.good >= policy.max_requests else row
     if row.state == OPEN:
         return row
     row = replace(row, buckets=_counted(row.buckets, policy, now, ok=ok), run=0 if ok else row.run + 1)
-    if ok:
-        return row
-    return tripped(row, policy, now) if _due(row, policy) else row
+    rule = None if ok else _broken(row, policy)
+    return row if rule is None else tripped(row, policy, now, rule)
 
 
-def _due(row: BreakerRow, policy: BreakerPolicy) -> bool:
-    if policy.consecutive is not None and row.run >= policy.consecutive:
-        return True
-    return policy.asked(counts(row)) if policy.trip is not None else policy.due(counts(row))
+def _broken(row: BreakerRow, policy: BreakerPolicy) -> OpenedBy | None:
+    """The rule that opens it now, if one does."""
+    if policy.too_long(row.run):
+        return OpenedBy.RUN
+    if policy.trip is not None:
+        return OpenedBy.RULE if policy.asked(counts(row)) else None
+    return OpenedBy.RATIO if policy.due(counts(row)) else None
 
 
-def tripped(row: BreakerRow, policy: BreakerPolicy, now: float) -> BreakerRow:
-    """Open for as long as the policy says."""
-    return opened(row, now, None if policy.timeout is None else now + policy.open_for)
+def tripped(row: BreakerRow, policy: BreakerPolicy, now: float, rule: OpenedBy) -> BreakerRow:
+    """Open for as long as the policy says, because of *rule*."""
+    return opened(row, now, None if policy.timeout is None else now + policy.open_for, rule=rule)
 
 
 def _counted(

@@ -98,7 +98,7 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
     if state == OPEN:
         if until is None:
             raise ValueError("until: a breaker is forced open until a time; give one")
-        after = shared_breaker.opened(before, now, ahead(until, now), str(by))
+        after = shared_breaker.opened(before, now, ahead(until, now), by=str(by))
     elif state == CLOSED:
         after = shared_breaker.closed(before, now)
     else:

@@ -19,6 +19,7 @@ from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops.standing import of_programs
+from tidegate.ops.words import opened_because
 from tidegate.store import gate_rows, people
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.tx import Tx
@@ -172,7 +173,7 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
     breaker, numbers = row.breaker, rules.get("breaker")
     if breaker.state == CLOSED or (breaker.state == OPEN and breaker.until is not None and now >= breaker.until):
         return
-    until, ends = breaker.until, EndedBy.TIME
+    until, ends, because = breaker.until, EndedBy.TIME, opened_because(breaker.opened, breaker.run)
     if breaker.state == HALF_OPEN:
         most = 1 if numbers is None else int(numbers["max_requests"])
         if breaker.good + probing < most:
@@ -183,9 +184,9 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
     elif until is None:
         ends = EndedBy.PROBE if "probe_every" in rules else EndedBy.PERSON
         every = f" every {brief(rules['probe_every'])}" if "probe_every" in rules else ""
-        said = f"The breaker of {row.name} is open; it is asked{every} whether it is well again."
+        said = f"The breaker of {row.name} is open: {because}; it is asked{every} whether it is well again."
     else:
-        said = f"The breaker of {row.name} is open; a few jobs try it {_in(until - now)}."
+        said = f"The breaker of {row.name} is open: {because}; a few jobs try it {_in(until - now)}."
     yield Why(
         reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
         message=said,

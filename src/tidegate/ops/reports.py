@@ -101,6 +101,7 @@ class TargetReport:
     breaker: str
     since: float
     until: float | None
+    opened_by: str | None  # of `OpenedBy`; None when it is not open
     paused_until: float | None
     paused_by: str | None
     held_keys: int
@@ -260,6 +261,7 @@ class Stands:
         return TargetReport(
             name=row.name, token=how.token, word=TARGETS[how.token].word, reason=how.reason, next_try=how.next_try,
             breaker=row.breaker.state, since=row.breaker.since, until=row.breaker.until,
+            opened_by=None if row.breaker.opened is None else str(row.breaker.opened.rule),
             paused_until=row.paused_until if paused else None, paused_by=row.paused_by if paused else None,
             held_keys=self.held, running=self.running, rules=json.loads(row.rules) if row.rules else {},
             programs=json.loads(row.summary) if row.summary else {},

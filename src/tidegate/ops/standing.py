@@ -11,7 +11,7 @@ from tidegate.machine import filling, shared_breaker
 from tidegate.machine.filling import Filling, Limits
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.states import HALF_OPEN, OPEN
-from tidegate.ops.words import TARGETS, URGENCY, ahead, in_brackets, lasting, many
+from tidegate.ops.words import TARGETS, URGENCY, ahead, failed_so_often, in_brackets, lasting, many, opened_because
 from tidegate.store.gate_rows import TargetRow
 
 PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is not there any more
@@ -64,7 +64,7 @@ def _paused(row: TargetRow, now: float) -> Iterator[Standing]:
 
 def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
     breaker = row.breaker
-    failed = _failed(breaker.run)
+    failed = opened_because(breaker.opened, breaker.run)
     if breaker.state == HALF_OPEN:
         most = 1 if (numbers := _rules(row).get("breaker")) is None else int(numbers["max_requests"])
         yield Standing("probing", TARGETS["probing"].line(good=breaker.good, most=most), breaker.since)
@@ -124,7 +124,7 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing
         lines = TARGETS[token].lines
         situation = "program_until" if until is not None and "program_until" in lines else "program"
         line = TARGETS[token].line(
-            situation if situation in lines else "", failed=_failed(failures), when=ahead(until, now),
+            situation if situation in lines else "", failed=failed_so_often(failures), when=ahead(until, now),
             code=in_brackets(codes[0] if len(codes) == 1 else None),
         )  # fmt: skip
         yield Standing(token, line, each.get("since") or each.get("at"), until)
@@ -167,12 +167,6 @@ def full(row: TargetRow, now: float) -> int | None:
         return None
     taken = known.depth + len(filling.own_sends(known, limits, now))
     return taken if taken >= limits.cap else None
-
-
-def _failed(failures: int) -> str:
-    if failures == 1:
-        return "it failed"
-    return f"it failed {many(failures, 'time')} in a row" if failures else "too many calls failed"
 
 
 def _rules(row: TargetRow) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.core.job import Stage
+from tidegate.machine.opened import Opened, OpenedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,14 @@ JOBS: Mapping[str, Word] = {
     "cancelled": Word("Cancelled", "stop", "calm", {"": "cancelled {age} ago."}),
 }  # fmt: skip
 
+# What opened a breaker, as the half of a sentence; what a person did is told by their name.
+_OPENED: Mapping[str, str] = {
+    OpenedBy.RATIO: "{failures} of {requests} calls failed",
+    OpenedBy.RULE: "its own rule opened it, at {failures} of {requests} failed calls",
+    OpenedBy.TRIAL: "a trial call failed, as calls did before",
+    OpenedBy.PROBE: "a call failed, and then its health probe too",
+}
+
 NEED_YOU = frozenset({"action"})
 RECOVERING = frozenset({"probing"})
 PAUSED = frozenset({"paused"})
@@ -172,3 +181,16 @@ def in_brackets(code: str | None) -> str:
 def many(n: int, what: str) -> str:
     """1 job, 2 jobs, 10,000 jobs."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def opened_because(why: Opened | None, run: int) -> str:
+    """What opened a breaker; *run* is its failures in a row, all that is known of one that an older program opened."""
+    if why is None or why.rule not in _OPENED:
+        return failed_so_often(run)
+    return _OPENED[why.rule].format(failures=why.failures, requests=why.requests)
+
+
+def failed_so_often(run: int) -> str:
+    if run == 1:
+        return "it failed"
+    return f"it failed {many(run, 'time')} in a row" if run else "too many calls failed"

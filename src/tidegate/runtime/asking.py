@@ -15,6 +15,7 @@ from tidegate.errors import StoreError
 from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
 from tidegate.machine.filling import ASK_TIME, Depth, Filling
+from tidegate.machine.opened import OpenedBy
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
 from tidegate.runtime.job_gates import Ask, GateTurn, JobGates
@@ -187,7 +188,7 @@ def _tripped(rules: TargetRules, gates: GateTurn) -> Callable[[BreakerRow], Brea
     def change(row: BreakerRow) -> BreakerRow:
         if row.state != CLOSED or rules.breaker is None:
             return row
-        return shared_breaker.tripped(row, rules.breaker, gates.now)
+        return shared_breaker.tripped(row, rules.breaker, gates.now, OpenedBy.PROBE)
 
     return change
 

@@ -328,7 +328,9 @@ class GateTurn:
         self._rows[target] = replace(self._rows[target], breaker=after)
         self._left.pop(target, None)
         if after.state != before.state:
-            ends = {"name": target, "from": before.state, "to": after.state}
+            ends: dict[str, Any] = {"name": target, "from": before.state, "to": after.state}
+            if after.opened is not None:
+                ends["opened"] = after.opened.dumped()
             self._happened(EventKind.BREAKER_STATE_CHANGED, target, None, ends, by=by)
 
     def _filling(self, target: str) -> Filling:

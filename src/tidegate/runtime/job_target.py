@@ -66,6 +66,8 @@ class TargetRules:
             found["breaker"] = _breaker_shown(self.breaker)
         if self.probe is not None:
             found["probe_every"] = self.probe_every
+            if self.breaker is not None and self.probe_after:
+                found["probe_after"] = True if self.probe_after is True else sorted(self.probe_after)
         if self.rate is not None:
             found["rate"] = {"count": self.rate.count, "per": seconds(self.rate.per), "burst": self.rate.burst}
         if self.concurrency is not None:

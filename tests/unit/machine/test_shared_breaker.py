@@ -11,6 +11,7 @@ from tests.unit.machine.forms import Clock, play
 from tidegate import Breaker
 from tidegate.machine import shared_breaker
 from tidegate.machine.climb import Climb, Phase
+from tidegate.machine.opened import Opened, OpenedBy
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.shared_breaker import BreakerRow, advanced, closed, noted, opened, probed, room
 from tidegate.machine.trip import BreakerPolicy
@@ -147,6 +148,38 @@ def test_a_result_of_another_generation_changes_nothing_but_the_totals(state: st
 
 
 @pytest.mark.req("BRK-08")
+@pytest.mark.parametrize(
+    ("numbers", "script", "why"),
+    [
+        ({"consecutive": 3}, "SFFF", Opened(rule=OpenedBy.RUN, run=3, requests=4, failures=3)),
+        ({"min_requests": 4, "failure_ratio": 0.5}, "SSFF", Opened(rule=OpenedBy.RATIO, run=2, requests=4, failures=2)),
+        ({"trip": lambda seen: seen.failures > 1}, "FSF", Opened(rule=OpenedBy.RULE, run=1, requests=3, failures=2)),
+    ],
+)  # fmt: skip
+def test_an_open_breaker_knows_which_rule_opened_it_and_what_was_counted(
+    numbers: dict[str, Any], script: str, why: Opened
+) -> None:
+    rules = policy(**numbers)
+    row = played(BreakerRow(), rules, script)
+    assert row.opened == why
+    assert BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, row.dumped()) == row
+
+    trial = advanced(row, 1e6)
+    assert trial.opened is None
+    again = noted(trial, rules, [(False, trial.generation)], 1e6)
+    assert again.opened == Opened(rule=OpenedBy.TRIAL, run=why.run + 1)
+    assert closed(again, 1e6).opened is None
+    assert opened(BreakerRow(), 1.0, 100.0, by="ada").opened == Opened(rule=OpenedBy.PERSON)
+
+
+def test_a_rule_that_only_a_newer_program_knows_is_none() -> None:
+    row = BreakerRow.loaded(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "moon", "phase": 3}}')
+
+    assert row.opened is None
+    known = BreakerRow.loaded(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "probe", "phase": 3}}')
+    assert known.opened == Opened(rule=OpenedBy.PROBE)
+
+
 def test_totals_and_moves_are_kept_through_every_move_and_only_grow() -> None:
     rules = policy(consecutive=2, max_requests=1)
 

@@ -54,6 +54,20 @@ def test_a_breaker_says_when_it_opens_and_for_how_long() -> None:
     assert found["Stays open for"] == "2 min"
 
 
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ({"GW_5XX", "GW_4XX"}, "when a call fails with GW_4XX or GW_5XX, and then its health probe too"),
+        (True, "when a call fails, and then its health probe too"),
+    ],
+)
+def test_a_probe_that_opens_the_breaker_is_named_as_a_rule(after: Any, said: str) -> None:
+    found = words(backoff=None, breaker=True, probe=lambda: None, probe_after=after)
+
+    assert found["Or opens at once"] == said
+    assert "Or opens at once" not in words(backoff=None, breaker=True, probe=lambda: None)
+
+
 def test_it_is_told_where_the_numbers_come_from(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as q:
 

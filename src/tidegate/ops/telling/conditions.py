@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidegate.core.channel import QUEUE as DELIVERIES
 from tidegate.core.channel import TARGETS
 from tidegate.machine.gate import HoldReason
+from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED
 from tidegate.machine.telling import (
     BREAKER,
@@ -184,8 +185,10 @@ def _breakers(tx: Tx, policy: TellingPolicy, now: float) -> tuple[list[NewNotice
         of, row = known.get(name), rows.get(name)
         seen, closed = _state(moves.get(name, []), row)
         match of_breaker(seen, None if of is None else of[0], policy, now, closed):
-            case Raise(kind, since):
-                begun.append(wording.breaker(kind, name, since, len(seen), policy))
+            case Raise(kind, since) if kind == FLAPPING:
+                begun.append(wording.flapping(name, since, len(seen), policy))
+            case Raise(_, since):
+                begun.append(wording.breaker(name, since, BreakerRow() if row is None else row.breaker))
             case Over(since) if of is not None:
                 ended.append(Ended(of[1].place, of[0], wording.over(of[0], of[1], now, since)))
     return begun, ended

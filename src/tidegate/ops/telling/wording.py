@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from tidegate.core.channel import Letter
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Reason
+from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.telling import (
     BREAKER,
     CHANNEL,
@@ -20,7 +21,7 @@ from tidegate.machine.telling import (
     TellingPolicy,
 )
 from tidegate.ops import reports
-from tidegate.ops.words import ahead, lasting, many
+from tidegate.ops.words import ahead, lasting, many, opened_because
 from tidegate.store import tallies
 from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
 from tidegate.store.telling_rows import GoingOn, Row
@@ -40,20 +41,23 @@ ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def breaker(kind: str, name: str, since: float, changes: int, policy: TellingPolicy) -> NewNotice:
-    if kind == FLAPPING:
-        title, message = f"{name} comes and goes", f"Its breaker opened and closed {changes} times within an hour."
-        advice = (
-            f"You hear of it again when it has been steady for {lasting(policy.steady_after_flaps)}. "
-            "If this goes on, look at the service."
-        )
-    else:
-        title, message = f"{name} is paused by its breaker", "Too many calls failed, so none is made for now."
-        advice = "Trial calls find out when it is well. Nothing to do unless it lasts."
-    place = Place(subject=TARGET, name=name)
+def breaker(name: str, since: float, row: BreakerRow) -> NewNotice:
+    because = f"it was opened by {row.by}" if row.by else opened_because(row.opened, row.run)
     return NewNotice(
-        kind=kind, level="warning", place=place, episode=since, title=title, message=message, advice=advice
-    )
+        kind=BREAKER, level="warning", place=Place(subject=TARGET, name=name), episode=since,
+        title=f"{name} is paused by its breaker",
+        message=f"{because[0].upper()}{because[1:]}, so no call is made for now.",
+        advice="Trial calls find out when it is well. Nothing to do unless it lasts.",
+    )  # fmt: skip
+
+
+def flapping(name: str, since: float, changes: int, policy: TellingPolicy) -> NewNotice:
+    steady = lasting(policy.steady_after_flaps)
+    return NewNotice(
+        kind=FLAPPING, level="warning", place=Place(subject=TARGET, name=name), episode=since,
+        title=f"{name} comes and goes", message=f"Its breaker opened and closed {changes} times within an hour.",
+        advice=f"You hear of it again when it has been steady for {steady}. If this goes on, look at the service.",
+    )  # fmt: skip
 
 
 def stuck(queue: str, job: int, since: float, now: float) -> NewNotice:

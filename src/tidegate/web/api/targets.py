@@ -9,6 +9,7 @@ from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from tidegate.machine.opened import OpenedBy
 from tidegate.machine.states import OPEN
 from tidegate.ops import actions, listing, reports, trials
 from tidegate.ops.actions import now_of
@@ -44,6 +45,7 @@ class TargetItem(Shown):
     breaker: str
     breaker_since: Moment | None
     breaker_until: Moment | None
+    breaker_opened_by: OpenedBy | None
     paused_until: Moment | None
     paused_by: str | None
     held_keys: int
@@ -191,6 +193,7 @@ def _columns(report: TargetReport) -> dict[str, Any]:
         "name": report.name, "token": report.token, "word": report.word, "reason": report.reason,
         "next_try_at": report.next_try, "breaker": report.breaker,
         "breaker_since": report.since or None, "breaker_until": report.until,
+        "breaker_opened_by": report.opened_by,
         "paused_until": report.paused_until, "paused_by": report.paused_by, "held_keys": report.held_keys,
         "running": report.running,
     }  # fmt: skip

@@ -17,7 +17,7 @@ from tidegate.web.site import Site
 MEANINGS = {
     "action": "A service refused us for good: a password, a key or a plan. Nothing is sent until a person acts.",
     "paused": "A person stopped it for a time. It goes on by itself when the time is over.",
-    "open": "Too many calls failed, so none is made for a while. Its jobs wait, and lose no attempt.",
+    "open": "Too many calls failed, or its health probe did, so no call is made for a while. Its jobs lose no attempt.",
     "probing": "After a pause a few calls go through. If they are good, everything goes again.",
     "disabled": "One part of it failed too often in a row and rests. One job tries it when the rest is over.",
     "limited": "It asked us to slow down and said until when.",

@@ -27,9 +27,9 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
     for code, (times, rest) in (rules.get("cooldown") or {}).items():
         found.append((f"Rests after {code}", f"{span(float(rest))}, when it was met {many(times, 'time')} in a row"))
     if numbers := rules.get("breaker"):
-        found += _breaker(numbers)
+        found += _breaker(numbers, rules.get("probe_after"))
     if "probe_every" in rules:
-        found.append(("Probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
+        found.append(("Health probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
     if rate := rules.get("rate"):
         found.append(
             ("Rate", f"at most {rate['count']:g} calls in {span(float(rate['per']))}, {rate['burst']:g} at once")
@@ -51,7 +51,7 @@ def _backoff(numbers: Mapping[str, Any]) -> str:
     return f"a key waits {span(base)}, each time {grows}, at most {span(cap)}"
 
 
-def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) -> list[tuple[str, str]]:
     found = []
     if (ratio := numbers.get("failure_ratio")) is not None:
         within = f" within {span(float(numbers['window']))}" if numbers.get("window") else ""
@@ -65,6 +65,9 @@ def _breaker(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     if (run := numbers.get("consecutive")) is not None:
         found.append(("Or opens", f"after {run} failures in a row"))
+    if probed_after:
+        what = "a call fails" if probed_after is True else f"a call fails with {' or '.join(probed_after)}"
+        found.append(("Or opens at once", f"when {what}, and then its health probe too"))
     open_for = numbers.get("open_for")
     found.append(("Stays open for", "as long as its probe fails" if open_for is None else span(float(open_for))))
     found.append(("Trial calls", f"{numbers['max_requests']} good ones close it again"))

@@ -10,10 +10,13 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate.face.app import Page
 from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
+from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.states import OPEN
 from tidegate.ops import actions, history, reports
 from tidegate.ops.history import Calls, History
 from tidegate.ops.in_force import LENGTHS
 from tidegate.ops.reports import TargetDetail
+from tidegate.ops.words import opened_because
 from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, outages, policy
@@ -31,6 +34,7 @@ class Seen:
 
     detail: TargetDetail
     counts: Counts
+    opened: str  # because of what, while it is open
     good: int  # trial calls that were good, while half-open
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
@@ -77,4 +81,11 @@ def _seen(tx: Tx, name: str, span: str) -> Seen:
     filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
     calls = history.of_target(tx, name, span)
     past = charts.of_target(calls, span, actions.now_of(tx))
-    return Seen(detail, shared_breaker.counts(row.breaker), row.breaker.good, buckets, filling, past, calls)
+    counts, opened = shared_breaker.counts(row.breaker), _opened(row.breaker)
+    return Seen(detail, counts, opened, row.breaker.good, buckets, filling, past, calls)
+
+
+def _opened(breaker: BreakerRow) -> str:
+    if breaker.state != OPEN:
+        return ""
+    return f"{breaker.by} ordered it" if breaker.by else opened_because(breaker.opened, breaker.run)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from tidegate.machine.opened import Opened
+from tidegate.ops.words import opened_because
 from tidegate.store.gate_rows import GateEvent
 from tidegate.web.pages import times
 
@@ -88,6 +90,8 @@ def told(event: GateEvent) -> Line:
             text = f"is held by its breaker until {times.clock(float(end), event.at)}"
         else:
             by = ""  # a worker or a program, whose calls moved it
+            why = Opened.loaded(event.fields.get("opened"))
+            text = text if why is None else f"{text}: {opened_because(why, why.run)}"
     else:
         tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
         text = say(event.fields, event.at)
