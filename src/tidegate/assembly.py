@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.server")
 
 ALL = "*"  # every application, every queue
-_BACKLOG = 512  # connections that may wait until they are accepted
-_LAST_ANSWERS = 5  # seconds that requests under way have after a stop
-
-
-class PortTaken(TidegateError):
-    """Somebody else listens there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +88,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
 def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> Telling:
     """What tells people through the channels of the settings, beside every worker."""
     values = loaded.values
-    host = _shown(values.server.host, values.server.port)
+    host = f"[{values.server.host}]" if ":" in values.server.host else values.server.host
 
     def path(row: Row) -> str:
         from tidegate.web.pages.notices import place_of
@@ -103,8 +96,8 @@ def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> Te
         return place_of(row, apps) or "/notices"
 
     made = Telling(
-        queue, values.channels.all(), values.notices.policy(), address=values.notices.address or f"http://{host}",
-        path=path,
+        queue, values.channels.all(), values.notices.policy(),
+        address=values.notices.address or f"http://{host}:{values.server.port}", path=path,
     )  # fmt: skip
     queue.alongside(made.run)
     return made
@@ -144,58 +137,26 @@ def check_reach(there: Assembled) -> None:
         )
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket on that address; PortTaken when somebody else has it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        # Its own text says the address once more, in the words of Python.
-        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
-        raise PortTaken(f"{_shown(host, port)} cannot be used ({why}); choose another with --port") from error
-    # Each connection inherits it. Head and body of an answer are two writes: the second would wait 40 ms for a client
-    # that keeps its connection to acknowledge the first.
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
     """Serves page and API on that socket, and works on the jobs, until SIGTERM or SIGINT; then ends gently."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # ours are heard outside
-
-    from tidegate.web.connections import patient, quiet_when_full
     from tidegate.web.frame import build
+    from tidegate.web.serving import LAST_ANSWERS, Server, url_of
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
-    host, port = at.getsockname()[:2]
     app = build(_site(there))
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, lifespan="on", http=patient(),
-        loop="asyncio", ws="none", timeout_graceful_shutdown=_LAST_ANSWERS, backlog=_BACKLOG,
-    )  # fmt: skip
-    server, engine = Server(config), _engine(there, work=work)
+    server, engine = Server(app), _engine(there, work=work)
     longest = WorkerPolicy(grace=there.loaded.values.worker.grace).longest_stop
-    watchdog = Watchdog(longest + _LAST_ANSWERS)
+    watchdog = Watchdog(longest + LAST_ANSWERS)
 
     async def main() -> None:
         stop = asyncio.Event()
-        quiet_when_full(asyncio.get_running_loop())
         with on_signals(stop, watchdog):
             answering = asyncio.create_task(server.serve(sockets=[at]))
             engine.start()
             while not server.started and not answering.done():  # noqa: ASYNC110 - it has only a flag
                 await asyncio.sleep(0.01)
-            ready(f"http://{_shown(host, port)}")
-            _log.info("server_started address=%s", _shown(host, port))
+            ready(url_of(at))
+            _log.info("server_started address=%s", url_of(at).removeprefix("http://"))
             asked = asyncio.create_task(stop.wait())
             await asyncio.wait({answering, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()

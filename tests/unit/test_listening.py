@@ -1,4 +1,4 @@
-"""The socket of the server."""
+"""The socket of a server: of the page's, and of the gateway's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import socket
 
 import pytest
 
-from tidegate import assembly
+from tidegate.web.serving import PortTaken, listening_at
 
 
 def test_head_and_body_of_an_answer_leave_at_once_on_every_connection() -> None:
     """Else the body waits 40 ms for a client that keeps its connection to acknowledge the head."""
     with (
-        assembly.listening("127.0.0.1", 0) as at,
+        listening_at("127.0.0.1", 0) as at,
         socket.create_connection(at.getsockname(), timeout=30),
         at.accept()[0] as accepted,
     ):
@@ -20,8 +20,8 @@ def test_head_and_body_of_an_answer_leave_at_once_on_every_connection() -> None:
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with assembly.listening("127.0.0.1", 0) as at:
+    with listening_at("127.0.0.1", 0) as at:
         port = at.getsockname()[1]
 
-        with pytest.raises(assembly.PortTaken, match=f"127.0.0.1:{port} cannot be used"):
-            assembly.listening("127.0.0.1", port)
+        with pytest.raises(PortTaken, match=f"127.0.0.1:{port} cannot be used"):
+            listening_at("127.0.0.1", port)

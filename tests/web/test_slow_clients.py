@@ -157,6 +157,19 @@ def test_who_begins_another_request_too_soon_still_gets_the_answer_before_it(add
     assert b"thought over" in said.partition(b"408 Request Timeout")[0]
 
 
+@pytest.mark.parametrize("other", [b"websocket", b"h2c"])
+def test_who_asks_for_another_protocol_is_answered_in_this_one_and_the_log_says_nothing(
+    address: str, caplog: pytest.LogCaptureFixture, other: bytes
+) -> None:
+    asking = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    with connected(address) as line:
+        line.sendall(asking + b"connection: upgrade\r\nupgrade: " + other + b"\r\n\r\n")
+        assert line.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        line.sendall(asking + b"connection: close\r\n\r\n")
+        assert b"HTTP/1.1 200 " in last_words(line)
+    assert [record.getMessage() for record in caplog.records if "pgrade" in record.getMessage()] == []
+
+
 def test_no_more_come_in_than_fit_and_those_who_leave_make_room(calm: str) -> None:
     asking = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n"
     lines = [answered(calm, asking + b"\r\nGET ") for _ in range(3)]

@@ -70,14 +70,15 @@ def _check_installed() -> None:
 def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
     from tidegate import assembly
     from tidegate.runtime.log_lines import write_log
+    from tidegate.web.serving import PortTaken, listening_at
     from tidegate_apps.demo.app import HOME
     from tidegate_apps.demo.seeding import VISITOR
 
     loaded, apps = settled(theatre, folder, port)
     write_log(loaded.values.log.level, loaded.values.log.format)
     try:
-        at = assembly.listening(_HOST, port)
-    except assembly.PortTaken as error:
+        at = listening_at(_HOST, port)
+    except PortTaken as error:
         raise Stopped(str(error), Exit.CONFIGURATION) from error
     with at, assembly.assembled(loaded, apps, simulators=True) as there:
         there.visitor = VISITOR

@@ -39,6 +39,7 @@ def serve(
     from tidegate import __version__, assembly
     from tidegate.runtime.log_lines import write_log
     from tidegate.settings import load
+    from tidegate.web.serving import PortTaken, listening_at
 
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
     with plain_mistakes():
@@ -51,8 +52,8 @@ def serve(
             there.queue.store.now()  # a database that cannot be used is said at once
             try:
                 assembly.check_reach(there)
-                at = assembly.listening(values.server.host, values.server.port)
-            except (assembly.NobodyYet, assembly.PortTaken) as error:
+                at = listening_at(values.server.host, values.server.port)
+            except (assembly.NobodyYet, PortTaken) as error:
                 raise Stopped(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:

@@ -1,6 +1,6 @@
 """The server's pages and API, and what applications use of them. Names are loaded when they are first used.
 
-from tidegate.web import ANYONE, Right, body_limit, current_user, form, needs, owner_session, page, problem
+from tidegate.web import ANYONE, Right, Server, body_limit, current_user, form, needs, owner_session, page, problem
 """
 
 from __future__ import annotations
@@ -17,28 +17,33 @@ if TYPE_CHECKING:
     from tidegate.web.pages.rendering import page
     from tidegate.web.pages.saying import said
     from tidegate.web.problems import Problem
+    from tidegate.web.serving import PortTaken, Server, listening_at, url_of
     from tidegate.web.site import Site
 
 _HOMES = {
     "ANYONE": "tidegate.web.access",
+    "PortTaken": "tidegate.web.serving",
     "Problem": "tidegate.web.problems",
     "Right": "tidegate.ops.rights",
+    "Server": "tidegate.web.serving",
     "Site": "tidegate.web.site",
     "body_limit": "tidegate.web.for_apps",
     "build": "tidegate.web.frame",
     "current_user": "tidegate.web.for_apps",
     "form": "tidegate.web.for_apps",
+    "listening_at": "tidegate.web.serving",
     "needs": "tidegate.web.access",
     "owner_session": "tidegate.web.owners",
     "page": "tidegate.web.pages.rendering",
     "problem": "tidegate.web.for_apps",
     "said": "tidegate.web.pages.saying",
+    "url_of": "tidegate.web.serving",
     "who_asks": "tidegate.web.for_apps",
 }
 
 __all__ = [
-    "ANYONE", "Problem", "Right", "Site", "body_limit", "build", "current_user", "form", "needs", "owner_session",
-    "page", "problem", "said", "who_asks",
+    "ANYONE", "PortTaken", "Problem", "Right", "Server", "Site", "body_limit", "build", "current_user", "form",
+    "listening_at", "needs", "owner_session", "page", "problem", "said", "url_of", "who_asks",
 ]  # fmt: skip
 
 

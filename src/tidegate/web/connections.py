@@ -171,6 +171,9 @@ class Line(HttpToolsProtocol):
         self._slack = self.watch.patience.most_head
         super().on_message_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to say: who asks for another protocol is answered in this one, which HTTP allows."""
+
     def resume_writing(self) -> None:
         self._unread = 0  # nearly all was taken, and more comes: what is left then is counted anew
         super().resume_writing()

@@ -46,5 +46,5 @@ def test_an_address_that_is_taken_is_said_in_a_sentence() -> None:
 
     assert ran.exit_code == 3
     assert ran.output == (
-        f"Error: 127.0.0.1, port {port}, cannot be used (address already in use); choose another with --port\n"
+        f"Error: 127.0.0.1:{port} cannot be used (address already in use); choose another with --port\n"
     )

@@ -35,9 +35,10 @@ def gateway(
 
     It asks nobody for a password: keep it where only Tidegate reaches it, and set convert.gateway_url there.
     """
+    from tidegate.web import PortTaken
     from tidegate_apps.convert.gateway.limits import GatewayLimits
     from tidegate_apps.convert.gateway.mappings import Mappings
-    from tidegate_apps.convert.gateway.serving import CannotListen, serve
+    from tidegate_apps.convert.gateway.serving import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -57,7 +58,7 @@ def gateway(
         limits = replace(limits, conversions=at_a_time)
     try:
         serve(host, port, limits, known, ready=ready)
-    except CannotListen as error:
+    except PortTaken as error:
         raise _Unusable(str(error)) from error
     return 0
 
