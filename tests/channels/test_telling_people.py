@@ -10,7 +10,7 @@ from tidegate.ops import actions, channels, notices
 from tidegate.ops.figures import figures
 from tidegate.runtime.channels import NotSent
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows, telling_rows
+from tidegate.store import gate_rows, notice_rows, telling_rows
 
 
 @on_sqlite
@@ -39,6 +39,8 @@ def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_tha
         scene.pass_(60)
         assert outside.tries > 0
         scene.q.store.write(lambda tx: notices.snooze(tx, 1, "1h", "ada"))
+        held = scene.q.store.read(lambda tx: gate_rows.hold(tx, HOOK.target, ""))
+        assert held is not None
         tries = outside.tries
         del outside.ill["hook"]
         scene.pass_(1800)
@@ -46,7 +48,10 @@ def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_tha
         assert (outside.sent, outside.tries) == ([], tries)
         (first,) = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1]
         assert channels.what_became(first) == "not delivered: It was snoozed before it was sent."
-        # It says nothing about the channel, which was not asked.
+        # It says nothing about the channel, which was not asked: what was held against it still is.
+        after = scene.q.store.read(lambda tx: gate_rows.hold(tx, HOOK.target, ""))
+        assert after is not None
+        assert (after.reason, after.failures) == (held.reason, held.failures)
         assert [each.token for each in scene.q.store.read(channels.channels)] == ["new"]
 
         scene.pass_(3600)

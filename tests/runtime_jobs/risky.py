@@ -36,6 +36,10 @@ async def counted_later(page: Page) -> Page:
     return counted(page)
 
 
+def unless_sent(sent: bool) -> Done[int]:
+    return Done(7, unsent=not sent)
+
+
 def pid(_: None) -> int:
     return os.getpid()
 

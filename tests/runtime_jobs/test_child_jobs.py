@@ -22,6 +22,7 @@ from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
 
 AT_ONCE = Backoff(0.001, cap=0.001, jitter=0)
 
@@ -198,3 +199,15 @@ def test_a_script_declares_its_jobs_and_runs_them_in_children(
 
     assert found.stdout.strip() == out
     assert err in found.stderr
+
+
+async def test_a_child_that_had_nothing_to_send_says_nothing_of_its_target(q: Queue) -> None:
+    target = Target("svc", breaker={"max_requests": 1})
+    call = q.job(process=True, target=target)(risky.unless_sent)
+
+    async with worker(q):
+        for sent, totals in ((False, (0, 0, 0)), (True, (1, 0, 0))):
+            assert (await finished(call.enqueue(sent))).result == 7
+            row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
+            assert row is not None
+            assert row.breaker.totals == totals

@@ -15,7 +15,7 @@ from tidegate import Backoff, Rate, Target
 from tidegate.core.job import JobState
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Again
+from tidegate.machine.lifecycle import Again, Done
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 from tidegate.store.dialect import Statement
@@ -166,14 +166,17 @@ def test_attempts_from_before_it_opened_take_no_permit_and_their_results_change_
         assert moves(q, "svc") == [("closed", "open"), ("open", "half-open"), ("half-open", "closed")]
 
 
-def test_a_permit_whose_attempt_says_nothing_goes_to_the_next_job(db: Database) -> None:
+@pytest.mark.parametrize("ending", ["again", "done"])
+def test_a_permit_whose_attempt_says_nothing_goes_to_the_next_job(db: Database, ending: str) -> None:
     clock = VirtualClock()
     asked: list[int] = []
     with queue_on(db, clock) as q:
 
         @q.job(target=target())
-        async def call(n: int) -> None:
+        async def call(n: int) -> Done[None]:
             asked.append(n)
+            if ending == "done":
+                return Done(unsent=True)
             raise Again("10m", keep_attempt=True)
 
         call.enqueue_many(list(range(6)))

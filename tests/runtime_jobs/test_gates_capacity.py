@@ -10,12 +10,13 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
-from tidegate import Again, Backoff, Fail, Target
+from tidegate import Again, Backoff, Done, Fail, Target
 from tidegate.core.job import Claimed
 from tidegate.face.queue import Queue
-from tidegate.machine.filling import Depth
+from tidegate.machine.filling import Depth, Filling
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store import gate_rows
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
 
@@ -263,6 +264,27 @@ def test_a_job_that_failed_gives_its_place_back(db: Database) -> None:
         play(clock, main)
         assert len(service.calls) == 10  # a failure of one keeps no other from its turn
         assert states(q) == {"waiting": 10}
+
+
+def test_what_was_done_without_being_sent_takes_no_place(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("lidarr", backoff=None, capacity=Capacity(2, depth=lambda: 0)))
+        async def submit(n: int) -> Done[None]:
+            return Done(unsent=True)
+
+        submit.enqueue_many(list(range(10)))
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(5)
+
+        play(clock, main)
+        assert states(q) == {"done": 10}
+        row = q.store.read(lambda tx: gate_rows.target(tx, "lidarr"))
+        assert row is not None
+        assert Filling.loaded(row.capacity).own == ()
 
 
 def test_a_cycle_asks_afresh_goes_on_after_each_success_and_ends_when_full(db: Database) -> None:

@@ -14,7 +14,7 @@ from tidegate import Backoff, Cooldown, Target
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Again, Fail
+from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 
@@ -53,6 +53,36 @@ def test_a_key_that_fails_waits_by_the_ladder_and_others_go_on(db: Database) -> 
 
     assert [round(at) for at in service.times("a")] == [0, 30, 90, 210]
     assert len(service.times("b")) == 2
+
+
+def test_a_probe_that_sent_nothing_leaves_the_key_held_and_the_next_one_goes_at_once(db: Database) -> None:
+    clock = VirtualClock()
+    tried: list[tuple[int, str]] = []
+    with queue_on(db, clock) as q:
+
+        @q.job(target=Target("svc", backoff=EVEN), key=lambda who: who[0], backoff=Backoff(3600, cap=3600))
+        async def call(who: str) -> Done[None]:
+            tried.append((round(clock.monotonic()), who))
+            if who == "a1":
+                raise ConnectionError("x")
+            return Done(unsent=who != "a4")
+
+        call.enqueue("a1")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(10)
+                call.enqueue_many(["a2", "a3"])
+                await asyncio.sleep(30)
+                held = hold(q, "a")
+                assert held is not None
+                assert (held.reason, held.failures) == ("backoff", 1)
+                call.enqueue("a4")
+                await asyncio.sleep(10)
+                assert hold(q, "a") is None
+
+        play(clock, main)
+    assert tried == [(0, "a1"), (30, "a2"), (30, "a3"), (40, "a4")]
 
 
 @pytest.mark.parametrize("keyed", [False, True])

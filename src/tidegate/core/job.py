@@ -87,6 +87,11 @@ class NewJob:
     parents: tuple[int, ...] = ()
     cancellable: bool = True
 
+    @property
+    def alone(self) -> bool:
+        """It can have no twin, and waits for nobody."""
+        return self.unique_key is None and not self.parents
+
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
@@ -133,6 +138,7 @@ class Outcome:
     stage: Stage
     wait: float | None = None  # seconds until it may be claimed again
     refund: bool = False  # nothing was sent: the attempt is given back
+    accepted: bool = False  # the target has it: it counts there until it is seen
     keep_place: bool = False  # the target may have accepted it: it counts there for a while
     result: str | None = None  # JSON
     code: str | None = None

@@ -161,9 +161,9 @@ class Telling:
         now = self.queue.clock.now()
         row, to = store.read(lambda tx: (telling_rows.one(tx, sent.notice), self._address_of(tx, sent)))
         if row is None or store.read(lambda tx: telling_rows.outlived(tx, sent)):
-            return Done()
+            return Done(unsent=True)
         if store.read(lambda tx: telling_rows.withdrawn(tx, row, sent)):
-            return Done(writes=telling_rows.not_sent(sent))
+            return Done(writes=telling_rows.not_sent(sent), unsent=True)
         more: list[BoundStatement] = []
         if sent.channel.startswith(PERSON):
             if not to or not isinstance(channel.way, Mail):

@@ -92,10 +92,14 @@ def _fail(code: str, message: str, kept: dict[str, Any]) -> Fail:
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[R_co]):
-    """Returned by a handler: its result, and statements of the application for the settle's own transaction."""
+    """Returned by a handler: its result, and statements of the application for the settle's own transaction.
+
+    With *unsent* there was nothing to send any more: that proves nothing of its target, and takes no place there.
+    """
 
     result: R_co | None = None
     writes: tuple[Any, ...] | list[Any] = ()
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +116,8 @@ class KindPolicy:
         return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
 
 
-def done(job: Claimed, result: str | None) -> Outcome:
-    return Outcome(job=job, ending=Ending.DONE, stage=Stage.DONE, result=result)
+def done(job: Claimed, result: str | None, *, unsent: bool = False) -> Outcome:
+    return Outcome(job=job, ending=Ending.DONE, stage=Stage.DONE, result=result, accepted=not unsent)
 
 
 def stopped(job: Claimed, *, unsent: bool = False) -> Outcome:

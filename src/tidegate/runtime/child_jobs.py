@@ -36,7 +36,7 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
             case "done":
                 writes = [BoundStatement(str(name), dict(params)) for name, params in said["writes"]]
                 result = json.loads(text)
-                return Done(result, writes) if writes else result
+                return Done(result, writes, unsent=bool(said["unsent"])) if writes or said["unsent"] else result
             case "again":
                 raise Again(
                     float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),

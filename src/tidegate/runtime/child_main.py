@@ -124,14 +124,16 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
 
         result = asyncio.run(_awaited(result))
     writes: list[Any] = []
+    unsent = False
     lifecycle = sys.modules.get("tidegate.machine.lifecycle")  # who never imported it returns no Done
     if lifecycle is not None and isinstance(result, lifecycle.Done):
-        result, writes = result.result, [[each.name, dict(each.params)] for each in result.writes]
+        writes, unsent = [[each.name, dict(each.params)] for each in result.writes], result.unsent
+        result = result.result
     try:
         text = signature.result.encode(result, what="result", most=fields["most"])
     except TypeError:  # other than announced
         text = encode(result, what="result", most=fields["most"])
-    return {"end": "done", "writes": json.loads(encode(writes, what="writes"))}, text
+    return {"end": "done", "writes": json.loads(encode(writes, what="writes")), "unsent": unsent}, text
 
 
 async def _awaited(result: Any) -> Any:

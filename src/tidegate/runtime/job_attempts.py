@@ -191,15 +191,17 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
 def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
     # Also when the lease may be lost: the store decides, and records a result that came too late.
     writes: tuple[Any, ...] = ()
+    unsent = False
     if isinstance(result, Done):
-        result, writes = result.result, tuple(result.writes)
+        result, writes, unsent = result.result, tuple(result.writes), result.unsent
+    note = _note(attempt, ok=None if unsent else True)
     try:
         dumped = kind.encode_result(result)
     except Exception as error:
         _log.exception("result_not_serialisable kind=%s job=%s", kind.name, attempt.job.id)
         message = _clean(f"The result cannot be stored: {error}")
-        return Ended(lifecycle.failed(attempt.job, "bad_answer", message), _note(attempt, ok=True))
-    return Ended(lifecycle.done(attempt.job, dumped), _note(attempt, ok=True), writes)
+        return Ended(lifecycle.failed(attempt.job, "bad_answer", message), note)
+    return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes)
 
 
 def _stopped(attempt: Attempt) -> Ended | None:

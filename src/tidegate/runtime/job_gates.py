@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.events import Event, EventKind
 from tidegate.core.fault import Fault
-from tidegate.core.job import Claimed, Ending, Outcome
+from tidegate.core.job import Claimed, Outcome
 from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
 from tidegate.machine.filling import Filling
@@ -291,7 +291,7 @@ class GateTurn:
                 self._move(target, before, shared_breaker.noted(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
                 known = [outcome for outcome, _ in said if not outcome.keep_place]
-                back = [(outcome.job.id, outcome.ending is Ending.DONE) for outcome in known]
+                back = [(outcome.job.id, outcome.accepted) for outcome in known]
                 self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
             if lanes.note(rules, said) and rules.breaker is not None:
                 before = self._rows[target].breaker

@@ -132,7 +132,7 @@ class Converting:
         if there is None or there != (pending.get("sha256"), pending.get("bytes")):
             return None
         _log.info("result_found job=%s", job.id)
-        return Done(Made(order.result, there[0], there[1], None))
+        return Done(Made(order.result, there[0], there[1], None), unsent=True)
 
     def convert(self, order: Order, job: Context) -> Done[Made]:
         try:

@@ -191,7 +191,7 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word
     async def tell(word: Word) -> Done[None]:
         rows = await there.db.aall("states", source_id=word.source_id)
         if not rows:
-            return Done(None)
+            return Done(None, unsent=True)
         state = state_of(rows[0])
         await tell_there(client(), state, word.moved_from)
         return Done(None, writes=[there.db.bind("told", **said(state))])
