@@ -11,7 +11,6 @@ from tidegate.cli.at_store import by_option, command_at_store, many, say, store_
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import bulk as ops
-from tidegate.store import watching
 from tidegate.store.bulk_rows import Bulk, Item
 from tidegate.store.tx import Tx
 
@@ -84,7 +83,7 @@ def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -
     """Ends one that is under way: what is done stays done, the rest is not."""
     with store_at(url, driver) as store:
         one = store.write(lambda tx: ops.cancel(tx, bulk_id, by))
-        watching.tell(store)
+        store.announce()
     say(_document(one), as_json, lambda: [f"Cancelled after {many(one.done, 'job')}; {one.says}."])
     return Exit.OK
 

@@ -16,7 +16,6 @@ from tidegate.cli.numbers import duration
 from tidegate.ops import actions, listing, reports
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport, QueueReport
-from tidegate.store import watching
 from tidegate.store.tx import Tx
 
 
@@ -147,7 +146,7 @@ def resume(queue: str, by: str, url: str, driver: str | None, as_json: bool) -> 
     """Ends the pause of a queue."""
     with store_at(url, driver) as store:
         was = store.write(lambda tx: actions.resume_queue(tx, queue, by))
-        watching.tell(store)
+        store.announce()
     says = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
     say({"queue": queue, "was_paused": was}, as_json, lambda: [says])
     return Exit.OK if was else Exit.NEGATIVE

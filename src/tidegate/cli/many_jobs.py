@@ -16,7 +16,6 @@ from tidegate.errors import NotThere, Refused, UniqueTaken
 from tidegate.ops import bulk
 from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import STATES, Count, Filter
-from tidegate.store import watching
 from tidegate.store.bulk_rows import RUNNING
 from tidegate.store.tx import Store, Tx
 
@@ -88,7 +87,7 @@ def act(
             try:
                 found = bulk.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
             finally:
-                watching.tell(store)
+                store.announce()
     _say(verb, found, as_json, lambda: _outcome(verb, found), dry_run=False)
     return Exit.NEGATIVE if found.refused or not found.matched else Exit.OK
 
@@ -134,7 +133,7 @@ def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool
         said, ended = _one(store, verb, job, by)
         found.append({"job": job, "done": ended is Exit.OK, "says": said})
         code = code or ended
-    watching.tell(store)
+    store.announce()
     say(found, as_json, lambda: [f"job {each['job']}: {each['says'] or verb.done}" for each in found])
     return code
 

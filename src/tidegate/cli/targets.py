@@ -16,7 +16,6 @@ from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
 from tidegate.ops import actions, reports, trials
 from tidegate.ops.reports import TargetDetail, TargetReport
-from tidegate.store import watching
 from tidegate.store.tx import Tx
 
 _FOR = "For how long, such as 30m, 2h or 1d."
@@ -87,7 +86,7 @@ def _action(describe: Callable[..., Action]) -> click.Command:
         action = describe(**asked)
         with store_at(url, driver) as store:
             result = store.write(action.work)
-            watching.tell(store)
+            store.announce()
         say({"done": result is not False, "result": action.shown(result)}, as_json, lambda: [action.said(result)])
         return Exit.NEGATIVE if result is False else Exit.OK
 

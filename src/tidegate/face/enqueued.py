@@ -17,9 +17,12 @@ R = TypeVar("R")
 _FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two looks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Enqueued(Generic[R]):
-    """The job that stands for what was asked; `created` is False when it is a twin that was there already."""
+    """The job that stands for what was asked; `created` is False when it is a twin that was there already.
+
+    Nobody changes one; a frozen class would take three times as long to make it.
+    """
 
     id: int
     created: bool

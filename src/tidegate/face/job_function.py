@@ -76,7 +76,7 @@ class JobFunction(Generic[A, R]):
         The higher *priority* goes first, from -1000 to 1000.
         """
         new = self._new(args, after, due, priority)
-        id_, created = self._queue.put_in([new], connection)[0]
+        id_, created = self._queue.put_one(new, connection)
         return Enqueued(id_, created, self._queue, self._put.result)
 
     async def aenqueue(
@@ -91,7 +91,8 @@ class JobFunction(Generic[A, R]):
         """As `enqueue`, without blocking the loop."""
         # What is asked for is checked and read off here, before anybody can change it.
         new = self._new(args, after, due, priority)
-        return (await self._queue.at_store(partial(self._enqueue, [new], connection)))[0]
+        id_, created = await self._queue.at_store(partial(self._queue.put_one, new, connection))
+        return Enqueued(id_, created, self._queue, self._put.result)
 
     def enqueue_many(
         self,
@@ -107,7 +108,8 @@ class JobFunction(Generic[A, R]):
         if len(parents) != len(many):
             raise ValueError(f"after: it is for {len(parents)} jobs, and there are {len(many)}")
         jobs = [self._new(args, of, due, priority) for args, of in zip(many, parents, strict=True)]
-        return self._enqueue(jobs, connection)
+        found = self._queue.put(partial(intake.enqueue, jobs=jobs), connection)
+        return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
 
     def scheduled(self, args: A | Callable[[datetime], A]) -> Callable[[datetime], NewJob]:
         """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
@@ -123,10 +125,6 @@ class JobFunction(Generic[A, R]):
         text = message or (known.message if known is not None else code)
         made = self._queue.put(partial(intake.refuse, job=new, code=code, message=text), connection)
         return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
-
-    def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Enqueued[R]]:
-        queue, result = self._queue, self._put.result
-        return [Enqueued(each.id, each.created, queue, result) for each in queue.put_in(jobs, connection)]
 
     def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind

@@ -38,7 +38,7 @@ from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.schedules import Schedule, zone_of
 from tidegate.runtime.wake import Wake
-from tidegate.store import intake, watching
+from tidegate.store import intake
 from tidegate.store.dialect import Dialect
 from tidegate.store.gathering import Gathering
 from tidegate.store.intake import Taken
@@ -238,24 +238,20 @@ class Queue(Working):
             return result
         return work(connection.tx if isinstance(connection, DbTx) else self.store.on(connection))
 
-    def put_in(self, jobs: list[NewJob], connection: Any = None) -> list[Taken]:
-        """One answer per job, in order; see `put`."""
-        if connection is not None:
-            return self.put(lambda tx: intake.enqueue(tx, jobs), connection)
-        store = self.store
-        if store.dialect is Dialect.POSTGRES and Gathering.takes(jobs):
-            taken = [self._gathering.put(jobs[0])]
-        else:
-            taken = store.write(lambda tx: intake.enqueue(tx, jobs))
-        self.woken()
-        return taken
+    def put_one(self, job: NewJob, connection: Any = None) -> Taken:
+        """The job that now stands for it; see `put`."""
+        if connection is None and job.alone and self.store.dialect is Dialect.POSTGRES:
+            taken = self._gathering.put(job)
+            self.woken()
+            return taken
+        return self.put(lambda tx: intake.enqueue_one(tx, job), connection)
 
     def woken(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:
             wake.news()
         if self._store is not None:
-            watching.tell(self._store)
+            self._store.announce()
 
     async def at_store(self, work: Callable[[], T]) -> T:
         """Runs *work*, which waits for the database, without blocking the loop."""

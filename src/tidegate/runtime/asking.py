@@ -21,7 +21,7 @@ from tidegate.machine.states import CLOSED, OPEN
 from tidegate.runtime.job_gates import Ask, GateTurn, JobGates
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.threads import DaemonPool, Inline
-from tidegate.store import gate_rows, watching
+from tidegate.store import gate_rows
 
 if TYPE_CHECKING:
     from tidegate.core.events import Event
@@ -165,7 +165,7 @@ class Asker:
             return gates.events
 
         self._gates.tell(await worker.at_store(work))
-        watching.tell(worker.store)
+        worker.store.announce()
         worker.wake.news()
 
     async def _call(self, fn: Callable[[], Any]) -> Any:

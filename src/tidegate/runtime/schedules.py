@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidegate.core.job import NewJob
 from tidegate.errors import StoreError
-from tidegate.store import intake, watching
+from tidegate.store import intake
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -94,7 +94,7 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
                 if found.fired:
                     _log.info("schedule_fired names=%s", ",".join(found.fired))
                     worker.wake.news()
-                    watching.tell(worker.store)
+                    worker.store.announce()
                 # By the store's own clock at that look: a tick that ours takes for over may be ahead there.
                 soonest = min(each.after(each.at(found.at)).timestamp() for each in schedules)
                 soonest = min(soonest, found.at + _LOOK) if found.failed else soonest

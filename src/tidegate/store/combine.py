@@ -50,21 +50,15 @@ class Combiner(Leading[Work]):
         if not self._closed:
             self.run(last)
 
-    def _perform(self, batch: list[Piece[Work, Any]]) -> None:
-        self._thread = threading.get_ident()
-        try:
-            self._commit(batch)
-        finally:
-            self._thread = 0
-
     def _taken_back(self, others: list[Piece[Work, Any]]) -> bool:
         return self._undone()
 
-    def _commit(self, batch: list[Piece[Work, Any]]) -> None:
+    def _perform(self, batch: list[Piece[Work, Any]]) -> None:
         if self._closed:
             fail(batch, StoreError("the store is closed"))
             return
         begun = False
+        self._thread = threading.get_ident()
         try:
             self._connection.execute("begin immediate")
             begun = True
@@ -80,9 +74,11 @@ class Combiner(Leading[Work]):
                 # There was no room for all of them; perhaps there is for some.
                 for piece in batch:
                     piece.error = None
-                    self._commit([piece])
+                    self._perform([piece])
             else:
                 fail(batch, error)
+        finally:
+            self._thread = 0
 
     def _one(self, piece: Piece[Work, Any]) -> None:
         self._connection.execute("savepoint piece")

@@ -15,17 +15,13 @@ from tidegate.store.tx import Store
 class Gathering(Leading[NewJob]):
     """For a database where every statement is a journey. What one of them does wrong does not touch the others.
 
-    Only for jobs that wait for nobody: one with a unique key waits for the transaction that has put its twin in, and
+    Only for jobs that stand alone: one with a unique key waits for the transaction that has put its twin in, and
     all the others would wait with it.
     """
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
-
-    @staticmethod
-    def takes(jobs: list[NewJob]) -> bool:
-        return len(jobs) == 1 and jobs[0].unique_key is None and not jobs[0].parents
 
     def put(self, job: NewJob) -> Taken:
         """When this returns, the job is on disk."""

@@ -31,8 +31,6 @@ class Taken(NamedTuple):
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     """One answer per job, in order. Everything is written, or nothing."""
-    if len(jobs) == 1 and jobs[0].unique_key is None and not jobs[0].parents:
-        return [_alone(tx, jobs[0])]
     states = _states(tx, jobs)
     waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not Stage.DONE] for job in jobs]
     rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
@@ -48,14 +46,13 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     return [found[i] for i in range(len(jobs))]
 
 
-def _alone(tx: Tx, job: NewJob) -> Taken:
-    """One job that has neither a twin nor parents, as most have: there is nothing to look up and to sort."""
-    new = tx.many("enqueue", (_row(job),))
-    if len(new) != 1:
-        raise StoreError(f"1 job was put in, {len(new)} came back")
-    id_, _, _, state = new[0]
-    tx.many("tally", ({"queue": job.queue, "what": state, "delta": 1},))
-    return Taken(id_, created=True)
+def enqueue_one(tx: Tx, job: NewJob) -> Taken:
+    """The same for one job. When it stands alone, as most do, there is nothing to look up and to sort."""
+    if not job.alone:
+        return enqueue(tx, [job])[0]
+    id_, state = tx.all("enqueue_one", _own(job))[0]
+    tx.all("tally_one", {"queue": job.queue, "what": state})
+    return Taken(id_, True)
 
 
 def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
@@ -146,15 +143,28 @@ def _fleeting(job: NewJob) -> StoreError:
     return StoreError(f"the twin of job {job.unique_key!r} came and went; try again")
 
 
-def _row(job: NewJob, parents_open: int = 0) -> dict[str, object]:
-    for field, moment in (("due_at", job.due_at), ("expires_at", job.expires_at)):
-        if moment is not None and not math.isfinite(moment):
-            raise ValueError(f"{field}: {moment} is no moment")
+def _row(job: NewJob, parents_open: int) -> dict[str, object]:
+    return {
+        **_own(job), "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
+        "parents_open": parents_open,
+    }  # fmt: skip
+
+
+def _own(job: NewJob) -> dict[str, object]:
+    """What a job says of itself alone, checked."""
+    if job.due_at is not None:
+        _require_moment(job.due_at, "due_at")
+    if job.expires_at is not None:
+        _require_moment(job.expires_at, "expires_at")
     if "\0" in job.lane:
         raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
     return {
         "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
         "due_at": job.due_at, "expires_at": job.expires_at, "args": job.args, "most_attempts": job.most_attempts,
-        "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
-        "parents_open": parents_open, "cancellable": int(job.cancellable),
+        "cancellable": int(job.cancellable),
     }  # fmt: skip
+
+
+def _require_moment(moment: float, field: str) -> None:
+    if not math.isfinite(moment):
+        raise ValueError(f"{field}: {moment} is no moment")

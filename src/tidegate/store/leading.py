@@ -30,12 +30,6 @@ class Piece(Generic[W, T]):
         self.result: T | None = None
         self.error: BaseException | None = None
 
-    def answer(self) -> T:
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
-        return self.result  # type: ignore[return-value]
-
 
 class Leading(ABC, Generic[W]):
     """Chooses who does it. `_perform` gives every piece of a batch its result or its error."""
@@ -70,22 +64,22 @@ class Leading(ABC, Generic[W]):
             if piece.gate is not None:
                 piece.gate.acquire()  # until somebody has done it, or asks us to lead
             if not piece.done:
-                self._lead(piece)
+                if piece.batch is None:
+                    with self._mutex:
+                        piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+                try:
+                    self._perform(piece.batch)
+                except BaseException:
+                    self._once_more(piece)
+                    raise
+                self._leave(piece)
         except BaseException:
             self._leave(piece)
             raise
-        return piece.answer()
-
-    def _lead(self, piece: Piece[W, Any]) -> None:
-        if piece.batch is None:
-            with self._mutex:
-                piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
-        try:
-            self._perform(piece.batch)
-        except BaseException:
-            self._once_more(piece)
-            raise
-        self._leave(piece)
+        if piece.error is not None:
+            error, piece.error = piece.error, None
+            raise error
+        return piece.result  # type: ignore[return-value]
 
     def _leave(self, piece: Piece[W, Any]) -> None:
         """Hands the lead on and answers those that it was done for; also when this thread was interrupted anywhere.

@@ -122,6 +122,9 @@ class SqliteStore:
     def now(self) -> float:
         return self._clock()
 
+    def announce(self) -> None:
+        """Others see by `data_version`."""
+
     def data_version(self) -> int:
         """Changes whenever another connection has written."""
         with self._lock:  # only the numbers of one and the same connection can be compared

@@ -18,6 +18,14 @@ on conflict (kind, unique_key) where unique_key is not null and (unique_while & 
 do nothing
 returning id, kind, unique_key, state;
 
+-- name: enqueue_one
+-- One new job that has neither a twin nor parents, as most have.
+insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
+                    cancellable)
+values (:queue, :kind, :target, :lane, case when cast(:due_at as double precision) > {now} then 'waiting' else 'ready' end,
+        :priority, {now}, coalesce(:due_at, {now}), :expires_at, :args, :most_attempts, :cancellable)
+returning id, state;
+
 -- name: twins
 -- The jobs that hold these uniques.
 select job.id, job.kind, job.unique_key

@@ -62,6 +62,9 @@ class Store(Protocol):
     def now(self) -> float:
         """The clock that leases are measured with."""
 
+    def announce(self) -> None:
+        """Tells other processes that there is something new, where the database can; a burst is told once."""
+
     def close(self) -> None: ...
 
 

@@ -24,13 +24,6 @@ def watcher(store: Store) -> Watch | None:
     return None if listen is None else listen
 
 
-def tell(store: Store) -> None:
-    """Tells other processes, where the database can; at most a few times a second."""
-    announce = getattr(store, "announce", None)
-    if announce is not None:
-        announce()
-
-
 def _watch_sqlite(store: SqliteStore, woken: Callable[[], None], stop: threading.Event) -> None:
     last = None
     while not stop.wait(_LOOK_EVERY):
