@@ -32,7 +32,7 @@ def test_it_begins_with_one_and_doubles_smoothly() -> None:
 def test_a_step_that_is_not_over_goes_on() -> None:
     for phase, lasts in {Phase.DOUBLING: STEP, Phase.RESTING: REST, Phase.TRYING: TRIAL}.items():
         climb = Climb(phase=phase, most=4, since=100.0, good=50, bound=True, rate=1.0)
-        assert advanced(climb, 100.0 + lasts - 0.01) is climb
+        assert all(advanced(climb, at) is climb for at in (100.0, 100.5, 100.0 + lasts - 0.01))
         assert advanced(climb, 100.0 + lasts) != climb
 
 

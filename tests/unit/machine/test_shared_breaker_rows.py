@@ -71,9 +71,10 @@ def test_a_bucket_is_not_younger_for_being_full() -> None:
 
 
 def test_the_next_step_of_its_climb_is_kept() -> None:
-    row = advanced(closed(BreakerRow(state=HALF_OPEN), 50.0), 56.0)
+    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
 
-    assert row.climb == Climb(most=2, since=56.0)
+    assert advanced(row, 50.0) is row
+    assert advanced(row, 56.0).climb == Climb(most=2, since=56.0)
 
 
 def test_without_a_limit_it_opens_as_long_as_it_climbs_and_no_longer() -> None:
