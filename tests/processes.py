@@ -82,6 +82,11 @@ class Place:
         self._running = None
         return code
 
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
     def up(self) -> bool:
         return httpx2.get(f"{self.url}/health/live").status_code == 200
 

@@ -170,6 +170,18 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one_and_the_log_says_
     assert [record.getMessage() for record in caplog.records if "pgrade" in record.getMessage()] == []
 
 
+def test_who_is_refused_while_the_body_still_comes_hears_why_and_may_ask_again(there: Shop) -> None:
+    hasty = Patience(head=1000, grace=0, rate=1, look_every=0.005)  # cuts at once who sends what nobody hears
+    body, asking = b"x" * 500_000, b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+    with listening(served(there), patience=hasty) as address, connected(address) as line:
+        line.sendall(HEAD.replace(b"/classify", b"/nowhere") + b"content-length: %d\r\n\r\n" % len(body))
+        line.sendall(body[:1000])
+        assert line.recv(65_536).startswith(b"HTTP/1.1 404 ")
+        time.sleep(0.1)
+        line.sendall(body[1000:] + asking)
+        assert b"HTTP/1.1 200 " in last_words(line)
+
+
 def test_no_more_come_in_than_fit_and_those_who_leave_make_room(calm: str) -> None:
     asking = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n"
     lines = [answered(calm, asking + b"\r\nGET ") for _ in range(3)]
