@@ -21,6 +21,7 @@ T = TypeVar("T")
 Now = Callable[[], float]
 
 _MOST_IDLE = 8
+_FORGOTTEN = 1000  # reads that others made: a reader that was not needed for so many is closed
 _FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
 
 
@@ -88,7 +89,9 @@ class SqliteStore:
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
         self._combiner = Combiner(self._writer)
-        self._idle: list[Driver] = []  # readers that nobody uses at the moment
+        self._reads = 0
+        # Readers that nobody uses at the moment, the last used at the end, and which read it was that each made last.
+        self._idle: list[tuple[Driver, int]] = []
         self._watching: Driver | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -160,7 +163,7 @@ class SqliteStore:
             if self._closed:
                 return
             self._closed = True
-            readers = [*self._idle, *([] if self._watching is None else [self._watching])]
+            readers = [*(each for each, _ in self._idle), *([] if self._watching is None else [self._watching])]
             self._idle.clear()
         for reader in readers:
             reader.close()
@@ -171,12 +174,12 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:
-        """A connection of its own for the time of a read; as many stay open as were ever used at once, up to a few."""
+        """A connection of its own for the time of a read; as many stay open as are used at once, up to a few."""
         self._same_process()
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed")
-            reader = self._idle.pop() if self._idle else None
+            reader = self._idle.pop()[0] if self._idle else None
         if reader is None:
             reader = connect(self._path, self.driver, self._patience)
         try:
@@ -184,12 +187,21 @@ class SqliteStore:
         except BaseException:
             reader.close()  # with the transaction that may be open on it
             raise
+        for each in self._given_back(reader):
+            each.close()
+
+    def _given_back(self, reader: Driver) -> list[Driver]:
+        """Keeps a reader for the next read; those that are now to be closed."""
         with self._lock:
-            keep = len(self._idle) < _MOST_IDLE and not self._closed
-            if keep:
-                self._idle.append(reader)
-        if not keep:
-            reader.close()
+            if self._closed:
+                return [reader]
+            self._reads += 1
+            self._idle.append((reader, self._reads))
+            oldest, last = self._idle[0]
+            if len(self._idle) <= _MOST_IDLE and self._reads - last < _FORGOTTEN:
+                return []
+            del self._idle[0]
+            return [oldest]
 
     def _same_process(self) -> None:
         if os.getpid() != self._process:

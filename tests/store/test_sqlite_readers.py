@@ -1,0 +1,39 @@
+"""The connections that SQLite's readers leave open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.databases import APSW, Database, database
+from tests.store.jobs import Jobs, sqlite
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with database(APSW, tmp_path) as found:
+        yield found
+
+
+def test_readers_that_are_not_needed_any_more_are_closed(jobs: Jobs) -> None:
+    store = sqlite(jobs)
+    file = store.url.removeprefix("sqlite:///")
+
+    def handles() -> int:
+        return sum(each.path == file for each in psutil.Process().open_files())
+
+    store.read(lambda tx: None)
+    alone = handles()
+    together = threading.Barrier(5)
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda _: store.read(lambda tx: together.wait(30)), range(5)))
+    assert handles() == alone + 4
+
+    for _ in range(1010):
+        store.read(lambda tx: None)
+    assert handles() == alone
