@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runtime_jobs.gating import Refusal, play
-from tidegate import Backoff, Notice, NoticeKind, Target
+from tidegate import Backoff, Capacity, Notice, NoticeKind, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import listing, overview, reports
@@ -187,7 +187,7 @@ def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:
     assert found.sentence.startswith("40 targets need you.")
 
 
-def test_failed_jobs_are_a_need_of_their_queue(q: Queue, clock: VirtualClock) -> None:
+def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: VirtualClock) -> None:
     sending(q, fails=Fail("gone")).enqueue_many([1, 2])
     drained(q, clock)
 
@@ -196,8 +196,35 @@ def test_failed_jobs_are_a_need_of_their_queue(q: Queue, clock: VirtualClock) ->
     assert found.sentence == "2 jobs have failed. Nothing has been lost."
     (need,) = found.needs
     assert (need.kind, need.title, need.href, need.count) == (
-        "failed", "2 jobs of mail have failed", "/jobs?queue=mail&state=failed", 2,
+        "failed", "2 jobs of mail have failed", "/failures", 2,
     )  # fmt: skip
+
+    @q.job(queue="post")
+    async def post(n: int) -> None:
+        raise Fail("gone")
+
+    post.enqueue(1)
+    drained(q, clock)
+    (need,) = seen(q).needs
+    assert (need.title, need.subject, need.count) == ("3 jobs of 2 queues have failed", "", 3)
+    assert need.message == "2 of mail, 1 of post. They are not tried again without you: retry or discard them."
+
+
+def test_a_full_target_is_among_those_that_are_told_of(q: Queue, clock: VirtualClock) -> None:
+    target = Target("lidarr", backoff=None, capacity=Capacity(2, depth=lambda: 2))
+
+    @q.job(queue="albums", target=target)
+    async def submit(n: int) -> None: ...
+
+    submit.enqueue_many([1, 2, 3])
+    drained(q, clock)
+
+    found = seen(q)
+    assert [(each.name, each.token, each.reason) for each in found.attention] == [
+        ("lidarr", "full", "2 of 2 places are taken; jobs wait for room."),
+    ]
+    assert found.sentence.startswith("1 target is full, 3 jobs wait")
+    assert [need.kind for need in found.needs] == ["no_worker"]  # being full is nothing that a person must mend
 
 
 def test_a_fault_that_nobody_knows_is_a_need_until_the_job_is_done(q: Queue, clock: VirtualClock) -> None:
@@ -215,7 +242,7 @@ def test_a_fault_that_nobody_knows_is_a_need_until_the_job_is_done(q: Queue, clo
     drained(q, clock)
 
     assert [(need.kind, need.title, need.href) for need in first.needs][:1] == [
-        ("unclassified", "1 job met a fault that is not known", "/jobs?code=unexpected")
+        ("unclassified", "1 job met a fault that is not known", "/failures?bucket=unclassified")
     ]
     assert "unclassified" not in kinds(seen(q))
 

@@ -12,7 +12,7 @@ from tidegate.machine.filling import Limits
 from tidegate.machine.opened import Opened, OpenedBy
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.ops.standing import HeldKeys, Standing, standing
-from tidegate.ops.words import HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
+from tidegate.ops.words import FULL, HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
 from tidegate.store.gate_rows import TargetRow
 
 NOW = 1_700_000_000.0
@@ -53,8 +53,8 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     (breaker(buckets=((NOW - 30, 21, 2),)), [], True, "ok", "2 of the last 21 calls failed.", None),
     (breaker(closed_at=NOW - 300), [], True, "ok", "Well again for 5 min.", None),
     (full(47, buckets=((NOW - 30, 21, 2),)), [], True, "ok", "2 of the last 21 calls failed.", None),
-    (full(50, buckets=((NOW - 30, 21, 2),)), [], True, "ok",
-     "It is full, 50 of 50 places are taken; jobs wait for room.", None),
+    (full(50, buckets=((NOW - 30, 21, 2),)), [], True, "full",
+     "50 of 50 places are taken; jobs wait for room.", None),
     (full(50, at=NOW - 3600), [], True, "ok", "Nothing holds its calls.", None),
     # one key, many keys, the whole of it
     (PLAIN, [held("backoff")], True, "degraded", "Key 7 failed 3 times (timeout); tried again in 4 min.", NOW + 240),
@@ -160,7 +160,7 @@ def test_of_several_the_most_urgent_is_told() -> None:
 
 
 def test_every_state_is_in_one_group_of_the_sentence() -> None:
-    groups = [NEED_YOU, RECOVERING, PAUSED, HELD_UP, WELL]
+    groups = [NEED_YOU, RECOVERING, PAUSED, HELD_UP, FULL, WELL]
 
     assert sorted(token for group in groups for token in group) == sorted(TARGETS)
 

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tidegate import assembly
 from tidegate.settings import load
+from tidegate.web.pages.notices import place_of
+
+# Target and key, and the page where that is seen.
+TOLD = {
+    ("convert-gateway", ""): "/convert",
+    ("feeds", "7"): "/feeds/7",
+    ("feeds", "unclassified"): "/feeds/unclassified",
+    ("feeds", "host a.example:443"): "/feeds/host%20a.example%3A443",
+    ("lidarr", ""): "/lidarr",
+    ("spotify", "7"): "/music",
+    ("tautulli-api", ""): "/tautulli",
+    ("somebody's", ""): "/targets/somebody%27s",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a notice is about."""
+
+    name: str
+    key: str
+    kind: str = "fatal"
+    subject: str = "target"
+    operation: str = ""
 
 
 def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +44,8 @@ def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypat
     with assembly.assembled(loaded, apps, simulators=True) as there:
         assert [each.app.name for each in there.apps] == [app.name for app in apps]
         assert set(there.simulators) == {app.name for app in apps if app.simulator is not None} != set()
+        # What is told of a target of theirs leads to their own pages.
+        assert {each: place_of(Told(*each), there.apps) for each in TOLD} == TOLD
 
 
 def test_what_a_simulator_says_nothing_of_stays_as_it_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,9 +107,18 @@ def test_what_a_target_of_an_application_needs_is_done_on_the_page_of_the_applic
     assert 'href="/albums">Open Albums' in client(Site(queue=q, apps=[called])).get("/targets/spotify").text
 
 
-@pytest.mark.parametrize(("key", "path"), [("7", "/albums/7"), ("unclassified", "/albums")])
+@pytest.mark.parametrize(
+    ("page", "key", "path"),
+    [
+        ("/albums/{id}", "7", "/albums/7"),
+        ("/albums/{id}", "unclassified", "/albums"),
+        ("/albums/{key}", "7", "/albums/7"),
+        ("/albums/{key}", "host a.example/x", "/albums/host%20a.example%2Fx"),
+        ("/albums/{key}", "", "/albums"),
+    ],
+)
 def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_that_key(
-    q: Queue, key: str, path: str
+    q: Queue, page: str, key: str, path: str
 ) -> None:
     notice = Notice(
         kind=NoticeKind.FATAL, target="albums", key=key, episode=1.0, title="An album is odd", message="Look at it."
@@ -117,7 +126,7 @@ def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_t
     q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(notice, key, None)))
     pages = [
         Page[Any](path=path, title=title, show=lambda request, there: Response())
-        for path, title in (("/albums", "Albums"), ("/albums/{id}", ""))
+        for path, title in (("/albums", "Albums"), (page, ""))
     ]
     site = Site(queue=q, apps=[install(App[Any](name="albums", pages=pages), q)])
 

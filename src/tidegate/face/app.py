@@ -103,7 +103,8 @@ class App(Generic[S]):
 
     *settings* is a pydantic model; its fields are the section of that name in the settings. *package* is where
     `statements.sql` and `migrations/` are found, unless they are given. *commands* names a click command as
-    "module:attribute", so that it is imported only when it is called.
+    "module:attribute", so that it is imported only when it is called. A page whose path ends in `/{id}` is that of one
+    key of its targets, where these are numbers, and one that ends in `/{key}` that of any key: notices lead there.
     """
 
     name: str

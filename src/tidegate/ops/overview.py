@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tidegate.ops import channels, explain, listing, reports
 from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
 from tidegate.ops.telling.conditions import OWN_QUEUE
-from tidegate.ops.words import HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
+from tidegate.ops.words import FULL, HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
@@ -83,7 +83,7 @@ def overview(tx: Tx) -> Overview:
         attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
         workers=workers, events=gate_rows.newest_events(tx, _MOST_EVENTS),
         tick=max((each.seen_at for each in workers), default=None),
-        healthy=not needs and all(token in WELL for token in tokens),
+        healthy=not needs and all(token in WELL | FULL for token in tokens),
     )  # fmt: skip
 
 
@@ -113,6 +113,7 @@ def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
     groups = (
         (NEED_YOU, "needs you", "need you"), (RECOVERING, "is recovering", "are recovering"),
         (HELD_UP, "is held up", "are held up"), (PAUSED, "is paused", "are paused"),
+        (FULL, "is full", "are full"),
     )  # fmt: skip
     noun = True
     for group, one, several in groups:
@@ -185,19 +186,24 @@ def _unclassified(tx: Tx) -> Iterator[Need]:
         yield Need(
             kind="unclassified", title=f"{count} met a fault that is not known",
             message="Nobody has said yet what it means: look at one, and add a rule for it.",
-            href="/jobs?code=unexpected", action="Look at them", count=n,
+            href="/failures?bucket=unclassified", action="See the failures", count=n,
         )  # fmt: skip
 
 
 def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
-    for each in queues:
-        n = each.jobs.get("failed", 0)
-        if n:
-            yield Need(
-                kind="failed", title=f"{many(n, 'job')} of {each.name} {'has' if n == 1 else 'have'} failed",
-                message="They are not tried again by themselves: retry or forget them.", subject=f"queue {each.name}",
-                href=f"/jobs?queue={quote(each.name, safe='')}&state=failed", action="Look at them", count=n,
-            )  # fmt: skip
+    """One need for all of them: they are sorted by what failed, on a page of their own."""
+    failed = {each.name: n for each in queues if (n := each.jobs.get("failed", 0))}
+    if not failed:
+        return
+    total, one = sum(failed.values()), next(iter(failed)) if len(failed) == 1 else ""
+    where = f"of {one}" if one else f"of {len(failed)} queues"
+    each = "" if one else f"{', '.join(f'{n:,} of {name}' for name, n in failed.items())}. "
+    it, them = ("It is", "it") if total == 1 else ("They are", "them")
+    yield Need(
+        kind="failed", title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
+        message=f"{each}{it} not tried again without you: retry or discard {them}.",
+        subject=f"queue {one}" if one else "", href="/failures", action="See the failures", count=total,
+    )  # fmt: skip
 
 
 def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]:

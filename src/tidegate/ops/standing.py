@@ -146,7 +146,7 @@ def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
 
 def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
     if (taken := full(row, now)) is not None:
-        return Standing("ok", TARGETS["ok"].line("full", taken=taken, cap=_rules(row)["capacity"]["cap"]))
+        return Standing("full", TARGETS["full"].line(taken=taken, cap=_rules(row)["capacity"]["cap"]))
     counts = shared_breaker.counts(row.breaker)
     closed_at = row.breaker.closed_at
     if counts.requests:

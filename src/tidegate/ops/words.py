@@ -70,11 +70,11 @@ TARGETS: Mapping[str, Word] = {
         "program_until": "calls fail{code}; tried again {when}.",
     }),
     "silent": Word("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
+    "full": Word("Full", "hourglass", "busy", {"": "{taken} of {cap} places are taken; jobs wait for room."}),
     "ok": Word("Working", "check", "good", {
         "": "nothing holds its calls.",
         "counted": "{bad} of the last {requests} calls failed.",
         "again": "well again for {age}.",
-        "full": "it is full, {taken} of {cap} places are taken; jobs wait for room.",
         "program": "it is called, and nothing holds it.",
     }),
     "new": Word("Not tried yet", "circle", "calm", {"": "no call yet."}),
@@ -113,6 +113,7 @@ NEED_YOU = frozenset({"action"})
 RECOVERING = frozenset({"probing"})
 PAUSED = frozenset({"paused"})
 HELD_UP = frozenset({"open", "disabled", "limited", "degraded", "silent"})
+FULL = frozenset({"full"})
 WELL = frozenset({"ok", "new"})
 URGENCY: Mapping[str, int] = {token: rank for rank, token in enumerate(TARGETS)}
 

@@ -205,8 +205,8 @@ def target_of(row: Row) -> TargetRow:
 
 
 def calm(row: Row) -> bool:
-    """Whether a target's row, unread, shows neither a pause, nor an open breaker, nor the word of a program."""
-    return row[2] is None and row[4] == CLOSED and row[14] is None
+    """Whether a target's row, unread, shows no pause, no open breaker, no word of a program, and not how full it is."""
+    return row[2] is None and row[4] == CLOSED and row[11] is None and row[14] is None
 
 
 def moved(row: Row) -> bool:

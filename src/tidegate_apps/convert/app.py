@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fastapi import APIRouter
 
 from tidegate import App, Every, Installed, Page
-from tidegate_apps.convert.codes import ALL
+from tidegate_apps.convert.codes import ALL, TARGET
 from tidegate_apps.convert.handlers import jobs
 from tidegate_apps.convert.pages import forms, show, show_help, show_one
 from tidegate_apps.convert.routes import api
@@ -43,6 +43,7 @@ app = App[Settings](
         Page(path="/convert/help", show=show_help),
         Page(path="/convert/jobs/{job}", show=show_one),
     ],
+    targets=[TARGET],
     help="/convert/help",
     commands="tidegate_apps.convert.commands:convert",
     simulator=simulated,

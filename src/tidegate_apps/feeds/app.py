@@ -72,7 +72,7 @@ app = App[Settings](
     jobs=jobs,
     schedules=schedules,
     routes=routes,
-    pages=[Page(path="/feeds", title="Feeds", icon="feed", show=show_all), Page(path="/feeds/{id}", show=show_one)],
+    pages=[Page(path="/feeds", title="Feeds", icon="feed", show=show_all), Page(path="/feeds/{key}", show=show_one)],
     commands="tidegate_apps.feeds.commands:feeds",
     simulator=simulator,
     metrics=metrics,

@@ -81,7 +81,7 @@ def _list(request: Request, there: Installed[Settings], tab: str, like: str, aft
 
 def show_one(request: Request, there: Installed[Settings]) -> Response:
     """One feed: how it is, what it brought, what happened to it."""
-    given = request.path_params["id"]
+    given = request.path_params["key"]
     # What notices speak of: all that are unclassified, or a host.
     if given == telling.UNCLASSIFIED:
         return _list(request, there, "unclassified", "")

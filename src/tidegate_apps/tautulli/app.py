@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate import App, Every, Installed, Page, Simulated
 from tidegate_apps.tautulli import handlers
-from tidegate_apps.tautulli.codes import CODES
+from tidegate_apps.tautulli.codes import CODES, TARGET
 from tidegate_apps.tautulli.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ app = App[Settings](
     schedules=schedules,
     routes=routes,
     pages=[Page(path="/tautulli", title="Plays", icon="play", show=show)],
+    targets=[TARGET],
     commands="tidegate_apps.tautulli.commands:tautulli",
     simulator=simulator,
 )

@@ -29,7 +29,7 @@ router = strict.api("targets")
 names.register("target", "pause", "resume", "test", "reset", "force", "clear", "enable", "disable")
 
 Token = Literal[
-    "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "ok", "new", ""
+    "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "full", "ok", "new", ""
 ]  # fmt: skip
 Named = Annotated[Name, Path(description="The name of a target.")]
 

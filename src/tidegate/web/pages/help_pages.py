@@ -23,6 +23,7 @@ MEANINGS = {
     "limited": "It asked us to slow down and said until when.",
     "degraded": "Its last calls failed; they are tried again, with longer and longer waits.",
     "silent": "The program that reports it has said nothing for a while.",
+    "full": "It said that it has no room for more. Jobs wait until it has, and lose no attempt.",
     "ok": "Calls go through.",
     "new": "Nobody has called it yet.",
     "blocked": "It waits for another job to be done.",

@@ -115,9 +115,13 @@ def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
 
 
 def page_of(app: App[Any], key: str) -> str:
-    """The page of one key of an application, whose keys are numbers; empty when it has none."""
-    each = next((page.path for page in app.pages if page.path.endswith("/{id}")), None)
-    return each.replace("{id}", key) if each and key.isdecimal() else ""
+    """The page of one key of an application; empty when it has none. One that ends in /{id} is for numbers alone."""
+    for path in (each.path for each in app.pages):
+        if key and path.endswith("/{key}"):
+            return path.replace("{key}", quote(key, safe=""))
+        if key.isdecimal() and path.endswith("/{id}"):
+            return path.replace("{id}", key)
+    return ""
 
 
 def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
