@@ -37,10 +37,12 @@ def serve(
     machines: `tidegate worker`.
     """
     from tidegate import __version__, assembly
+    from tidegate.runtime import heaps
     from tidegate.runtime.log_lines import write_log
     from tidegate.settings import load
     from tidegate.web.serving import PortTaken, listening_at
 
+    heaps.few()
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
     with plain_mistakes():
         apps, broken = assembly.there_are()

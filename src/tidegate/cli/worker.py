@@ -13,6 +13,7 @@ import click
 
 from tidegate.cli.at_store import Stopped, plain_mistakes, say
 from tidegate.cli.exits import Exit
+from tidegate.runtime import heaps
 from tidegate.runtime.log_lines import write_log
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
     The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
     """
+    heaps.few()
     names = None if queues is None else {name.strip() for name in queues.split(",") if name.strip()}
     with plain_mistakes():
         if source is not None:
