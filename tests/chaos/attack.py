@@ -10,18 +10,20 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import apsw
 import psycopg
 
 from tests.acceptance.checker import rows
-from tests.acceptance.pg_server import Server
 from tests.chaos.clocks import Clock
 from tests.chaos.copies import Copies
 from tests.chaos.crew import Crew, Seat
 from tests.chaos.disks import SizeLimit, SmallDisk
+from tests.chaos.on_server import OnServer
 from tests.chaos.proxy import WireThread
 from tests.chaos.schedule import Blow
+from tests.chaos.server import ServerUnderFire
 
 _AT_WORK = "select pid from tg_worker"
 _LEADERS = "select holder from tg_leader order by name <> 'sweeper'"
@@ -29,6 +31,8 @@ _LEADERS = "select holder from tg_leader order by name <> 'sweeper'"
 _FAR, _FARTHEST = 15.0, 400 * 86400.0
 _HELD = "select id, fence from tg_job where state = 'running' and lease_by like '%-{}-%'"
 _DONE_AGAIN = "select 1 from tg_job where state = 'running' and ({})"
+_STILL_OPEN = "select 1 from tg_job where state in ('blocked', 'waiting', 'ready', 'running') and id in ({})"
+_LONGEST_PAUSE = 180.0  # seconds that a paused worker's jobs may take to be done again, on a slow machine
 _TRIES = 40  # to find the leader in the middle of a transaction
 _OPEN = "select 1 from pg_stat_activity where xact_start is not null and application_name = '{}'"
 
@@ -42,8 +46,29 @@ class Field:
     copies: Copies
     disk: SmallDisk | SizeLimit
     clocks: list[Clock]
-    server: Server | None = None
+    acknowledged: Path
+    server: ServerUnderFire | None = None
     wire: WireThread | None = None
+
+    @property
+    def there(self) -> set[str]:
+        """What some kinds of blows need."""
+        found = {"clock": self.clocks, "postgres": self.server}
+        more = {} if (it := self.server) is None else {"disk of the server": it.disk, "clock of the server": it.clock}
+        return {name for name, each in (*found.items(), *more.items()) if each}
+
+    @property
+    def every_clock(self) -> list[Clock]:
+        """That of the server included."""
+        return [*self.clocks, *([self.server.clock] if self.server and self.server.clock else [])]
+
+
+@dataclass
+class Watch:
+    """One who is paused, and the jobs that it held with their fences."""
+
+    seat: Seat
+    held: dict[int, int]
 
 
 @dataclass
@@ -53,20 +78,23 @@ class Attack:
     at: Field
     done: Counter[str] = field(default_factory=Counter)
     in_transaction: int = 0  # leaders that were killed in the middle of one
-    cut: int = 0  # connections
+    on_server: OnServer | None = None
     _ends: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
-    _watched: list[tuple[Seat, str]] = field(default_factory=list)  # those who are paused, and what they held
+    _watched: list[Watch] = field(default_factory=list)
+    _put_in: int = 0  # how long the list of acknowledged jobs was when the enqueuer was killed last
     _copying: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.at.server is not None and self.at.wire is not None:
+            self.on_server = OnServer(self.at.server, self.at.wire, self._until)
 
     def strike(self, blow: Blow) -> bool:
         """False when it is not possible just now."""
         do: dict[str, Callable[[Blow], bool]] = {
             "kill a worker": self._kill, "kill the leader": self._kill_leader, "kill the enqueuer": self._kill_enqueuer,
             "pause a worker": self._pause, "stop a worker": self._stop, "fill the disk": self._fill,
-            "step a clock": self._step, "copy the database": self._copy, "restart the database": self._restart,
-            "cut all connections": self._cut, "cut some connections": self._cut_some,
-            "silence the wire": self._silence, "swallow the answers": self._swallow,
-            "refuse connections": self._refuse,
+            "step a clock": self._step, "copy the database": self._copy,
+            **({} if self.on_server is None else self.on_server.strikes()),
         }  # fmt: skip
         hit = do[blow.kind](blow)
         self.done[blow.kind] += hit
@@ -75,18 +103,23 @@ class Attack:
     def tend(self) -> None:
         """Ends what has lasted long enough; wakes a worker while another one does its job again."""
         now = time.monotonic()
-        for seat, held in self._watched:
-            if seat.paused_until is None or self._done_again(held):
-                self._watched.remove((seat, held))
-                self.at.crew.wake(seat)
-                break
+        for watch in list(self._watched):
+            if watch.seat.paused_until is None or self._done_again(watch):
+                self._watched.remove(watch)
+                self.at.crew.wake(watch.seat)
         for each in [each for each in self._ends if each[0] <= now]:
             self._ends.remove(each)
             each[1]()
+        if self.at.server is not None:
+            self.at.server.tend()
 
-    def _done_again(self, held: str) -> bool:
+    def _done_again(self, watch: Watch) -> bool:
+        """Whether another one is at it, or all of it has ended."""
+        newer = " or ".join(f"(id = {job} and fence > {fence})" for job, fence in watch.held.items())
+        jobs = ", ".join(map(str, watch.held))
         try:
-            return bool(rows(self.at.url, _DONE_AGAIN.format(held)))
+            again = rows(self.at.url, _DONE_AGAIN.format(newer))
+            return bool(again or not rows(self.at.url, _STILL_OPEN.format(jobs)))
         except (apsw.Error, psycopg.Error):
             return False
 
@@ -97,7 +130,7 @@ class Attack:
         self._ends.clear()
         for seat in self.at.crew.seats:
             self.at.crew.wake(seat)
-        for clock in self.at.clocks:
+        for clock in self.at.every_clock:
             clock.step(0)
         for thread in self._copying:
             thread.join()
@@ -125,6 +158,11 @@ class Attack:
         return seat is not None
 
     def _kill_enqueuer(self, blow: Blow) -> bool:
+        """Only one that has put something in: on a slow machine, starting takes longer than that."""
+        there = self.at.acknowledged.stat().st_size
+        if there == self._put_in:
+            return False
+        self._put_in = there
         self.at.crew.kill(self.at.crew.enqueuer)
         return True
 
@@ -179,9 +217,9 @@ class Attack:
         self.at.crew.pause(seat, blow.lasts)
         if blow.roll < 0.7:  # the others wake when they wake
             with contextlib.suppress(apsw.Error, psycopg.Error):
-                if held := rows(self.at.url, _HELD.format(seat.process.pid)):
-                    taken = " or ".join(f"(id = {id_} and fence > {fence})" for id_, fence in held)
-                    self._watched.append((seat, taken))
+                if held := dict(rows(self.at.url, _HELD.format(seat.process.pid))):
+                    self._watched.append(Watch(seat, held))
+                    seat.paused_until = time.monotonic() + _LONGEST_PAUSE
         return True
 
     def _stop(self, blow: Blow) -> bool:
@@ -212,36 +250,4 @@ class Attack:
         thread = threading.Thread(target=self.at.copies.make, daemon=True)
         thread.start()
         self._copying.append(thread)
-        return True
-
-    def _restart(self, blow: Blow) -> bool:
-        assert self.at.server is not None
-        self.at.server.crash_and_restart()
-        return True
-
-    def _cut(self, blow: Blow) -> bool:
-        assert self.at.wire is not None
-        self.cut += self.at.wire.do(self.at.wire.wire.cut)
-        return True
-
-    def _cut_some(self, blow: Blow) -> bool:
-        assert self.at.wire is not None
-        wire, dice = self.at.wire, random.Random(blow.roll)
-        self.cut += wire.do(lambda: wire.wire.cut_some(dice))
-        return True
-
-    def _silence(self, blow: Blow) -> bool:
-        return self._over_wire(blow, lambda wire: wire.wire.silence())
-
-    def _swallow(self, blow: Blow) -> bool:
-        return self._over_wire(blow, lambda wire: wire.wire.deafen())
-
-    def _refuse(self, blow: Blow) -> bool:
-        return self._over_wire(blow, lambda wire: wire.wire.refuse())
-
-    def _over_wire(self, blow: Blow, do: Callable[[WireThread], None]) -> bool:
-        wire = self.at.wire
-        assert wire is not None
-        wire.do(lambda: do(wire))
-        self._until(blow.lasts, lambda: wire.do(lambda: wire.wire.heal(cut=blow.roll < 0.5)))
         return True

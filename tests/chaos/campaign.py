@@ -13,7 +13,6 @@ import apsw
 import psycopg
 
 from tests.acceptance.checker import Verdict, rows
-from tests.acceptance.pg_server import Server, own_server
 from tests.chaos.attack import Attack, Field
 from tests.chaos.clocks import Clock, clock_library
 from tests.chaos.copies import Copies
@@ -23,6 +22,7 @@ from tests.chaos.judge import judge
 from tests.chaos.orders import Orders
 from tests.chaos.proxy import WireThread, wire_to
 from tests.chaos.schedule import blows
+from tests.chaos.server import ServerUnderFire, server_under_fire
 
 WORKERS = 4
 _STILL = "select 1 from tg_job where kind <> 'sweeps' and state not in ('done', 'failed', 'cancelled') limit 1"
@@ -99,14 +99,18 @@ def _field(plan: Plan, outcome: Outcome) -> Iterator[tuple[Field, Orders]]:
         folder.mkdir(parents=True)
         disk = stack.enter_context(small_disk(folder / "disk", mount=plan.mount))
         outcome.notes["the disk is"] = disk.how
-        server: Server | None = None
+        server: ServerUnderFire | None = None
         wire: WireThread | None = None
         if plan.database == "sqlite":
             url = theirs = f"sqlite:///{folder / 'disk' / 'jobs.db'}"
         else:
-            server = stack.enter_context(own_server())
-            wire = stack.enter_context(wire_to(server.socket))
-            url, theirs = server.url, f"postgresql://postgres@127.0.0.1:{wire.wire.port}/postgres"
+            server = stack.enter_context(server_under_fire(mount=plan.mount))
+            if server.clock is None:
+                outcome.notes["THE CLOCK OF THE SERVER IS NOT STEPPED"] = server.why_no_clock
+            if server.disk is None:
+                outcome.notes["THE DISK OF THE SERVER IS NOT FILLED"] = "there may be no mount here"
+            wire = stack.enter_context(wire_to(server.server.socket))
+            url, theirs = server.server.url, f"postgresql://postgres@127.0.0.1:{wire.wire.port}/postgres"
         orders = Orders(
             url=theirs,
             folder=str(folder),
@@ -119,9 +123,9 @@ def _field(plan: Plan, outcome: Outcome) -> Iterator[tuple[Field, Orders]]:
         shared = clocks[0] if clocks else None
         of_workers = [*clocks] if len(clocks) > 1 else [shared] * WORKERS
         people = stack.enter_context(crew(orders.write(), of_workers, shared if len(clocks) == 1 else None, folder))
-        copies = folder / "copies"
-        copies.mkdir()
-        yield Field(url, people, Copies(url, copies, server), disk, clocks, server, wire), orders
+        (folder / "copies").mkdir()
+        copies = Copies(url, folder / "copies", server.server if server else None)
+        yield Field(url, people, copies, disk, clocks, orders.acknowledged, server, wire), orders
 
 
 def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:
@@ -134,8 +138,7 @@ def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:
 
 def _fire(plan: Plan, attack: Attack, outcome: Outcome, say: Say) -> None:
     at = attack.at
-    there = {*(["clock"] if at.clocks else []), *(["postgres"] if at.server else [])}
-    drawn = blows(plan.seed, plan.seconds, there, plan.often)
+    drawn = blows(plan.seed, plan.seconds, at.there, plan.often)
     # What is not possible when it is due is tried again, and keeps nothing else waiting.
     due = [blow for blow in drawn if plan.only in ("", blow.kind)]
     _until_they_work(at, say)
@@ -200,6 +203,8 @@ def _quiet(plan: Plan, at: Field, orders: Orders, outcome: Outcome, say: Say) ->
         said = time.monotonic()
         while time.monotonic() < end:
             people.tend()
+            if at.server is not None:
+                at.server.tend()
             with contextlib.suppress(apsw.Error, psycopg.Error):
                 if true():
                     return
@@ -234,6 +239,8 @@ def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None
     outcome.figures = {
         "workers that left when asked": people.stops[0], "workers that took too long to leave": people.stops[1],
         "worker processes started": people.starts, "of these, without a database to start on": people.not_started,
-        "leaders killed inside a transaction": attack.in_transaction, "connections cut": attack.cut,
+        "leaders killed inside a transaction": attack.in_transaction,
         "copies made, and put back": len(copies.made), "copies not made": len(copies.failed),
     }  # fmt: skip
+    if attack.on_server is not None:
+        outcome.figures |= attack.on_server.figures()

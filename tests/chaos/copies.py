@@ -19,7 +19,7 @@ from tests.acceptance.pg_server import Server
 from tests.processes import COMMAND
 
 _LEASED = "select count(*) from tg_job where state = 'running' or lease_by is not null"
-_PATIENCE = 120  # seconds for one command
+_PATIENCE = 600  # seconds for one command
 _JUMP = 1_000_000_000
 
 

@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parents[2]
 WORKER = (COMMAND, "worker", "tests.chaos.program:q", "--concurrency", "6")
 ENQUEUER = (sys.executable, "-m", "tests.chaos.enqueuer")
 # Seconds after which a stop is over, by the worker's own numbers; and what a loaded machine may add.
-_LONGEST_STOP = NUMBERS["grace"] * 1.25 + 2.0 + 60.0
+_LONGEST_STOP = NUMBERS["grace"] * 1.25 + 2.0 + 180.0
 # Of a worker that is started while its database cannot be reached, or has no room: whoever starts it tries again.
 _NO_DATABASE = (Exit.UNREACHABLE, Exit.CONFIGURATION)
 

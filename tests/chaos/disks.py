@@ -56,10 +56,10 @@ class SizeLimit:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, *, mount: bool = True) -> Iterator[SmallDisk | SizeLimit]:
+def small_disk(folder: Path, *, mount: bool = True, size: str = _SIZE) -> Iterator[SmallDisk | SizeLimit]:
     """The disk at *folder*, for as long as it is needed."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (mount and os.geteuid() == 0 and _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "chaos", str(folder))):
+    if not (mount and os.geteuid() == 0 and _run("mount", "-t", "tmpfs", "-o", f"size={size}", "chaos", str(folder))):
         yield SizeLimit()
         return
     try:

@@ -29,6 +29,8 @@ KINDS: dict[str, Kind] = {
     "step a clock": Kind(6, needs="clock"),
     "copy the database": Kind(30),
     "restart the database": Kind(30, needs="postgres"),
+    "fill the server's disk": Kind(30, 2, 7, needs="disk of the server"),
+    "step the server's clock": Kind(10, needs="clock of the server"),
     "cut all connections": Kind(12, needs="postgres"),
     "cut some connections": Kind(6, needs="postgres"),
     "silence the wire": Kind(30, 1, 1.5 * LEASE, needs="postgres"),
