@@ -65,9 +65,14 @@ def test_what_was_done_to_users_is_for_admins_only(there: Shop) -> None:
         return {name: accounts.begin_session(tx, name) for name in ("ada", "vera")}
 
     sessions = there.queue.store.write(people)
+    there.queue.store.write(lambda tx: accounts.add_user(tx, "gone", "viewer", "x"))
+    there.queue.store.write(lambda tx: accounts.remove_user(tx, "gone"))
     with client_of(build(there.site())) as client:
-        for name, sees in (("ada", ["user", "user"]), ("vera", [])):
+        for name, sees in (("ada", ["user"] * 4), ("vera", [])):
             client.cookies.set(COOKIE, sessions[name])
             assert [each["subject"] for each in items(client)] == sees
             assert ("the user vera" in client.get("/activity").text) is bool(sees)
             assert ("the user vera" in client.get("/activity.atom").text) is bool(sees)
+            assert ('href="/people/vera"' in client.get("/activity").text) is bool(sees)
+            # Who was removed has no page: nothing leads there.
+            assert all("/people/gone" not in client.get(path).text for path in ("/activity", "/activity.atom"))

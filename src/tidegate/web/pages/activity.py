@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from tidegate.ops import activity
 from tidegate.ops.actions import now_of
 from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
 from tidegate.ops.listing import Page
-from tidegate.store import gate_rows
+from tidegate.store import bulk_rows, gate_rows, people
 from tidegate.store.activity_rows import ACCOUNTS, Place, Wanted
 from tidegate.store.tx import Tx
 from tidegate.web.api.activity import sees_accounts
@@ -69,10 +69,10 @@ def router(site: Site) -> APIRouter:
         asked = Asked(actor, action, origin, subject, name, age)
         accounts = sees_accounts(request)
 
-        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[str]]:
+        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
             wanted = asked.wanted(tx, accounts=accounts)
             seen = cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at))
-            return seen, now_of(tx), no_targets(tx, seen.items)
+            return seen, now_of(tx), without_page(tx, seen.items)
 
         seen, now, missing = site.read(look)
         path_to = partial(path_of, apps=site.apps, missing=missing)
@@ -86,9 +86,9 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/activity.atom")
     def feed(request: Request) -> Response:
-        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[str]]:
+        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
             seen = activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50)
-            return seen, now_of(tx), no_targets(tx, seen.items)
+            return seen, now_of(tx), without_page(tx, seen.items)
 
         seen, now, missing = site.read(look)
         path_to = partial(path_of, apps=site.apps, missing=missing)
@@ -102,24 +102,34 @@ def router(site: Site) -> APIRouter:
     return found
 
 
-def no_targets(tx: Tx, lines: Sequence[Line]) -> frozenset[str]:
-    """What has no page of its own: the names of targets that the store has not met."""
-    names = {line.deed.place.name for line in lines if line.deed.place.subject == "target"}
-    return frozenset(name for name in names if gate_rows.target(tx, name) is None)
+# Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.
+_THERE: Mapping[str, Callable[[Tx, str], bool]] = {
+    "target": lambda tx, name: gate_rows.target(tx, name) is not None,
+    "job": lambda tx, name: people.get(tx, int(name)) is not None,
+    "bulk": lambda tx, name: bulk_rows.get(tx, int(name)) is not None,
+    "user": lambda tx, name: bool(tx.all("user", {"name": name})),
+}
 
 
-def path_of(place: Place, apps: Sequence[Installed[Any]] = (), missing: Collection[str] = ()) -> str:
+def without_page(tx: Tx, lines: Sequence[Line]) -> frozenset[tuple[str, str]]:
+    """What has no page of its own, as subject and name."""
+    places = {(line.deed.place.subject, line.deed.place.name) for line in lines}
+    return frozenset(each for each in places if each[0] in _THERE and not _THERE[each[0]](tx, each[1]))
+
+
+def path_of(place: Place, apps: Sequence[Installed[Any]] = (), missing: Collection[tuple[str, str]] = ()) -> str:
     """The page of what it is about; of a thing that an application has under its own name, the application's page.
 
-    *missing* are names of targets that have no page.
+    Of what is *missing*, empty; but of a target, the page of the application that it belongs to, or of all targets.
     """
-    if place.subject == "target" and (place.lane or place.name in missing):
+    gone = (place.subject, place.name) in missing
+    if place.subject == "target" and (place.lane or gone):
         own = next((home_of(each) for each in apps if place.name == each.app.name), "")
         if own:
             return own
-    if place.subject == "target" and place.name in missing:
+    if place.subject == "target" and gone:
         return next((home_of(each) for each in apps if place.name in each.app.targets), "") or "/targets"
-    return _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
+    return "" if gone else _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
 
 
 def home_of(there: Installed[Any]) -> str:
