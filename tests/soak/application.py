@@ -1,16 +1,27 @@
-"""A small application beside the five: plain jobs that end well, again, or badly; on request, with a leak."""
+"""A small application beside the five: plain jobs that end well, again, or badly; on request, with a leak.
+
+Its jobs also bring every pool of threads to its bound within minutes. When the last thread of a pool is made is else a
+matter of chance, and in the second half of a run one more thread counts as a leak.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from tests.soak import inside
 from tidegate import App, Backoff, Installed, Target
+from tidegate_apps.feeds.parsing.asking import Reader
 
+BURST = 16  # jobs that all the handlers' threads are needed for at the same time
+_LONG = 1.0  # seconds
 _kept: list[object] = []
+_warm: set[asyncio.AbstractEventLoop] = set()
 
 
 class Settings(BaseModel):
@@ -25,14 +36,39 @@ def leak() -> None:
         _kept.append(Path(__file__).open("rb"))  # noqa: SIM115 - never closed: that is the bug
 
 
-def jobs(there: Installed[Settings]) -> Any:
-    service = Target("plain", backoff=None, breaker={"consecutive": 20, "timeout": "5s"}, concurrency=8)
+async def warm() -> None:
+    """Makes the threads of this loop's own pool, and of the readers of feeds, if they are not there yet."""
+    loop = asyncio.get_running_loop()
+    if loop in _warm:
+        return
+    _warm.add(loop)
+    feed = b"<rss version='2.0'><channel><title>warm</title></channel></rss>".ljust(1_000_000)
+    reader, pool = Reader(), min(32, (os.cpu_count() or 1) + 4)
+    await asyncio.gather(
+        *(asyncio.to_thread(time.sleep, _LONG) for _ in range(pool)),
+        *(reader.parse(feed, "text/xml", "http://127.0.0.1/") for _ in range(os.cpu_count() or 2)),
+    )
 
-    @there.queue.job(
-        queue="plain", name="plain.work", target=service, key=lambda n: n % 7, attempts=3,
-        backoff=Backoff("1s", cap="2s"), unique=lambda n: n, while_={"queued", "running"},
-    )  # fmt: skip
+
+def answers() -> None:
+    """A probe that takes its time, so that two are asked at once."""
+    time.sleep(_LONG)
+
+
+def jobs(there: Installed[Settings]) -> Any:
+    def service(name: str) -> Target:
+        return Target(
+            name, backoff=None, breaker={"consecutive": 20, "timeout": "5s"}, concurrency=8, probe=answers,
+            probe_after=True,
+        )  # fmt: skip
+
+    plain: dict[str, Any] = {
+        "queue": "plain", "key": lambda n: n % 7, "attempts": 3, "backoff": Backoff("1s", cap="2s"),
+        "unique": lambda n: n, "while_": {"queued", "running"},
+    }  # fmt: skip
+
     async def work(n: int) -> dict[str, str]:
+        await warm()
         if there.settings.leaks:
             leak()
         await asyncio.sleep(0.02)
@@ -44,7 +80,16 @@ def jobs(there: Installed[Settings]) -> Any:
     def after(n: int) -> int:
         return n
 
-    return {"work": work, "after": after}
+    @there.queue.job(queue="plain", name="plain.long")
+    def long(n: int) -> int:
+        time.sleep(_LONG)
+        return n
+
+    here = there.queue.job(name="plain.work", target=service("plain"), **plain)(work)
+    beside = there.queue.job(name="plain.beside", target=service("beside"), **plain)(work)
+    return {"work": here, "beside": beside, "after": after, "long": long}
 
 
 app = App[Settings](name="plain", settings=Settings, jobs=jobs)
+
+inside.watch()

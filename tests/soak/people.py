@@ -21,6 +21,7 @@ from typing import Any
 import httpx2
 
 from tests.processes import toml
+from tests.soak.application import BURST
 from tidegate import App, assembly
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
@@ -37,8 +38,16 @@ PAGES = (
     "/metrics", "/health/ready", "/api/v1/jobs", "/nowhere",
 )  # fmt: skip
 KEPT = "2m"  # everything that may be forgotten, is forgotten after so long
+_OWN_TIMES = (
+    "convert",
+    "convert-upkeep",
+    "lidarr-look",
+    "lidarr-wake",
+    "tautulli",
+)  # queues that say how long they keep
 _LIVE = {"accept": "text/event-stream"}
-_EVERY = 0.2  # seconds between two plain jobs
+_EVERY = 0.25  # seconds between two plain jobs
+_BURSTS = 150  # plain jobs between two bursts of long ones
 _TROUBLE = 20.0  # seconds between two services that break
 
 
@@ -54,7 +63,7 @@ def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[
     said["plain"] = {"leaks": leaks}
     said["log"] = {"level": "warning", "format": "json"}
     kept = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}
-    said["retention"] = {**kept, **dict.fromkeys(("convert", "convert-upkeep", "lidarr", "tautulli"), kept)}
+    said["retention"] = {**kept, **dict.fromkeys(_OWN_TIMES, kept)}
     said["server"] = {"port": port}
     return toml({"url": url, "secret_key_file": str(folder / "tidegate.key"), **said})
 
@@ -125,7 +134,9 @@ class Living:
         self.put = self.refused = 0
 
     def run(self) -> None:
-        while not self._stop.wait(_EVERY):
+        # By the clock, and caught up when the machine was busy: else the tables would be as long as it is idle.
+        began = time.monotonic()
+        while not self._stop.wait(max(0.0, began + self.put * _EVERY - time.monotonic())):
             self.put += 1
             try:
                 self._once(self.put)
@@ -133,9 +144,12 @@ class Living:
                 self.refused += 1
 
     def _once(self, n: int) -> None:
-        made = self._plain["work"].enqueue(n)
+        made = self._plain["work" if n // 10 % 2 else "beside"].enqueue(n)
         if n % 5 == 0:
             self._plain["after"].enqueue(n, after=[made])
+        if n % _BURSTS == 0:
+            for each in range(BURST):
+                self._plain["long"].enqueue(each)
         if n % 10 == 0:
             self._stage.people(self._stage.measure())
         if time.monotonic() >= self._due:

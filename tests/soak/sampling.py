@@ -40,8 +40,14 @@ HISTORY = {
     "tg_worker": "workers that died, a day",
 }
 
+# Lidarr's jobs go with its albums, a day at least after they were accepted: of these tables they are counted apart.
+_LIDARR = "(select id from tg_job where queue = 'lidarr')"
+OF_LIDARR = {"tg_job": f"id in {_LIDARR}", "tg_event": f"job in {_LIDARR}", "tg_link": f"parent in {_LIDARR}"}
+
 # Emptied now and then by a schedule: up for ten minutes, and down.
 EMPTIED = frozenset({"convert_file"})
+
+APART = " of lidarr"
 
 Values = dict[str, float]
 
@@ -50,7 +56,9 @@ def kind_of(name: str) -> tuple[Kind, float]:
     """How a series is judged, and the share of its level that it may grow in an hour."""
     what, _, which = name.partition(" ")
     if what == "rows":
-        kind = Kind.KEPT if which in HISTORY else Kind.BOUNDED if which in EMPTIED else Kind.SHARE
+        kind = (
+            Kind.KEPT if which in HISTORY or which.endswith(APART) else Kind.BOUNDED if which in EMPTIED else Kind.SHARE
+        )
         return kind, SHARE_OF_TABLES
     return {
         "memory": (Kind.SHARE, SHARE_OF_MEMORY),
@@ -114,5 +122,9 @@ def _of_postgres(url: str) -> Values:
 
 
 def _counted(url: str, tables: list[str]) -> Values:
-    counts = " union all ".join(f"select '{name}', count(*) from {name}" for name in tables)
-    return {f"rows {name}": float(n) for name, n in rows(url, counts)}
+    every = {name: (name, "") for name in tables}
+    for name in OF_LIDARR.keys() & every.keys():
+        every[name] = (name, f" where not {OF_LIDARR[name]}")
+        every[name + APART] = (name, f" where {OF_LIDARR[name]}")
+    counts = " union all ".join(f"select '{what}', count(*) from {name}{rule}" for what, (name, rule) in every.items())
+    return {f"rows {what}": float(n) for what, n in rows(url, counts)}

@@ -82,7 +82,8 @@ def _grows(
             return min(after) > min(before)
         case Kind.BOUNDED:
             last = max(value for _, value in parts[1])
-            return last > 1.25 * max(value for _, value in points[: len(points) // 2])
+            early = points[len(points) // 10 : len(points) // 2]  # what it takes to start is no bound
+            return last > 1.25 * max(value for _, value in early)
         case Kind.SHARE:
             limit = max(line.level, 0.0) * share / HOUR
             each = [Line.through(lowest(part, _BLOCKS)) for part in parts]

@@ -74,6 +74,7 @@ def test_what_goes_up_and_down_must_stay_within_its_bounds() -> None:
 
     assert not judged(series(wal), Kind.BOUNDED).grows
     assert judged(series(lambda at: wal(at) + at / 10), Kind.BOUNDED).grows
+    assert judged(series(lambda at: wal(at) + at / 10 + 9000 * (at < 60)), Kind.BOUNDED).grows  # whatever starting took
 
 
 def test_what_is_kept_on_purpose_is_only_shown() -> None:
