@@ -45,6 +45,17 @@ def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
     assert "correct horse" not in kept
 
 
+@pytest.mark.parametrize("name", ["auto", "worker", "LOCAL", "Probe"])
+def test_no_user_has_a_name_that_the_program_has_for_itself(store: Store, name: str) -> None:
+    with pytest.raises(ValueError, match=f"name: '{name}' is what Tidegate calls a part of itself; give another one"):
+        signed_in(store, name)
+
+    # One that an earlier version let in acts under another.
+    store.write(lambda tx: tx.all("user_add", {"name": name, "role": "admin", "password": DIGEST}))
+    secret = store.write(lambda tx: accounts.begin_session(tx, name))
+    assert whose(store, secret) == Who(f"user {name}", Role.ADMIN, Via.SESSION, f"user:{name}")
+
+
 def test_a_session_ends_when_it_is_not_used_and_lasts_while_it_is(store: Store, clock: VirtualClock) -> None:
     secret = signed_in(store)
     for _ in range(4):

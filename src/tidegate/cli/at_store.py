@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from tidegate.cli.exits import Exit
-from tidegate.core.actor import Actor, Origin
+from tidegate.core.actor import Actor, Origin, of_person
 from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
 from tidegate.runtime.clock import SYSTEM
 from tidegate.secrets import BadSecret
@@ -112,7 +112,7 @@ def by_option(command: F) -> F:
 
     @wraps(command)
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
-        return command(*args, by=Actor(by, Origin.CLI, reason), **kwargs)
+        return command(*args, by=Actor(of_person(by), Origin.CLI, reason), **kwargs)
 
     who = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
     why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")

@@ -14,7 +14,7 @@ import click
 from tidegate.cli import at_store
 from tidegate.cli.at_store import Stopped, my_login, plain_mistakes
 from tidegate.cli.exits import Exit
-from tidegate.core.actor import Actor, Origin
+from tidegate.core.actor import Actor, Origin, of_person
 
 if TYPE_CHECKING:
     from tidegate.face.app import Installed
@@ -40,7 +40,7 @@ class AtServer:
     @property
     def me(self) -> str:
         """Who acts at this command line, as events and the page Activity name them."""
-        return Actor(my_login(), Origin.CLI)
+        return Actor(of_person(my_login()), Origin.CLI)
 
     @contextmanager
     def installed(self) -> Iterator[Installed[Any]]:

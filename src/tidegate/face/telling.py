@@ -226,7 +226,7 @@ class Telling:
                 tx, by, "target_tested", place, became={"state": "delivered" if fault is None else "not delivered"}
             )
             if fault is None:
-                _afresh(tx, channel, "test")
+                _afresh(tx, channel, by)
 
         self.queue.store.write(write)
         return found

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tidegate.core.actor import ITSELF, of_person
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import NotThere, Refused
 from tidegate.ops.account_events import note
@@ -75,6 +76,8 @@ def anybody(tx: Tx) -> bool:
 def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
     """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
     _check_name(name)
+    if name.casefold() in ITSELF:
+        raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
     wanted = _role(role, OF_PEOPLE)
     check_first(tx, wanted)
     if not tx.all("user_add", {"name": name, "role": wanted, "password": digest}):
@@ -206,7 +209,7 @@ def begin_session(tx: Tx, name: str) -> str:
 def of_session(tx: Tx, secret: str) -> tuple[Who, bool] | None:
     """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
     for name, role, seen_at, now in tx.all("session", {"digest": _digest(secret)}):
-        return Who(name, Role(role), Via.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
+        return Who(of_person(name), Role(role), Via.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
     return None
 
 

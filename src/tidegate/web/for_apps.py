@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from tidegate.core.actor import Actor
+from tidegate.core.actor import Actor, of_person
 from tidegate.core.checks import whole
 from tidegate.ops.rights import Who
 from tidegate.web.problems import Problem, Told
@@ -24,7 +24,7 @@ _MOST_FIELDS = 200
 def current_user(request: Request, *, name: str = "") -> str:
     """Who acts, as events name them, and from where; with *name*, under another one."""
     found = Actor.of(site_of(request).actor_of(request))
-    return Actor(name, found.origin) if name else found
+    return Actor(of_person(name), found.origin) if name else found
 
 
 def who_asks(request: Request) -> Who | None:

@@ -122,6 +122,11 @@ def test_a_feed_is_disabled_and_enabled_with_a_json_web_token(desk: Desk, client
     assert [enabled.json()[name] for name in ("feed_disabled_at", "feed_disable_reason", "disabled_by")] == [None] * 3
     by_hand = client.patch(path("/feed-disable"), json={"reason": "manual"}, headers=ada).json()
     assert (by_hand["feed_disable_reason"], by_hand["disabled_by"]) == ("manual", "ada")
+    # Whoever is called as the poller calls itself is a person all the same.
+    namesake = client.patch(
+        path("/feed-disable"), json={"reason": "manual"}, headers=bearer(desk, Role.OPERATOR, "auto")
+    )
+    assert namesake.json()["disabled_by"] == "user auto"
 
 
 @pytest.mark.req("FEED-09")

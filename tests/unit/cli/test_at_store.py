@@ -216,6 +216,8 @@ def test_a_failed_job_is_queued_again(command: Command, q: Queue, url: str) -> N
 
     assert (run.code, run.out) == (0, "job 2: queued again\n")
     assert q.events(2)[-1].actor == "ada"
+    command("jobs", "pause", "mail", "--for", "1h", "--by", "worker", "--url", url)
+    assert q.store.read(lambda tx: tx.all("queue_row", {"name": "mail"}))[0][3] == "user worker"
 
 
 def test_of_several_each_is_done_for_itself(command: Command, q: Queue, url: str) -> None:
