@@ -26,8 +26,9 @@ from tidegate import (
 )  # fmt: skip
 from tidegate_apps.tautulli.api import Api, picture
 from tidegate_apps.tautulli.codes import PACK, TARGET, told
+from tidegate_apps.tautulli.fetching import Stopped
 from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Stopped, Synced, Syncing
+from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Synced, Syncing
 
 _log = logging.getLogger("tidegate.tautulli")
 
@@ -76,8 +77,9 @@ class Run:
             self._job.save_now(tried=True)  # one press is one trial: if it fails, the breaker decides again
             self._api.let_try()
         try:
-            self._trials()
-            found = self._syncing().run()
+            syncing = self._syncing()
+            self._trials(syncing)
+            found = syncing.run()
         except Stopped as error:
             self._stopped(error)
             return Synced()
@@ -104,15 +106,15 @@ class Run:
         job = self._job
         return Syncing(
             self._there.db, self._api.client, self._there.settings.page, self._there.queue.clock.now,
-            lambda: job.cancelled or job.stopping,
+            lambda: job.cancelled or job.stopping, threads=not self._there.queue.inline,
         )  # fmt: skip
 
-    def _trials(self) -> None:
+    def _trials(self, syncing: Syncing) -> None:
         """Small calls close a half-open breaker: a sync that has little to ask would leave it so for hours."""
         for _ in range(self._there.settings.breaker_max_requests):
             if self._api.breaker.state != "half-open":
                 return
-            self._api.client.arnold()
+            syncing.asked(self._api.client.arnold)
 
     def _stopped(self, error: Stopped) -> None:
         """Nothing is lost: the next one goes on from the last page that was stored."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate import Enqueued, Installed, Refused
+from tidegate import DbTx, Enqueued, Installed, Refused
 from tidegate.web import Problem, Right, current_user, needs, said
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.codes import TARGET
@@ -97,16 +97,22 @@ def _forms(there: Installed[Settings]) -> APIRouter:
 
 def sync_now(there: Installed[Settings], by: str) -> Enqueued[Synced]:
     """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
-    there.db.write(lambda tx: tx.noted(by, "target_asked", TARGET, became={"state": "synced now"}))
-    made: Enqueued[Synced] = there.jobs.sync.enqueue(BY_PERSON)
+    made = there.db.write(lambda tx: _put_in(there, tx, by))
     if made.created or there.queue.get(made.id).state != "queued":
         return made
     try:
         there.queue.cancel(made.id)
     except Refused:  # it has begun or ended meanwhile
         return made
-    again: Enqueued[Synced] = there.jobs.sync.enqueue(BY_PERSON)
-    return again
+    return there.db.write(lambda tx: _put_in(there, tx, by))
+
+
+def _put_in(there: Installed[Settings], tx: DbTx, by: str) -> Enqueued[Synced]:
+    """The job, and who asked for it."""
+    made: Enqueued[Synced] = there.jobs.sync.enqueue(BY_PERSON, connection=tx)
+    if made.created:
+        tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})
+    return made
 
 
 def _moment(given: datetime | None, otherwise: int) -> int:

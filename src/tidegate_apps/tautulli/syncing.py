@@ -10,27 +10,29 @@ rows were imported: the sync looks farther back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from operator import add
+from typing import TypeVar
 
 from tidegate import Db, DbTx
 from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
+from tidegate_apps.tautulli.fetching import Pages, Stopped, stoppable
 from tidegate_apps.tautulli.gathering import Gathering
 from tidegate_apps.tautulli.lots import Lot
 from tidegate_apps.tautulli.storing import State, Stored, state_of, store
 
 _log = logging.getLogger("tidegate.tautulli")
 
+T = TypeVar("T")
+Get = Callable[[Wanted, Wanted | None], History]  # a page, and what is likely to be wanted next
+
 DOUBT = 30.0  # seconds between two looks at a history that is empty all of a sudden
 _OVERLAP = timedelta(days=1)
 _FARTHER = timedelta(days=30)
-
-
-class Stopped(Exception):
-    """The worker is to end; what was stored stays, and the next sync goes on from there."""
 
 
 class Doubtful(Exception):
@@ -63,6 +65,9 @@ class Syncing:
     told: Callable[[int, int], object] = lambda seen, filtered: None
     # Rows that are written in one transaction, where so many come. Others wait for it on SQLite: more are not quicker.
     lot: int = 10_000
+    threads: bool = (
+        True  # in virtual time there are none: pages are fetched one after the other, and stops wait for them
+    )
 
     def run(self) -> Synced:
         """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
@@ -80,33 +85,47 @@ class Syncing:
         self.db.all("is_missing", missing=missing)
         return found
 
+    def asked(self, call: Callable[[], T]) -> T:
+        """What a call of the client returns; Stopped when this is to stop before it does."""
+        return stoppable(self.client, self.stop, call) if self.threads else call()
+
     def _read(self, state: State, after: date | None, gathering: Gathering) -> tuple[Synced, int]:
         """All rows from a day on; and how many there are in all."""
         found, start, filtered = Synced(), 0, 0
-        while True:
-            if self.stop():
-                raise Stopped
-            asked = Wanted(
-                start=start, length=self.page, oldest_first=True, after=after,
-                expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
-            )  # fmt: skip
-            try:
-                page = self.client.get_history(asked)
-            except EmptyHistory as error:
-                if found.seen:
-                    raise  # there were some a moment ago
-                self._empty(state, error)
-                return found, 0
-            gone, filtered = filtered - page.filtered, page.filtered
-            if gone > 0:
-                # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
-                start = max(0, start - gone - self.page)
-                continue
-            gathering.add(page)
-            found, start = _more(found, page), start + page.rows
-            self.told(start, filtered)
-            if start >= filtered or not page.rows:
-                return found, page.total
+        with self._pages() as pages:
+            while True:
+                if self.stop():
+                    raise Stopped
+                asked = Wanted(
+                    start=start, length=self.page, oldest_first=True, after=after,
+                    expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
+                )  # fmt: skip
+                more = start + self.page < filtered
+                try:
+                    page = pages(asked, replace(asked, start=start + self.page) if more else None)
+                except EmptyHistory as error:
+                    if found.seen:
+                        raise  # there were some a moment ago
+                    self._empty(state, error)
+                    return found, 0
+                gone, filtered = filtered - page.filtered, page.filtered
+                if gone > 0:
+                    # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
+                    start = max(0, start - gone - self.page)
+                    continue
+                gathering.add(page)
+                found, start = _more(found, page), start + page.rows
+                self.told(start, filtered)
+                if start >= filtered or not page.rows:
+                    return found, page.total
+
+    @contextmanager
+    def _pages(self) -> Iterator[Get]:
+        if self.threads:
+            with Pages(self.client, self.stop) as pages:
+                yield pages.get
+        else:
+            yield lambda wanted, following: self.client.get_history(wanted)
 
     def _store(self, lot: Lot) -> Stored:
         def write(tx: DbTx) -> Stored:
@@ -129,7 +148,7 @@ class Syncing:
     def _sound(self) -> bool:
         """Whether Tautulli says that its database is; an old version says nothing of it."""
         try:
-            return self.client.status("database").integrity in ("ok", None)
+            return self.asked(lambda: self.client.status("database")).integrity in ("ok", None)
         except TautulliError as error:
             if error.unknown_command:
                 return True

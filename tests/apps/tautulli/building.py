@@ -69,8 +69,9 @@ class Desk:
         return self.there.db.read(lambda tx: reading.freshness(tx, self.there.settings, self.clock.now()))
 
     def syncing(self, **more: Any) -> Syncing:
-        """A sync without a job and without a gate."""
-        return Syncing(self.there.db, self.client, self.there.settings.page, self.clock.now, **more)
+        """A sync without a job and without a gate, and without threads unless they are asked for."""
+        how = {"threads": False, **more}
+        return Syncing(self.there.db, self.client, self.there.settings.page, self.clock.now, **how)
 
     @cached_property
     def client(self) -> Tautulli:

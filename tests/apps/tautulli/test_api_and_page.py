@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from starlette.testclient import TestClient
 
@@ -18,6 +19,7 @@ from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.tautulli.app import app
+from tidegate_apps.tautulli.routes import sync_now
 from tidegate_apps.tautulli.settings import Settings
 
 HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "/tautulli"
@@ -199,6 +201,23 @@ def test_a_sync_is_put_in_from_the_page_and_by_the_api(quick: Desk, web: TestCli
     assert made.status_code == 202
     quick.queue.drain()
     assert quick.queue.get(made.json()["job"]).state == "done"
+
+
+def test_a_sync_that_a_person_asks_for_is_put_in_and_noted_in_one_transaction(quick: Desk, web: TestClient) -> None:
+    def noted() -> int:
+        return sum(each["action"] == "target_asked" for each in web.get("/api/v1/activity").json()["items"])
+
+    made = web.post("/api/v1/tautulli/sync").json()["job"]
+    assert noted() == 1
+    assert web.post("/api/v1/tautulli/sync").json()["job"] != made  # the one that waits made room for it
+    assert noted() == 2
+    quick.queue.drain()
+    raw = apsw.Connection(quick.queue.url.removeprefix("sqlite:///"))
+    raw.execute("create trigger full before insert on tg_activity begin select raise(abort, 'no room'); end")
+    raw.close()
+    with pytest.raises(Exception, match="no room"):
+        sync_now(quick.there, "ada")
+    assert quick.queue.drain().done == 0
 
 
 def test_the_charts_are_pictures_with_words_and_no_script_stands_in_the_page(quick: Desk, web: TestClient) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.apps.tautulli.building import DAY, HOUR, Desk, sqlite, starts
 from tidegate_apps.tautulli.client import EmptyHistory
-from tidegate_apps.tautulli.syncing import Stopped, first_day
+from tidegate_apps.tautulli.fetching import Stopped
+from tidegate_apps.tautulli.syncing import first_day
 
 
 @pytest.mark.parametrize("hours", [-12, 0, 14])

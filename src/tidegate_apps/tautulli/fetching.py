@@ -1,0 +1,122 @@
+"""Calls in threads of their own: whoever is to stop need not wait for Tautulli, and the next page comes beside one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Generic, Self, TypeVar
+
+from tidegate_apps.tautulli.answers import History
+from tidegate_apps.tautulli.client import Tautulli, Wanted
+
+T = TypeVar("T")
+
+_LOOK = 0.25  # seconds between two looks at whether to stop
+_UNWIND = 1.0  # seconds for calls that were cut to end; one that cannot connect is left alone then
+
+
+class Stopped(Exception):
+    """The worker is to end; what was stored stays, and the next sync goes on from there."""
+
+
+class Beside(Generic[T]):
+    """A call in a thread. The program does not wait for it when it ends."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self.come = Future[T]()
+        threading.Thread(target=self._run, name="tautulli-call", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            found = self._call()
+        except BaseException as error:
+            self.come.set_exception(error)
+        else:
+            self.come.set_result(found)
+
+
+def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T]) -> T:
+    """What a call of the client returns or raises; Stopped as soon as it is to stop, and the call is cut then."""
+    under_way = Beside(call).come
+    try:
+        return _waited(under_way, stop)
+    finally:
+        _cut(client, under_way)
+
+
+class Page:
+    """One that was asked for. Another may follow it, which is asked for when the answer to this one begins.
+
+    So Tautulli makes one page at a time, and makes one while we read the one before.
+    """
+
+    def __init__(self, client: Tautulli, wanted: Wanted, following: Wanted | None = None) -> None:
+        self.wanted, self.next = wanted, None
+        self._client, self._following = client, following
+        self._lock, self._begun = threading.Lock(), False
+        self.come = Beside(lambda: client.get_history(wanted, self._begins)).come
+
+    next: Page | None
+
+    def followed_by(self, following: Wanted | None) -> None:
+        """By none, if none has been asked for yet."""
+        with self._lock:
+            self._following = following
+            self._go_on()
+
+    def _begins(self) -> None:
+        with self._lock:
+            self._begun = True
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._begun and self._following is not None and self.next is None:
+            self.next = Page(self._client, self._following)
+
+
+class Pages:
+    """Pages of the history, one after the other. Leaving the block cuts what is under way: its answer is dropped."""
+
+    def __init__(self, client: Tautulli, stop: Callable[[], bool]) -> None:
+        self._client, self._stop = client, stop
+        self._last: Page | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drop()
+
+    def get(self, wanted: Wanted, following: Wanted | None = None) -> History:
+        """What the client returns or raises, or Stopped. *following* is what is likely to be wanted next."""
+        ahead = None if self._last is None else self._last.next
+        if ahead is not None and ahead.wanted == wanted:
+            self._last = ahead
+            ahead.followed_by(following)
+        else:
+            self._drop()
+            self._last = Page(self._client, wanted, following)
+        return _waited(self._last.come, self._stop)
+
+    def _drop(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.followed_by(None)
+            _cut(self._client, last.come, *([] if last.next is None else [last.next.come]))
+
+
+def _waited(come: Future[T], stop: Callable[[], bool]) -> T:
+    while not come.done():
+        if stop():
+            raise Stopped
+        wait((come,), _LOOK)
+    return come.result()
+
+
+def _cut(client: Tautulli, *calls: Future[T]) -> None:
+    under_way = [call for call in calls if not call.done()]
+    if under_way:
+        client.lines.cut()
+        wait(under_way, _UNWIND)
