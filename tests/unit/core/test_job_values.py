@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from tidegate.core.actor import Actor, Origin
-from tidegate.core.job import Job, JobEvent, JobState, Stage, while_mask
+from tidegate.core.job import Job, JobEvent, JobState, NewJob, Stage, while_mask
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -18,6 +18,12 @@ def test_what_waits_for_anything_is_queued_and_every_other_stage_is_its_state(st
 
 def test_a_job_is_over_when_it_is_done_failed_or_cancelled() -> None:
     assert [state.value for state in JobState if state.final] == ["done", "failed", "cancelled"]
+
+
+def test_a_job_is_alone_when_it_can_have_no_twin_and_waits_for_nobody() -> None:
+    for key, parents in ((None, ()), ("1", ()), (None, (7,)), ("1", (7,))):
+        job = NewJob(queue="mail", kind="send", args="{}", unique_key=key, parents=parents)
+        assert job.alone == (key is None and parents == ())
 
 
 def test_the_mask_of_a_unique_has_one_bit_for_each_state() -> None:

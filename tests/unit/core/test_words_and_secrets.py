@@ -61,6 +61,7 @@ def test_a_number_of_lastfm_is_read_as_people_quote_it(text: str, number: int) -
         ("responded with http 502, again", 502), ("returned 500 rows", 0), ("returned 302", 0), ("HTTP 200", 0),
         ("HTTP 600", 0), ("xhttp 404", 0), ("status   404", 404), ("status    404", 0),
         ("http 404, then http 500", 404),
+        ("\u7b54\u3048\u306fHTTP 503\u3067\u3059", 503),  # "the answer is HTTP 503", in a language without spaces
         ("HTTP \uff14\uff10\uff14", 0), ("504 gateway time-out", 504), ("504 Gateway Timeout", 504),
     ],
 )  # fmt: skip
