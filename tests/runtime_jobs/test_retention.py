@@ -76,6 +76,26 @@ def test_each_queue_is_pruned_by_a_worker_that_serves_it(tmp_path: Path) -> None
         clock.run(main())
 
 
+def test_what_a_cycle_has_done_goes_too(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    kept = {"*": {"done": "10m"}}
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True, retention=kept) as q:
+
+        @q.job(queue="visits")
+        async def visit(n: int) -> None: ...
+
+        @q.job(queue="mail")
+        async def send(n: int) -> None: ...
+
+        q.in_cycles("visits")
+        made = visit.enqueue(1).id
+        clock.run(q.adrain("visits"))
+        clock.run(work_for(q, "8m"))
+        assert _there(q, made)
+        clock.run(work_for(q, "6m"))
+        assert not _there(q, made)
+
+
 def _there(q: Queue, id_: int) -> bool:
     try:
         return q.get(id_).state == "done"

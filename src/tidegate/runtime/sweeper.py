@@ -119,7 +119,7 @@ class Sweeper:
         now = worker.keeper.store_now()
         slices = [
             people.prune(tx, queue, stage, now - kept, _SLICE)
-            for queue in sorted(worker.queues)
+            for queue in sorted(worker.queues | worker.cycled)
             if self._leads(tx, f"retention {queue}")
             for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
         ]
