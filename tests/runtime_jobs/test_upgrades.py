@@ -112,5 +112,24 @@ def test_what_an_earlier_version_left_is_kept_and_goes_on(db: Database, path: Pa
     assert counts == Counter((each["queue"], ended[id_].value) for id_, each in was.items())
 
 
+def test_numbers_that_an_earlier_version_gave_and_forgot_are_not_given_again(db: Database) -> None:
+    clock = VirtualClock()
+    store = db.open(clock.now)
+    migrate(store, core_migrations()[:9])
+    columns = "queue, kind, state, created_at, due_at, args, most_attempts"
+    for _ in range(3):
+        store.write(lambda tx: tx.plain(f"insert into tg_job ({columns}) values ('q', 'k', 'ready', 1, 1, '1', 1)"))
+    store.write(lambda tx: tx.plain("delete from tg_job where id > 1"))
+    store.close()
+
+    with queue_on(db, clock) as q:
+
+        @q.job(queue="later", name="later")
+        def later(n: int) -> None: ...
+
+        assert later.enqueue(1).id == 4
+        assert [each.id for each in later.enqueue_many([1, 2])] == [5, 6]
+
+
 def shown(state: str) -> str:
     return "queued" if state in ("ready", "waiting", "blocked") else state

@@ -59,6 +59,8 @@ class Jobs:
     # -- putting in ----------------------------------------------------------------------------------------------
 
     def put(self, *wanted: NewJob) -> list[Taken]:
+        if len(wanted) == 1:
+            return [self.store.write(lambda tx: intake.enqueue_one(tx, wanted[0]))]
         return self.store.write(lambda tx: intake.enqueue(tx, wanted))
 
     def one(self, key: object = None, **fields: Any) -> int:

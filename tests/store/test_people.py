@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.databases import EVERY
@@ -110,6 +112,28 @@ def test_only_what_is_final_is_forgotten_and_with_all_its_history(jobs: Jobs, st
     assert forgotten == (stage in ("done", "failed", "cancelled"))
     assert (jobs.store.read(lambda tx: people.get(tx, id_)) is None) == forgotten
     assert not forgotten or jobs.sql(f"select count(*) from tg_event where job = {id_}") == [(0,)]
+
+
+@EVERYWHERE
+def test_no_number_is_given_twice_not_even_that_of_the_last_job_once_it_is_forgotten(jobs: Jobs) -> None:
+    ways: list[Callable[[], int]] = [
+        jobs.one,
+        lambda: jobs.one("key"),
+        lambda: jobs.put(new(), new())[1].id,
+        jobs.refuse,
+        jobs.one,
+    ]
+    given = []
+    for put in ways:
+        given.append(put())
+        jobs.cancel(given[-1])
+        assert jobs.forget(given[-1])
+    given.append(in_stage(jobs, Stage.DONE))
+    jobs.clock.advance(100)
+    assert jobs.prune(Stage.DONE, jobs.clock.now, most=3) == 1
+    given += [jobs.one(), jobs.one()]
+
+    assert given == sorted(set(given))
 
 
 @pytest.mark.req("LID-16")

@@ -129,6 +129,20 @@ def test_one_that_fails_among_thirty_two_is_the_only_one(jobs: Jobs) -> None:
     assert jobs.sql("select count(*) from tg_job") == [(64,)]
 
 
+def test_one_job_writes_three_pages_and_no_more(db: Database, clock: Clock) -> None:
+    first = Jobs(db.open(clock), clock)
+    first.migrate()
+    first.store.close()  # and its log is gone
+    jobs = Jobs(db.open(clock), clock)
+    for _ in range(20):
+        jobs.one()
+    log = Path(f"{db.path}-wal").read_bytes()
+    jobs.store.close()
+
+    page = 24 + int.from_bytes(log[8:12], "big")
+    assert 3 * 20 <= (len(log) - 32) // page <= 3 * 20 + 4  # now and then one of them is full, and divided
+
+
 @BOTH_LIBRARIES
 def test_several_processes_write_to_one_file(db: Database, jobs: Jobs) -> None:
     code = (

@@ -7,6 +7,8 @@
 `-- name: list_<state> of ready, waiting` makes a statement for each of these words, which stand in place of `<state>`:
 a partial index is only found by a state that is written out.
 
+`-- only sqlite` before a statement of a migration leaves it out on the other one.
+
 A fragment stands where the databases differ. `{rows id bigint, fence bigint}` is a table of parameters called `given`:
 arrays on PostgreSQL, run once; one row at a time on SQLite, where a statement costs next to nothing. There an update
 `from {rows ...}` has plain parameters in place of the table, which spares it a copy of every page that it changes; so
@@ -38,9 +40,16 @@ class Statement:
     one: str = ""  # for a single row of parameters, where that is quicker
 
 
+_NEXT_JOB = (
+    "max(coalesce((select max(id) from tg_job), 0),"
+    " coalesce((select cast(value as integer) from tg_store where name = 'forgotten'), 0)) + 1"
+)
 FRAGMENTS: Mapping[str, tuple[str, str]] = {
     # name: on SQLite, on PostgreSQL
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
+    # The number of a new job, where the database does not see to it by itself: the column, and its value.
+    "job": ("id, ", ""),
+    "job_number": (f"{_NEXT_JOB}, ", ""),
     "skip_locked": ("", "for update skip locked"),
     "for_update": ("", "for update"),
     "not_removed": ("", "for key share"),
@@ -64,6 +73,7 @@ _PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)")  # or a
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _CHANGES = re.compile(r"\b(insert|update|delete)\b", re.IGNORECASE)
 _RETURNS = re.compile(r"\breturning\b", re.IGNORECASE)
+_ONLY = re.compile(r"-- only (sqlite|postgres)")
 _NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
 _NAMES = re.compile(r"^-- name: *([a-z][a-z0-9_.]*<([a-z]+)>[a-z0-9_.]*) of ([a-z_]+(?:, [a-z_]+)*) *$")
 
@@ -133,9 +143,15 @@ def _with_parameters(sql: str) -> str:
 
 def script(text: str, dialect: Dialect) -> list[str]:
     """The statements of a migration, in order; each ends with a semicolon at the end of a line."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    lines = [line for line in text.splitlines() if _ONLY.fullmatch(line) or not line.lstrip().startswith("--")]
     parts = [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", "\n".join(lines))]
-    return [compiled("migration", part, dialect).sql for part in parts if part]
+    found = []
+    for part in filter(None, parts):
+        first, _, rest = part.partition("\n")
+        only = _ONLY.fullmatch(first)
+        if only is None or only[1] == dialect:
+            found.append(compiled("migration", rest if only else part, dialect).sql)
+    return found
 
 
 def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ...]]:

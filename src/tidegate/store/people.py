@@ -121,6 +121,7 @@ def _remove(tx: Tx, ids: Iterable[int]) -> int:
     rows = tx.many("forget", [{"id": id_} for id_ in sorted(ids)])
     if not rows:
         return 0
+    tx.all("forgotten", {"id": str(max(row[0] for row in rows))})
     # A child that a person has queued again waits for a parent that can no longer be retried.
     end_children(tx, {id_: Stage.FAILED for id_, _, state, children in rows if children and state != "done"})
     gone = [{"id": row[0]} for row in rows]

@@ -6,9 +6,9 @@
 
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
-insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
+insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
                     unique_key, unique_while, parents, parents_open, cancellable)
-select given.queue, given.kind, given.target, given.lane,
+select {job_number}given.queue, given.kind, given.target, given.lane,
        case when given.parents_open > 0 then 'blocked' when given.due_at > {now} then 'waiting' else 'ready' end,
        given.priority, {now}, coalesce(given.due_at, {now}), given.expires_at, given.args, given.most_attempts,
        given.unique_key, given.unique_while, given.parents, given.parents_open, given.cancellable
@@ -20,9 +20,10 @@ returning id, kind, unique_key, state;
 
 -- name: enqueue_one
 -- One new job that has neither a twin nor parents, as most have.
-insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
+insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
                     cancellable)
-values (:queue, :kind, :target, :lane, case when cast(:due_at as double precision) > {now} then 'waiting' else 'ready' end,
+values ({job_number}:queue, :kind, :target, :lane,
+        case when cast(:due_at as double precision) > {now} then 'waiting' else 'ready' end,
         :priority, {now}, coalesce(:due_at, {now}), :expires_at, :args, :most_attempts, :cancellable)
 returning id, state;
 
@@ -34,9 +35,9 @@ where job.unique_key is not null and (job.unique_while & (case job.state when 'r
 
 -- name: refuse
 -- A job that failed at intake; it holds no unique.
-insert into tg_job (queue, kind, target, lane, state, priority, created_at, due_at, args, most_attempts, error_code,
+insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, args, most_attempts, error_code,
                     error_message, last_code, last_message, last_at, finished_at)
-values (:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :args, :most_attempts, :code,
+values ({job_number}:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :args, :most_attempts, :code,
         :message, :code, :message, {now}, {now})
 returning id;
 
@@ -420,6 +421,11 @@ update tg_job set stop_asked = 1 where id = :id and state || '' = 'running' retu
 -- Removes final jobs and frees their uniques.
 delete from tg_job where id in (select id from {rows id bigint}) and state in ('done', 'failed', 'cancelled')
 returning id, queue, state, children;
+
+-- name: forgotten
+-- So that no later job gets the number of one that is gone.
+insert into tg_store (name, value) values ('forgotten', :id)
+on conflict (name) do update set value = excluded.value where cast(tg_store.value as bigint) < cast(excluded.value as bigint);
 
 -- name: forget_events
 delete from tg_event where job in (select id from {rows id bigint});
