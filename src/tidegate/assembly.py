@@ -43,6 +43,7 @@ class Assembled:
     telling: Telling
     apps: list[Installed[Any]] = field(default_factory=list)
     simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
+    uses: dict[str, str] = field(default_factory=dict)  # what a person can do with them
     visitor: str = ""  # as whom uploads of people without a name count; empty: each browser is somebody else
 
     @property
@@ -78,6 +79,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
                 url = simulated.simulator.start()
                 stack.callback(simulated.simulator.stop)
                 there.simulators[app.name] = simulated.simulator
+                there.uses[app.name] = simulated.use.replace("{url}", url)
                 settings = _changed(settings, simulated.settings(url))
             installed = install(app, queue, settings, key)
             stack.push(installed.closing)

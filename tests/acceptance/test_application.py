@@ -71,7 +71,7 @@ def served(weather: Weather) -> Iterator[tuple[str, str]]:
             break
     try:
         address = re.search(r"is at (http\S+)", said)
-        control = re.search(r"weather, controlled at (http\S+)", said)
+        control = re.search(r"weather at http\S+\s+controlled at (http\S+)", said)
         assert address is not None, process.communicate(timeout=60)[1]
         assert control is not None, said
         yield address[1], control[1]

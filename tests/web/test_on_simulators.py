@@ -44,6 +44,10 @@ def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypat
     with assembly.assembled(loaded, apps, simulators=True) as there:
         assert [each.app.name for each in there.apps] == [app.name for app in apps]
         assert set(there.simulators) == {app.name for app in apps if app.simulator is not None} != set()
+        # Whoever starts it is told what to do with them, where that is not plain.
+        address = there.simulators["feeds"].url
+        assert f"{address}/feed/1 to {address}/feed/12" in there.uses["feeds"]
+        assert "{url}" not in "".join(there.uses.values())
         # What is told of a target of theirs leads to their own pages.
         assert {each: place_of(Told(*each), there.apps) for each in TOLD} == TOLD
 

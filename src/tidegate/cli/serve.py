@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,10 @@ def serve(
                 raise Stopped(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:
-                simulated = {name: each.control_url for name, each in there.simulators.items()}
+                simulated = {
+                    name: {"address": each.url, "use": there.uses[name], "control": each.control_url}
+                    for name, each in there.simulators.items()
+                }
                 about = {
                     "version": __version__, "address": address, "database": shown_url(values.url),
                     "applications": [each.app.name for each in there.apps], "simulators": simulated,
@@ -76,6 +80,13 @@ def _lines(about: dict[str, Any]) -> list[str]:
         f"Tidegate {about['version']} is at {about['address']}",
         f"  database      {about['database']}",
         f"  applications  {', '.join(about['applications']) or 'none'}",
-        *(f"  simulated     {name}, controlled at {where}" for name, where in about["simulators"].items()),
+        *(line for name, each in about["simulators"].items() for line in _simulated(name, each)),
         "  stop with Ctrl-C",
     ]
+
+
+def _simulated(name: str, about: dict[str, str]) -> Iterator[str]:
+    yield f"  simulated     {name} at {about['address']}"
+    if about["use"]:
+        yield f"                {about['use']}"
+    yield f"                controlled at {about['control']}"

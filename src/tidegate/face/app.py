@@ -71,16 +71,23 @@ class Simulator(Protocol):
     def stop(self) -> None: ...
 
     @property
+    def url(self) -> str: ...
+
+    @property
     def control_url(self) -> str:
         """Where a person makes its weather, while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A simulator, and the settings that make the application call it instead of the real services."""
+    """A simulator, and the settings that make the application call it instead of the real services.
+
+    *use* says what a person can do with it, for the start of the server; `{url}` in it is its address.
+    """
 
     simulator: Simulator
     settings: Callable[[str], Mapping[str, Any]]  # of the address
+    use: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

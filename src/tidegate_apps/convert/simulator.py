@@ -124,7 +124,9 @@ class GatewaySimulator(Simulator):
 
 def simulated() -> Simulated:
     """For the application: its gateway is the simulator."""
-    return Simulated(GatewaySimulator(), lambda url: {"gateway_url": url})
+    return Simulated(
+        GatewaySimulator(), lambda url: {"gateway_url": url}, "takes any PDF that is put in on the page Convert"
+    )
 
 
 def _processed(asked: Asked) -> object:

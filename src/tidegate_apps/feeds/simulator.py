@@ -104,7 +104,7 @@ class FeedSimulator(Simulator):
 
     def __init__(self, *, feeds: int = 12, items: int = 20, **more: Any) -> None:
         super().__init__("feeds", on_reset=self._begin, **more)
-        self._feeds, self._items = feeds, items
+        self.feeds, self._items = feeds, items
         self._begin()
         self.on(_FEED, self._asked)
         self.on("GET /moved/{number}", lambda asked: self._sent("well", asked))
@@ -193,22 +193,25 @@ class FeedSimulator(Simulator):
     def _front(self, _: Asked) -> Step:
         rows = "".join(
             f'<li><a href="/feed/{n}">/feed/{n}</a>: {escape(self._now.get(str(n), "well"))}</li>'
-            for n in range(1, self._feeds + 1)
+            for n in range(1, self.feeds + 1)
         )
         text = f"<p>curl -d gone {self.url}/state/1</p><p>States: {', '.join(STATES)}</p>"
         return Step(200, f"<!DOCTYPE html><title>Simulated feeds</title><ol>{rows}</ol>{text}", _HTML)
 
     def _opml(self, _: Asked) -> Step:
         rows = "".join(
-            f'<outline type="rss" text="Simulated feed {n}" xmlUrl="{self.feed(n)}"/>'
-            for n in range(1, self._feeds + 1)
+            f'<outline type="rss" text="Simulated feed {n}" xmlUrl="{self.feed(n)}"/>' for n in range(1, self.feeds + 1)
         )
         return Step(200, f'<opml version="2.0"><head/><body>{rows}</body></opml>', {"Content-Type": "text/x-opml"})
 
 
 def simulated() -> Simulated:
     """For the application: feeds of this machine may be polled, on any port."""
-    return Simulated(FeedSimulator(), lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url})
+    simulator = FeedSimulator()
+    return Simulated(
+        simulator, lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url},
+        f"has feeds to add: {{url}}/feed/1 to {{url}}/feed/{simulator.feeds}, or all of {{url}}/opml",
+    )  # fmt: skip
 
 
 def _known(state: str) -> str:

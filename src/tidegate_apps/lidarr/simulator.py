@@ -223,4 +223,5 @@ def _invalid(field: str, message: str, code: str = "") -> dict[str, Any]:
 def simulated() -> Simulated:
     # Quicker than a real one, so that somebody who looks sees something happen.
     simulator = LidarrSimulator(pace=Pace(refresh=1.0, found=20.0, lasts=60.0))
-    return Simulated(simulator, lambda url: {"base_url": url, "api_key": KEY})
+    use = f"has the key {KEY}; the albums that Music misses go there"
+    return Simulated(simulator, lambda url: {"base_url": url, "api_key": KEY}, use)

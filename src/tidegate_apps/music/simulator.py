@@ -158,7 +158,8 @@ def simulated() -> Simulated:
     for number, user in product(range(1, 90), LISTENERS):  # what they heard on the days before
         for step, log in enumerate(logs):
             log.hear(user, number * 7 + step * 16, at=began - number * 1700 - step * 500)
-    return Simulated(sim, lambda url: settings_of(sim, url))
+    use = f"is every music service at once; {' and '.join(LISTENERS)} are connected already"
+    return Simulated(sim, lambda url: settings_of(sim, url), use)
 
 
 def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:

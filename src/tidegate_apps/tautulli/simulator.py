@@ -231,7 +231,8 @@ _NEWER = ("status", "server_status")
 
 def simulated() -> Simulated:
     """For the application: a household of a year and a half, and a play a minute while somebody looks."""
-    return Simulated(TautulliSimulator(rows=30_000, per_day=55, every=60), lambda url: {"url": url, "api_key": KEY})
+    simulator = TautulliSimulator(rows=30_000, per_day=55, every=60)
+    return Simulated(simulator, lambda url: {"url": url, "api_key": KEY}, f"has the key {KEY}, and a new play a minute")
 
 
 def _number(given: str | None, otherwise: int) -> int:
