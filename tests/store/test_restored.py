@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.store.jobs import Jobs
 from tidegate.machine import shared_breaker
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.store import backups, gate_rows
 from tidegate.store.tx import Tx
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_numbers_given_after_the_copy_was_made_are_not_given_again(jobs: Jobs, forgotten: bool) -> None:
+    """Those of the copy are 1 and 2; whoever worked on may have come far beyond."""
+    last = [jobs.one(), jobs.one()][-1]
+    if forgotten:
+        jobs.cancel(last)
+        jobs.forget(last)
+    jobs.store.write(lambda tx: backups.restored(tx, jobs.store.dialect))
+    first = jobs.one()
+    jobs.store.write(lambda tx: backups.restored(tx, jobs.store.dialect))  # and another copy is put back
+
+    assert first > last + backups.JUMP - 2
+    assert jobs.one() > first + backups.JUMP - 2
 
 
 def test_open_breakers_are_tried_by_a_few_and_what_they_counted_for_ever_is_kept(jobs: Jobs) -> None:

@@ -686,7 +686,9 @@ delete from tg_worker;
 
 -- name: restored_ids_sqlite
 -- Ids that were given out after the copy was made are not given out again (SQLite only).
-update sqlite_sequence set seq = seq + :step where name = 'tg_job';
+insert into tg_store (name, value) select 'forgotten', cast(coalesce(max(id), 0) + :step as text) from tg_job where true
+on conflict (name) do update
+set value = cast(max(cast(excluded.value as integer), cast(tg_store.value as integer) + :step) as text);
 
 -- name: restored_ids_postgres
 -- The same (PostgreSQL only).
