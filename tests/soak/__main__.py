@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.soak import inside
 from tests.soak.processes import Running, running
 from tests.soak.sampling import HISTORY, Values, kind_of, sampled
 from tests.soak.slope import Judged, Kind, judged
@@ -58,17 +59,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long; 20 or more, to judge memory fairly")
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--plant", choices=["leak"], help="a bug that must be found")
-    parser.add_argument("--keep", type=Path, help="a folder for the database, the logs and the samples")
+    parser.add_argument("--keep", type=Path, help="a new folder for the database, the logs and the samples")
+    parser.add_argument(
+        "--inside", choices=["types", "lines"], help="let each process say what it is made of; see inside.py"
+    )
     parser.add_argument("--again", type=Path, help="judge the samples.jsonl of a run that was kept, and run nothing")
     said = parser.parse_args()
     if said.again is not None:
         return told(verdicts([(at, values) for at, values in map(json.loads, said.again.read_text().splitlines())]))
+    if said.inside is not None and said.keep is None:
+        parser.error("--inside: what they write would be removed at the end; give --keep FOLDER, too")
+    if said.keep is not None and said.keep.exists() and any(said.keep.iterdir()):
+        parser.error(f"--keep: {said.keep} is not empty; give a new folder")
     if said.minutes < LEAST:
         parser.error(f"--minutes: {said.minutes:g} give too few samples to judge; give {LEAST:g} or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped then, too
     with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as made:
         folder = Path(made) if said.keep is None else said.keep.absolute()
         folder.mkdir(exist_ok=True)
+        if said.inside is not None:
+            inside.ask(folder, said.inside)
         with running(folder, said.database, leaks=said.plant == "leak") as there:
             print(f"server, two workers and a third that is killed, on {said.database}, for {said.minutes:g} min")  # noqa: T201
             samples = watched(there, said.minutes, folder / "samples.jsonl")

@@ -1,13 +1,14 @@
 """A small application beside the five: plain jobs that end well, again, or badly; on request, with a leak.
 
-Its jobs also bring every pool of threads to its bound within minutes. When the last thread of a pool is made is else a
-matter of chance, and in the second half of a run one more thread counts as a leak.
+Its jobs also bring every pool of threads and connections to its bound within minutes. When the last one of a pool is
+made is else a matter of chance, and in the second half of a run one more counts as a leak.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tidegate import App, Backoff, Installed, Target
 from tidegate_apps.feeds.parsing.asking import Reader
 
 BURST = 16  # jobs that all the handlers' threads are needed for at the same time
+CONNECTIONS = 8  # that a store keeps at most
 _LONG = 1.0  # seconds
 _kept: list[object] = []
 _warm: set[asyncio.AbstractEventLoop] = set()
@@ -36,12 +38,14 @@ def leak() -> None:
         _kept.append(Path(__file__).open("rb"))  # noqa: SIM115 - never closed: that is the bug
 
 
-async def warm() -> None:
-    """Makes the threads of this loop's own pool, and of the readers of feeds, if they are not there yet."""
+async def warm(store: Any) -> None:
+    """Makes the threads of this loop's own pool and of the readers of feeds, and the store's connections, once."""
     loop = asyncio.get_running_loop()
     if loop in _warm:
         return
     _warm.add(loop)
+    for _ in range(CONNECTIONS):
+        threading.Thread(target=store.read, args=(lambda tx: time.sleep(_LONG),), name="soak-warm").start()
     feed = b"<rss version='2.0'><channel><title>warm</title></channel></rss>".ljust(1_000_000)
     reader, pool = Reader(), min(32, (os.cpu_count() or 1) + 4)
     await asyncio.gather(
@@ -68,7 +72,7 @@ def jobs(there: Installed[Settings]) -> Any:
     }  # fmt: skip
 
     async def work(n: int) -> dict[str, str]:
-        await warm()
+        await warm(there.queue.store)
         if there.settings.leaks:
             leak()
         await asyncio.sleep(0.02)

@@ -1,14 +1,16 @@
-"""A process looked at from inside: what it holds, and who made it.
+"""A process looked at from inside, to find out what grows: `python -m tests.soak --inside types --keep FOLDER`.
 
-With SOAK_INSIDE set to a folder, every process that loads the plain application writes there what it is made of, once a
-minute: its threads by name, its objects by type, and what the C library and Python have in use. SOAK_TRACED=1 adds the
-lines of code whose memory has grown since the fifth minute; that costs half of the speed.
+Every process that loads the plain application then writes what it is made of to FOLDER/inside, once a minute: its
+threads by name, what the C library, SQLite and Python have in use, and the types of which there are more than in the
+fifth minute. With `--inside lines`, also the lines of code whose memory has grown since then; that costs half of the
+speed, and memory of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import json
 import os
 import sys
@@ -21,9 +23,11 @@ from typing import Any
 
 import apsw
 
+_WHERE, _WHAT = "SOAK_INSIDE", "SOAK_INSIDE_WHAT"
 EVERY = 60.0
 WARM = 5  # minutes, until what is there counts as the beginning
 _MOST = 60  # of a list
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Heap(ctypes.Structure):
@@ -70,7 +74,7 @@ class Inside:
         now = types()
         found: dict[str, Any] = {
             "minute": minute,
-            "resident": int(Path("/proc/self/statm").read_text().split()[1]) * 4096,
+            "resident": int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE,
             "blocks": sys.getallocatedblocks(),
             "heap": heap(),
             "sqlite": apsw.memory_used(),
@@ -106,20 +110,25 @@ def _where(trace: tracemalloc.Traceback) -> str:
     return " < ".join(f"{at.filename}:{at.lineno}" for at in reversed(trace))
 
 
+def ask(folder: Path, what: str) -> None:
+    """Lets all processes that are started from now on write what they are made of."""
+    there = folder / "inside"
+    there.mkdir(exist_ok=True)
+    os.environ[_WHERE], os.environ[_WHAT] = str(there), what
+
+
 def watch() -> None:
-    """Begins to write, where that is wanted."""
-    if not (folder := os.environ.get("SOAK_INSIDE")):
+    """Begins to write, where that was asked for."""
+    if not (folder := os.environ.get(_WHERE)):
         return
-    if traced := bool(os.environ.get("SOAK_TRACED")):
+    if traced := os.environ.get(_WHAT) == "lines":
         tracemalloc.start(6)
-    file = Path(folder) / f"{Path(sys.argv[0]).name}-{'-'.join(sys.argv[1:2])}-{os.getpid()}.jsonl"
+    file = Path(folder) / f"{'-'.join(sys.argv[1:2])}-{os.getpid()}.jsonl"
     inside = Inside(traced=traced)
 
     def run() -> None:
-        minute = 0
-        while True:
+        for minute in itertools.count(1):
             time.sleep(EVERY)
-            minute += 1
             with file.open("a") as lines:
                 lines.write(json.dumps(inside.told(minute)) + "\n")
 

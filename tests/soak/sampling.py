@@ -14,6 +14,11 @@ MB = 1_000_000
 SHARE_OF_MEMORY = 0.01  # an hour
 SHARE_OF_TABLES = 0.10
 
+# Lidarr's jobs go with its albums, long after those were accepted: of these tables they are counted apart.
+_LIDARR = "(select id from tg_job where queue = 'lidarr')"
+OF_LIDARR = {"tg_job": f"id in {_LIDARR}", "tg_event": f"job in {_LIDARR}", "tg_link": f"parent in {_LIDARR}"}
+APART = " of lidarr"
+
 # Kept for days whatever the settings say, or for as long as there is room: they grow in a run of hours.
 HISTORY = {
     "feeds_beat": "every poll, a day at least",
@@ -38,16 +43,11 @@ HISTORY = {
     "tg_notice": "what people were told, for days",
     "tg_rollup": "the figures of the charts, by minute for a day",
     "tg_worker": "workers that died, a day",
+    **{name + APART: "goes with its album, a day at least" for name in OF_LIDARR},
 }
-
-# Lidarr's jobs go with its albums, a day at least after they were accepted: of these tables they are counted apart.
-_LIDARR = "(select id from tg_job where queue = 'lidarr')"
-OF_LIDARR = {"tg_job": f"id in {_LIDARR}", "tg_event": f"job in {_LIDARR}", "tg_link": f"parent in {_LIDARR}"}
 
 # Emptied now and then by a schedule: up for ten minutes, and down.
 EMPTIED = frozenset({"convert_file"})
-
-APART = " of lidarr"
 
 Values = dict[str, float]
 
@@ -56,9 +56,7 @@ def kind_of(name: str) -> tuple[Kind, float]:
     """How a series is judged, and the share of its level that it may grow in an hour."""
     what, _, which = name.partition(" ")
     if what == "rows":
-        kind = (
-            Kind.KEPT if which in HISTORY or which.endswith(APART) else Kind.BOUNDED if which in EMPTIED else Kind.SHARE
-        )
+        kind = Kind.KEPT if which in HISTORY else Kind.BOUNDED if which in EMPTIED else Kind.SHARE
         return kind, SHARE_OF_TABLES
     return {
         "memory": (Kind.SHARE, SHARE_OF_MEMORY),
