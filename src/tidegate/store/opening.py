@@ -16,7 +16,20 @@ from tidegate.store.tx import Store
 
 @cache
 def core_statements(dialect: Dialect) -> tuple[Statement, ...]:
-    return tuple(statements((files("tidegate.store") / "statements.sql").read_text(encoding="utf-8"), dialect))
+    """Every statement of the core, from the files of `statements/`.
+
+    Parameters are named; `:now` is a number on SQLite and may be null on PostgreSQL, where the server's clock then
+    counts. Whatever is written under a lease names id, fence and state: no row means that it is lost.
+
+    Where rows are named by their ids, the state stands as `state || ''`. PostgreSQL would else read all that are in
+    that state, once for each id: it plans with the numbers of a while ago, when perhaps there were none.
+    """
+    return tuple(statements(core_text(), dialect))
+
+
+def core_text() -> str:
+    found = [each for each in (files("tidegate.store") / "statements").iterdir() if each.name.endswith(".sql")]
+    return "\n".join(each.read_text(encoding="utf-8") for each in sorted(found, key=lambda each: each.name))
 
 
 def check_url(url: object, driver: str | None = None) -> None:

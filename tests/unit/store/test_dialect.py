@@ -7,7 +7,7 @@ import pytest
 from tidegate.store import dialect
 from tidegate.store.dialect import Dialect, Statement, compiled, script, statements
 from tidegate.store.migrate import core_migrations
-from tidegate.store.opening import core_statements
+from tidegate.store.opening import core_statements, core_text
 from tidegate.store.tx import Book
 
 SQLITE, POSTGRES = Dialect.SQLITE, Dialect.POSTGRES
@@ -145,17 +145,11 @@ def test_a_step_of_a_migration_can_be_for_one_database_only() -> None:
 
 
 def test_there_are_only_a_handful_of_fragments_and_each_is_used() -> None:
-    text = "".join(each.text for each in core_migrations()) + _core_text()
+    text = "".join(each.text for each in core_migrations()) + core_text()
     names = set(dialect.FRAGMENTS)
 
     assert len(names | {"rows"}) <= 10
     assert {name for name in names if "{" + name + "}" not in text} == set()
-
-
-def _core_text() -> str:
-    from importlib.resources import files
-
-    return (files("tidegate.store") / "statements.sql").read_text(encoding="utf-8")
 
 
 def test_both_databases_have_the_same_statements_with_the_same_columns() -> None:
@@ -186,7 +180,7 @@ def test_states_are_literal_so_that_partial_indexes_are_used() -> None:
 
 
 def test_each_statement_says_what_it_is_for_or_its_name_does() -> None:
-    names = re.findall(r"^-- name: (\S+)$", _core_text(), re.MULTILINE)
+    names = re.findall(r"^-- name: (\S+)$", core_text(), re.MULTILINE)
 
     assert len(names) == len(set(names)) > 50
 

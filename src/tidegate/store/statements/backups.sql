@@ -1,0 +1,53 @@
+-- What changes in a database that was put back, and what is checked.
+
+-- name: restored_fences
+-- Whoever holds a lease from before the restore must not match any more.
+update tg_job set fence = fence + :step;
+
+-- name: restored_running
+-- What ran when the copy was made runs no more.
+update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+where state = 'running' returning id, queue;
+
+-- name: restored_probes
+update tg_hold set probe = null where probe is not null;
+
+-- name: restored_leaders
+delete from tg_leader;
+
+-- name: restored_notices
+-- What was to be told when the copy was made was told long ago.
+update tg_notice set decided_at = {now}, waits_until = null, why = 'the database was put back' where decided_at is null;
+
+-- name: restored_deliveries
+update tg_delivery set state = 'failed', ended_at = {now}, code = 'restored', why = 'The database was put back.'
+where state = 'queued';
+
+-- name: restored_workers
+delete from tg_worker;
+
+-- name: restored_ids_sqlite
+-- Ids that were given out after the copy was made are not given out again (SQLite only).
+insert into tg_store (name, value) select 'forgotten', cast(coalesce(max(id), 0) + :step as text) from tg_job where true
+on conflict (name) do update
+set value = cast(max(cast(excluded.value as integer), cast(tg_store.value as integer) + :step) as text);
+
+-- name: restored_ids_postgres
+-- The same (PostgreSQL only).
+select setval(pg_get_serial_sequence('tg_job', 'id'), nextval(pg_get_serial_sequence('tg_job', 'id')) + :step);
+
+-- name: restored_epoch
+insert into tg_store (name, value) values ('epoch', '1')
+on conflict (name) do update set value = cast(cast(tg_store.value as integer) + 1 as text)
+returning value;
+
+-- name: counted_jobs
+-- Every job, counted: for the check of a database, never for a page.
+select queue, state, count(*) from tg_job group by queue, state;
+
+-- name: loose_links
+-- Links to jobs that are not there, and blocked jobs that wait for nobody.
+select count(*) from tg_job as job
+where state = 'blocked' and not exists (select 1 from tg_link as link where link.child = job.id);
+
+-- lists

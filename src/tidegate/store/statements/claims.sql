@@ -1,0 +1,175 @@
+-- Which jobs are to be done next, who has them, and who has lost them.
+
+-- name: fronts
+-- Every queue and target with ready jobs, of the queues that are wanted: one look into the index for each, and what
+-- stands before it. :queues has :sep before, between and behind its names.
+with recursive front (queue, target, n) as (
+    select queue, target, 1 from (
+        select queue, target from tg_job where state = 'ready' order by queue, target limit 1
+    ) as first_front
+    union all
+    select following.queue, following.target, front.n + 1
+    from front join tg_job as following on following.id = case
+        when replace(:queues, :sep || front.queue || :sep, '') = :queues then (
+            select job.id from tg_job as job where job.state = 'ready' and job.queue > front.queue
+            order by job.queue, job.target limit 1
+        )
+        else coalesce((
+            select job.id from tg_job as job
+            where job.state = 'ready' and job.queue = front.queue and job.target > front.target
+            order by job.target limit 1
+        ), (
+            select job.id from tg_job as job where job.state = 'ready' and job.queue > front.queue
+            order by job.queue, job.target limit 1
+        ))
+        end
+    where front.n < :most
+)
+select front.queue, front.target, queue.paused_until, target.paused_until, target.breaker, target.breaker_until
+from front
+left join tg_queue as queue on queue.name = front.queue
+left join tg_target as target on target.name = front.target
+where replace(:queues, :sep || front.queue || :sep, '') <> :queues
+order by front.n;
+
+-- name: lanes
+-- The next lanes of a queue and a target that have ready jobs, one look into the index for each, and what holds them.
+-- :fresh = 1 begins with the first lane, whatever :after says.
+with recursive lane_of (lane, n) as (
+    select case when :fresh = 1 then (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane limit 1
+    ) else (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target and job.lane > :after
+        order by job.lane limit 1
+    ) end, 1
+    union all
+    select (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target and job.lane > lane_of.lane
+        order by job.lane limit 1
+    ), lane_of.n + 1
+    from lane_of where lane_of.lane is not null and lane_of.n < :most
+)
+select lane_of.lane, hold.reason, hold.until
+from lane_of left join tg_hold as hold
+    on hold.target = :target and hold.lane = lane_of.lane and hold.operation = '' and hold.reason <> 'open'
+where lane_of.lane is not null
+order by lane_of.n;
+
+-- name: only_lane
+-- The first and the last lane of a queue and a target with ready jobs, and what holds the first.
+select ends.first, ends.last, hold.reason, hold.until
+from (
+    select (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane limit 1
+    ) as first, (
+        select job.lane from tg_job as job
+        where job.state = 'ready' and job.queue = :queue and job.target = :target
+        order by job.lane desc limit 1
+    ) as last
+) as ends left join tg_hold as hold
+    on hold.target = :target and hold.lane = ends.first and hold.operation = '' and hold.reason <> 'open';
+
+-- name: pick
+-- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
+select id from tg_job
+where state = 'ready' and queue = :queue and target = :target and lane = :lane
+    and (expires_at is null or expires_at > {now}) and id <= :newest
+order by priority desc, id limit :n {skip_locked};
+
+-- name: claim
+-- Takes what was picked.
+update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
+    lease_until = {now} + :lease, claimed_at = {now}
+from {rows id bigint}
+where tg_job.id = given.id and tg_job.state || '' = 'ready'
+returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
+    args, saved, parents, children, created_at, expires_at, last_code;
+
+-- name: renew
+-- Longer leases. It waits for nobody: who holds a row for a moment must not cost a worker all its leases.
+with mine as materialized (
+    select job.id from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
+    where job.state || '' = 'running' {skip_locked}
+)
+update tg_job set lease_until = {now} + :lease from mine where tg_job.id = mine.id
+returning tg_job.id, lease_until, stop_asked;
+
+-- name: still_mine
+-- Leases that were not renewed because somebody held the row; an id that does not come back is lost.
+select job.id, job.lease_until, job.stop_asked
+from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
+where job.state || '' = 'running';
+
+-- name: stop_asked
+-- Jobs of this worker that a person wants stopped.
+select id from tg_job where state = 'running' and lease_by = :worker and stop_asked = 1;
+
+-- name: newest
+select coalesce(max(id), 0) from tg_job;
+
+-- name: ready_after
+-- How many jobs became ready that came after a moment.
+select count(*) from tg_job where state = 'ready' and queue = :queue and id > :newest;
+
+-- name: save
+-- What a handler keeps for its next attempt.
+update tg_job set saved = :saved where id = :id and fence = :fence and state || '' = 'running' returning id;
+
+-- name: promote
+-- Waiting jobs whose time has come.
+with due as materialized (
+    select id from tg_job where state = 'waiting' and due_at <= {now} order by due_at limit :n {skip_locked}
+)
+update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.state || '' = 'waiting' returning queue;
+
+-- name: next_due
+select min(due_at) from tg_job where state = 'waiting';
+
+-- name: lost_leases
+-- Attempts whose worker has not been heard of in time.
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children, kind from tg_job
+where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
+
+-- name: take_back
+-- The job of a lost attempt: ready again, or ended.
+update tg_job set
+    state = given.outcome,
+    deaths = deaths + 1,
+    error_code = given.code,
+    error_message = given.message,
+    last_code = coalesce(given.code, last_code), last_message = coalesce(given.message, last_message), last_at = {now},
+    finished_at = case when given.outcome <> 'ready' then {now} end,
+    lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+from {rows id bigint, fence bigint, outcome text, code text, message text}
+where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now}
+returning tg_job.id, target, kind;
+
+-- name: mine
+-- Jobs that this worker holds, to find those whose claim was not heard of.
+select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
+    args, saved, parents, children, created_at, expires_at, last_code
+from tg_job where state = 'running' and lease_by = :worker;
+
+-- name: too_old
+-- Queued jobs that are too old to be of use.
+select id, queue, state, children from tg_job
+where expires_at is not null and state in ('blocked', 'waiting', 'ready') and expires_at <= {now}
+order by expires_at limit :n {skip_locked};
+
+-- name: fail_queued
+-- Ends queued jobs that will not be tried.
+update tg_job set state = 'failed', parents_open = 0, error_code = :code, error_message = :message, last_code = :code,
+    last_message = :message, last_at = {now}, finished_at = {now}
+from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiting', 'ready')
+returning tg_job.id, target, kind;
+
+-- name: front_jobs
+-- Ready jobs of a queue and a target, to be ended without being tried.
+select id, queue, state, children, kind from tg_job
+where state = 'ready' and queue = :queue and target = :target order by lane, priority desc, id limit :n {skip_locked};

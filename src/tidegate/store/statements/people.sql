@@ -1,0 +1,102 @@
+-- What people do to jobs.
+
+-- name: siblings
+-- All parents of the children of these parents, kept still while it is counted how many of them are open.
+select id, state from tg_job where id in (
+    select other.parent from tg_link as link join {rows parent bigint} on link.parent = given.parent
+    join tg_link as other on other.child = link.child
+) order by id {for_update};
+
+-- name: revive_children
+-- Children that failed only because of parents that are tried again; not if another parent has failed, nor if a twin has
+-- taken the place.
+update tg_job set state = 'blocked', error_code = null, error_message = null, finished_at = null,
+    expires_at = null,
+    parents_open = (
+        select count(*) from tg_link as link join tg_job as parent on parent.id = link.parent
+        where link.child = tg_job.id and parent.state <> 'done'
+    )
+where state = 'failed' and error_code = :code
+    and id in (select link.child from tg_link as link join {rows parent bigint} on link.parent = given.parent)
+    and not exists (
+        select 1 from tg_link as link join tg_job as parent on parent.id = link.parent
+        where link.child = tg_job.id and parent.state in ('failed', 'cancelled')
+    )
+    and not exists (
+        select 1 from tg_job as twin where twin.kind = tg_job.kind and twin.unique_key = tg_job.unique_key and twin.id <> tg_job.id
+        and twin.unique_key is not null and (twin.unique_while & (case twin.state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
+    )
+returning id, queue, children;
+
+-- name: free_unique
+-- A final job gives up its place: another one like it may come.
+update tg_job set unique_key = null, unique_while = 0
+where id = :id and unique_key is not null and state in ('done', 'failed', 'cancelled')
+returning id;
+
+-- name: job_state
+-- A job that is about to be changed by a person, kept still.
+select queue, state, children, cancellable,
+    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind in ('refused', 'barred'))
+from tg_job where id = :id {for_update};
+
+-- name: doable
+-- What decides which actions a person is offered.
+select job.id, job.state, job.cancellable,
+    exists (select 1 from tg_event as e where e.job = job.id and e.kind in ('refused', 'barred'))
+from {rows id bigint} join tg_job as job on job.id = given.id;
+
+-- name: retry
+-- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
+update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready' end, parents_open = :parents_open,
+    attempt = 0, deaths = 0, due_at = {now}, expires_at = null, error_code = null,
+    error_message = null, finished_at = null, manual_retries = manual_retries + 1
+where id = :id and state in ('failed', 'cancelled')
+returning state;
+
+-- name: bring_forward
+-- A job whose next attempt is due later, by a person: it may go now.
+update tg_job set state = 'ready', due_at = {now} where id = :id and state = 'waiting' returning queue;
+
+-- name: first_ready
+-- The job of a lane that is claimed next.
+select id from tg_job where state = 'ready' and queue = :queue and target = :target and lane = :lane
+order by priority desc, id limit 1;
+
+-- name: retrying_of
+-- Jobs of a target that wait for their next attempt after a failure, the next one first.
+select id, lane from tg_job
+where state = 'waiting' and target = :target and attempt > 0 and last_code is not null
+    and (:any_lane = 1 or lane = :lane)
+order by due_at, id limit :n;
+
+-- name: cancel_waiting
+update tg_job set state = 'cancelled', parents_open = 0, finished_at = {now}
+where id = :id and state in ('blocked', 'waiting', 'ready') returning id;
+
+-- name: cancel_running
+update tg_job set stop_asked = 1 where id = :id and state || '' = 'running' returning lease_by;
+
+-- name: forget
+-- Removes final jobs and frees their uniques.
+delete from tg_job where id in (select id from {rows id bigint}) and state in ('done', 'failed', 'cancelled')
+returning id, queue, state, children;
+
+-- name: forgotten
+-- So that no later job gets the number of one that is gone.
+insert into tg_store (name, value) values ('forgotten', :id)
+on conflict (name) do update set value = excluded.value where cast(tg_store.value as bigint) < cast(excluded.value as bigint);
+
+-- name: forget_events
+delete from tg_event where job in (select id from {rows id bigint});
+
+-- name: forget_children
+delete from tg_link where parent in (select id from {rows id bigint});
+
+-- name: forget_parents
+delete from tg_link where child in (select id from {rows id bigint});
+
+-- name: old_jobs
+-- Final jobs past their retention, a slice at a time.
+select id from tg_job where finished_at is not null and queue = :queue and state = :state and finished_at < :before
+order by finished_at limit :n;

@@ -1,0 +1,75 @@
+-- What pages and checks read of everything together.
+
+-- name: holds_added_up
+-- The keys of every target that are held, or of one, by what holds them.
+select target, reason, count(*), min(since), min(until), max(failures),
+    case when min(code) = max(code) then min(code) end, case when min(message) = max(message) then min(message) end,
+    min(lane), max(rest)
+from tg_hold where reason <> 'open' and (:target = '' or target = :target) group by target, reason
+order by target, reason;
+
+-- name: running_by_target
+select target, count(*) from tg_job where state = 'running' group by target;
+
+-- name: targets_tried
+-- Of these targets, those that a job has called: one that ended after an attempt.
+select given.name from {rows name text} where given.name = (
+    select job.target from tg_job as job
+    where job.target >= given.name and job.target <> '' and job.finished_at is not null and job.attempt > 0
+    order by job.target, job.id limit 1
+);
+
+-- name: gate_events_newest
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event order by id desc limit :n;
+
+-- name: ready_oldest
+-- The oldest ready jobs of a queue.
+select id from tg_job where state = 'ready' and queue = :queue order by id + 0 limit :n;
+
+-- name: lately_done
+-- How many jobs of a queue were done since a moment, and when the first of them was; counts no further than :n.
+select count(*), min(finished_at) from (
+    select finished_at from tg_job
+    where finished_at is not null and queue = :queue and state = 'done' and finished_at > :since
+    order by finished_at desc limit :n
+) as lately;
+
+-- name: unclassified_jobs
+-- Jobs that have not got over a fault that nobody knows, of the last that met one.
+select count(*) from (
+    select state from tg_job where last_code = 'unexpected' and last_code is not null order by id desc limit :n
+) as unclassified where state <> 'done';
+
+-- name: happenings
+-- What came after an event, in order.
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where id > :after and id <= :newest and (:subject = '' or subject = :subject) order by id limit :n;
+
+-- name: happenings_of
+select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
+where subject = :subject and name = :name and id > :after and id <= :newest order by id limit :n;
+
+-- name: happenings_recent
+-- The ids that were given out last, and how long ago they were written.
+select id, {now} - coalesce(written_at, 0) from tg_gate_event order by id desc limit :n;
+
+-- name: oldest_ready
+-- When the oldest ready job of a queue was put in. The sum keeps PostgreSQL from walking through all ids for it.
+select created_at from tg_job where id = (select min(id + 0) from tg_job where state = 'ready' and queue = :queue);
+
+-- checkup
+
+-- name: late_leases
+-- How many jobs run under a lease that has ended, and when the first of them did.
+select count(*), min(lease_until) from tg_job where state = 'running' and lease_until < {now};
+
+-- people
+
+-- name: ready_before
+-- How many ready jobs of its lane go before a job; counts no further than :n.
+select count(*) from (
+    select id from tg_job
+    where state = 'ready' and queue = :queue and target = :target and lane = :lane
+        and (priority > :priority or (priority = :priority and id < :id))
+    limit :n
+) as before_it;

@@ -1,0 +1,33 @@
+-- Who works, who leads, and what is due.
+
+-- name: worker_seen
+insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping)
+values (:id, :host, :pid, {now}, {now}, :queues, :stopping)
+on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping;
+
+-- name: worker_gone
+delete from tg_worker where id = :id or seen_at < {now} - 86400;
+
+-- name: workers
+select id, host, pid, started_at, seen_at, queues, stopping from tg_worker order by started_at;
+
+-- name: lead
+-- Takes or keeps the lead; no row when another holds it.
+insert into tg_leader (name, holder, term, until) values (:name, :holder, 1, {now} + :lease)
+on conflict (name) do update set holder = excluded.holder, until = excluded.until,
+    term = case when tg_leader.holder = excluded.holder then tg_leader.term else tg_leader.term + 1 end
+where tg_leader.holder = excluded.holder or tg_leader.until < {now}
+returning term;
+
+-- name: schedule_tick
+-- One firing of a schedule; no row when somebody else has it.
+insert into tg_schedule (name, last_at) values (:name, :at)
+on conflict (name) do update set last_at = excluded.last_at where tg_schedule.last_at < excluded.last_at
+returning name;
+
+-- name: schedule_last
+select last_at from tg_schedule where name = :name;
+
+-- name: notify
+-- Wakes the workers of all hosts (PostgreSQL only).
+select pg_notify('tidegate', '');
