@@ -8,6 +8,7 @@ than an honest one can be.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import socket
@@ -79,6 +80,13 @@ def quiet_when_full(loop: asyncio.AbstractEventLoop) -> None:
             _log.error("no_file_left_for_connections")
 
     loop.set_exception_handler(handle)
+
+
+def break_off(transport: Any) -> None:
+    """Ends a connection with all that was not sent on it, which the system would else keep for minutes."""
+    with contextlib.suppress(OSError):  # it has ended by itself
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
 
 
 class Watch:
@@ -208,9 +216,7 @@ class Line(HttpToolsProtocol):
         self.watch.ended[reason] += 1
         answering = self.cycle.response_started if self._in_body else self._owes_an_answer()
         if reason == "unread" or answering:
-            # Else the system would keep what it has not sent, for minutes.
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-            self.transport.abort()
+            break_off(self.transport)
             return
         if self._in_body:
             self.cycle.disconnected = True

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Iterator
 
 import uvicorn
@@ -19,6 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.web.connections import Patience, patient, quiet_when_full, room
 
 LAST_ANSWERS = 5  # seconds that requests under way have after a stop
+_UNREAD = 60.0  # seconds that the kernel keeps what a client does not take
 _BACKLOG = 512  # connections that may wait until they are accepted
 
 
@@ -35,9 +37,12 @@ def listening_at(host: str, port: int) -> socket.socket:
         # Its own text says the address once more, in the words of Python.
         why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
         raise PortTaken(f"{_shown(host, port)} cannot be used ({why}); choose another with --port") from error
-    # Each connection inherits it. Head and body of an answer are two writes: the second would wait 40 ms for a client
-    # that keeps its connection to acknowledge the first.
+    # Each connection inherits these. Head and body of an answer are two writes: the second would wait 40 ms for a
+    # client that keeps its connection to acknowledge the first.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        # What the kernel has taken from us for a client that never reads, it would keep for a quarter of an hour.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_UNREAD * 1000))
     return made
 
 

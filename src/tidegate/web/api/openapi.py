@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -22,13 +23,18 @@ _VALIDATION = "#/components/schemas/HTTPValidationError"  # what FastAPI says by
 
 def router() -> APIRouter:
     found = APIRouter(route_class=strict.StrictRoute)
+    # Anybody may ask for it, all at once, and to write it takes a thousand times as long as to answer.
+    written: list[bytes] = []
+    writing = threading.Lock()
 
     @found.get("/api/openapi.json", include_in_schema=False)
     def openapi(request: Request) -> Response:
         app: FastAPI = request.app
-        if app.openapi_schema is None:
-            app.openapi_schema = document(app)
-        return read(request, json.dumps(app.openapi_schema).encode())
+        with writing:
+            if not written:
+                app.openapi_schema = document(app)
+                written.append(json.dumps(app.openapi_schema).encode())
+        return read(request, written[0])
 
     return found
 

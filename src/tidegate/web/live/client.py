@@ -8,6 +8,8 @@ import socket
 from collections import deque
 from typing import Any
 
+from tidegate.web.connections import break_off
+
 _BUFFER = 32_768  # bytes that a connection may hold for a client which does not read, here and in the kernel
 
 
@@ -61,7 +63,7 @@ class Client:
         """Cuts the connection: closing it would wait for a reader that does not read."""
         self.leave()
         if self._connection is not None:
-            self._connection.abort()
+            break_off(self._connection)
 
     async def chunk(self) -> bytes | None:
         """What is to be sent next; None when that was all."""
