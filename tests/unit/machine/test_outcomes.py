@@ -18,6 +18,7 @@ LAST = replace(JOB, attempt=3)
 TIMEOUT = fault("timeout", status=504)
 REFUSED = fault("bad_request", status=400)
 JITTERY = KindPolicy(attempts=3, backoff=Backoff(10, cap=100, jitter=0.5))
+GOOD = {"ending": Ending.DONE, "stage": Stage.DONE}
 BAD = {"ending": Ending.FAILED, "stage": Stage.FAILED}
 AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
 
@@ -25,7 +26,8 @@ AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
 @pytest.mark.parametrize(
     ("ended", "expected"),
     [
-        (lambda: lifecycle.done(JOB, "[1]"), {"ending": Ending.DONE, "stage": Stage.DONE, "result": "[1]"}),
+        (lambda: lifecycle.done(JOB, "[1]"), {**GOOD, "result": "[1]", "accepted": True}),
+        (lambda: lifecycle.done(JOB, "[1]", unsent=True), {**GOOD, "result": "[1]"}),
         (
             lambda: lifecycle.stopped(JOB),
             {"ending": Ending.CANCELLED, "stage": Stage.CANCELLED, "keep_place": True},
