@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import NoReturn
 
 from bench.breaker import PREBUILT, ok, raise_prebuilt
@@ -19,16 +20,18 @@ from bench.row import Row, at_most
 from bench.timing import araises, nanoseconds, raises
 from tidegate import Breaker, Installed, Queue, Target, install
 from tidegate_apps.tautulli import charting
+from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.app import app
 from tidegate_apps.tautulli.client import Tautulli, Wanted
 from tidegate_apps.tautulli.codes import PACK
+from tidegate_apps.tautulli.fetching import Stopped
 from tidegate_apps.tautulli.settings import Settings
 from tidegate_apps.tautulli.syncing import Synced, Syncing
 
 clock = time.perf_counter
 
-GUARDED, REJECTED, AGAIN, CHARTS = 1.05, 3.0, 2.0, 150.0
+GUARDED, REJECTED, SYNCED, AGAIN, CHARTS = 1.05, 3.0, 1.05, 2.0, 150.0
 ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata")
 
 
@@ -38,6 +41,7 @@ class Size:
     per_day: int = 1000
     calls: int = 4000  # of each client
     rounds: int = 21
+    turns: int = 20  # of reading and syncing
     charts: int = 40  # of each stretch of time
 
 
@@ -45,26 +49,40 @@ def run(size: Size | None = None) -> list[Row]:
     size = size or Size()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        url, key = stack.enter_context(_simulated(size))
+        simulated = stack.enter_context(_simulated(size))
         queue = stack.enter_context(Queue(f"sqlite:///{Path(folder) / 'plays.db'}", inline=True))
-        there = install(app, queue, Settings.model_validate({"url": url, "api_key": key, "timeout": "60s"}))
+        there = install(app, queue, Settings.model_validate({**simulated.settings, "timeout": "60s"}))
         stack.enter_context(there.closing)
-        return [*calls(there, size), *rejections(there, size), *history(there, size)]
+        return [*calls(there, size), *rejections(there, size), *history(there, size, simulated.busy)]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A Tautulli in a process of its own. *busy*: seconds of CPU that it has spent."""
+
+    settings: dict[str, str]
+    busy: Callable[[], float]
 
 
 @contextmanager
-def _simulated(size: Size) -> Iterator[tuple[str, str]]:
-    """The address and the key of a Tautulli in a process of its own."""
+def _simulated(size: Size) -> Iterator[Simulated]:
     server = Path(__file__).with_name("tautulli_server.py")
     command = [sys.executable, "-P", str(server), str(size.rows), str(size.per_day)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
+        asked, said = child.stdin, child.stdout
+        assert asked is not None
+        assert said is not None
+
+        def busy() -> float:
+            asked.write("\n")
+            asked.flush()
+            return float(said.readline())
+
         try:
-            url, key = child.stdout.readline().split()
-            yield url, key
+            url, key = said.readline().split()
+            yield Simulated({"url": url, "api_key": key}, busy)
         finally:
-            child.stdin.close()
+            asked.close()
             child.wait()
 
 
@@ -152,23 +170,60 @@ def _refused() -> NoReturn:
     raise ConnectionRefusedError
 
 
-def history(there: Installed[Settings], size: Size) -> list[Row]:
-    syncing = Syncing(there.db, bare_client(there), there.settings.page, time.time)
-    alone = _read(bare_client(there), min(size.rows, 50_000))
-    took, first = _timed(syncing.run)
-    assert first.new == size.rows
-    # Before and after it: the machine may be quicker at one time than at another.
-    alone = (alone + _read(bare_client(there), min(size.rows, 50_000))) / 2
-    again = min(_timed(syncing.run)[0] for _ in range(3))
+@dataclass(slots=True)
+class Turn:
+    """A part of the history: seconds that a row took as it came, as a play, and in the sync; and who was busy then."""
+
+    raw: float = 0.0
+    typed: float = 0.0
+    synced: float = 0.0
+    simulator: float = 0.0  # the share of the time of the sync in which it worked
+    cores: float = 0.0  # how many of them the sync itself had
+
+
+def history(there: Installed[Settings], size: Size, busy: Callable[[], float]) -> list[Row]:
+    """A first sync in parts, and before each of them its pages read and not stored: the machine changes its pace."""
+    step = max(500, size.rows // size.turns)
+    turns = [_turn(there, size.rows, range(first, first + step), busy) for first in range(0, size.rows, step)]
+    assert there.db.all("total")[0][0] == size.rows
+    again = min(_timed(Syncing(there.db, bare_client(there), 500, time.time).run)[0] for _ in range(4))
+    rates = [1 / median(getattr(turn, name) for turn in turns) for name in ("raw", "typed", "synced")]
+    shares = [median(turn.synced / getattr(turn, name) for turn in turns) for name in ("raw", "typed")]
+    working = f"{median(turn.simulator for turn in turns):.0%}, its own process {median(t.cores for t in turns):.0%}"
     rows = [
-        Row("tautulli: pages read and not stored", f"{alone:,.0f} rows/s"),
-        Row(
-            f"tautulli: first sync of {size.rows:,} rows",
-            f"{size.rows / took:,.0f} rows/s ({alone * took / size.rows:.2f}x the time of reading alone)",
-        ),
+        Row("tautulli: pages read and not stored", f"{rates[1]:,.0f} rows/s ({rates[0]:,.0f} without typed plays)"),
+        Row(f"tautulli: first sync of {size.rows:,} rows", f"{rates[2]:,.0f} rows/s (simulator busy {working})"),
+        at_most("tautulli: first sync beside reading alone", shares[1], SYNCED, "x",
+                f" ({shares[0]:.2f}x without typed plays)"),
         at_most("tautulli: sync again, nothing changed", again, AGAIN, " s"),
-    ]
+    ]  # fmt: skip
     return [*rows, *drawings(there, size)]
+
+
+def _turn(there: Installed[Settings], rows: int, part: range, busy: Callable[[], float]) -> Turn:
+    turn, client, pages = Turn(), bare_client(there), part[::500]
+    turn.typed = _read(client, pages[::2], lambda page: page.plays)
+    turn.raw = _read(client, pages[1::2] or pages, lambda page: page.said)
+    spent, own, began = busy(), time.process_time(), clock()
+    with suppress(Stopped):
+        _syncing(there, rows, part.stop).run()
+    took = clock() - began
+    turn.synced = took / len(part)
+    turn.simulator, turn.cores = (busy() - spent) / took, (time.process_time() - own) / took
+    return turn
+
+
+def _syncing(there: Installed[Settings], rows: int, most: int) -> Syncing:
+    """Of so many *rows*, which ends when the first *most* of them have been read."""
+    place = [0]
+
+    def told(read: int, filtered: int) -> None:
+        place[0] = rows - filtered + read
+
+    def stop() -> bool:
+        return place[0] >= most
+
+    return Syncing(there.db, bare_client(there), there.settings.page, time.time, stop, told)
 
 
 def drawings(there: Installed[Settings], size: Size) -> list[Row]:
@@ -189,12 +244,12 @@ def drawings(there: Installed[Settings], size: Size) -> list[Row]:
     return rows
 
 
-def _read(client: Tautulli, rows: int) -> float:
-    """Rows a second that the simulator can send and the client can read."""
+def _read(client: Tautulli, pages: range, look: Callable[[History], object]) -> float:
+    """Seconds in which the simulator can send a row and the client can read it, on pages that begin at these rows."""
     began = clock()
-    for start in range(0, rows, 500):
-        _ = client.get_history(Wanted(start=start, length=500, oldest_first=True)).plays
-    return rows / (clock() - began)
+    for start in pages:
+        look(client.get_history(Wanted(start=start, length=500, oldest_first=True)))
+    return (clock() - began) / (len(pages) * 500)
 
 
 def _p95(found: Sequence[float]) -> float:

@@ -14,6 +14,8 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import Any
 
+from pydantic_core import to_json
+
 from tidegate_apps.tautulli.answers import Play
 
 Row = tuple[Any, ...]  # in the order of the columns
@@ -23,7 +25,6 @@ KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
 STARTED = Play._fields.index("started")  # of a row
 _COLUMNS = Play._fields.index("watched_status") + 1
-_encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 counted = itemgetter(STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
 
 
@@ -118,7 +119,7 @@ def month_of(moment: float) -> int:
 
 def table(rows: Mapping[int, Row]) -> str:
     """One piece of JSON, {"1": [...], "2": ...}: SQLite takes it apart much quicker than it runs as many statements."""
-    return _encoder.encode(rows)
+    return to_json(rows).decode()
 
 
 def _row(play: Play) -> Row:

@@ -178,6 +178,12 @@ def test_rows_that_end_sooner_than_was_said_are_no_empty_history(client: Tautull
         client.get_history(Wanted(start=200, length=200, expected=True))
 
 
+def test_half_a_character_in_a_title_does_not_hide_its_page(client: Tautulli, sim: TautulliSimulator) -> None:
+    sim.play(1, full_title="Half \ud83d", grandparent_title="")
+    found = client.get_history(Wanted(length=2)).plays
+    assert (len(found), found[0].full_title) == (2, "Half ?")
+
+
 def test_an_address_that_nobody_knows_is_told_and_is_no_failure(client: Tautulli) -> None:
     with pytest.raises(TautulliError, match="not found") as caught:
         client.get_geoip_lookup("203.0.113.1")
