@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from fastapi import FastAPI
 from tests.web.api.building import Shop, listening, served
 from tests.web.crowd import crowds, measured
 from tests.web.following import QUICK, STREAM, following, paused, the
+from tidegate.web.live.client import Client
 from tidegate.web.live.policy import LivePolicy
 
 
@@ -99,6 +102,23 @@ async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(
     assert await slow.chunk() is None
     assert not quick.gone
     await board.stop()
+
+
+async def test_a_client_that_is_dropped_hears_of_it_though_it_reads_nothing() -> None:
+    """Else the kernel would keep what it has, and the connection, until the client gives up."""
+    joined: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(lambda _, writer: joined.set_result(writer), "127.0.0.1", 0)
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.connect(server.sockets[0].getsockname())
+        writer = await joined
+        slow = Client(1, 0.0, writer.transport)
+        writer.write(b"x" * 5_000_000)
+        slow.drop()
+        ended = select.poll()
+        ended.register(line, 0)  # only the end of the connection is told
+        assert await asyncio.to_thread(ended.poll, 60_000)
+    server.close()
 
 
 async def test_pages_fetch_one_after_the_other_and_those_that_fetch_nothing_hold_up_nobody(there: Shop) -> None:
