@@ -177,6 +177,7 @@ async def test_two_hundred_follow_and_half_of_them_never_read() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 async def test_a_thousand_follow_and_half_of_them_never_read_and_a_second_thousand_costs_no_more() -> None:
     first, second = await crowds(1000, 2, changes=40)

@@ -59,6 +59,7 @@ def test_files_that_come_in_at_once_are_not_held_in_memory(tmp_path: Path) -> No
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 @pytest.mark.req("CNV-02")
 def test_twenty_files_of_50_mb_at_once_cost_the_whole_server_less_than_64_mb(tmp_path: Path) -> None:

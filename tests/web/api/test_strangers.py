@@ -154,6 +154,7 @@ def test_every_route_keeps_its_description(case: schemathesis.Case[Any], strange
 
 
 @pytest.mark.long
+@pytest.mark.xdist_group("strangers")
 @door.every.parametrize()  # type: ignore[untyped-decorator]
 @tried(280)
 def test_every_route_keeps_its_description_in_20_000_cases(case: schemathesis.Case[Any], strangers: Strangers) -> None:
@@ -161,5 +162,6 @@ def test_every_route_keeps_its_description_in_20_000_cases(case: schemathesis.Ca
 
 
 @pytest.mark.long
+@pytest.mark.xdist_group("strangers")
 def test_those_were_20_000_cases(strangers: Strangers) -> None:
     assert strangers.asked >= 20_000
