@@ -65,7 +65,7 @@ test: $(READY) browser ## every test but the long ones, the breaker's coverage, 
 	$(BIN)/python -m coverage report --include=$(BREAKER) --fail-under=95
 	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)
 
-test-long: $(READY) browser ## the long tests: many examples, many threads, much virtual time; hours of it
+test-long: $(READY) ## the long tests: many examples, many threads, much virtual time; hours of it
 	$(BIN)/python $(PYTEST) -n $(WORKERS) --dist loadgroup -m "long and not alone" --timeout 1800
 	$(BIN)/python $(PYTEST) -n 0 -m "long and alone" --timeout 1800
 
