@@ -84,7 +84,7 @@ def test_a_job_with_a_time_says_when(q: Queue) -> None:
     why = one(q.explain(job))
 
     assert (why.reason, why.since, why.until) == ("scheduled", START, START + 5400)
-    assert why.message == "It is due in 1h30m."
+    assert why.message == "It is due in 1 h 30 min."
 
 
 def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualClock) -> None:
@@ -101,7 +101,7 @@ def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualC
             await asyncio.sleep(2)
             why = one(q.explain(job))
             assert why.reason is WaitsFor.SCHEDULED
-            assert why.message == "Attempt 1 of 4 ended (network). It is due in 59s."
+            assert why.message == "Attempt 1 of 4 ended (network). It is due in 59 s."
 
     play(clock, main)
 
@@ -149,10 +149,10 @@ def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: 
     ]  # fmt: skip
     assert [why.until and round(why.until - clock.now()) for why in whys] == [3600, 7200, 10800, 14400, 17999, None]
     assert [why.subject for why in whys[:4]] == ["queue mail", "target svc", "key 1 of svc", "target svc"]
-    assert whys[0].message == "The queue mail was paused by ada; it goes on in 1h, or when it is resumed."
-    assert whys[1].message == "svc was paused by bob; it goes on in 2h, or when it is resumed."
-    assert whys[2].message == "Disabled by eve (manual); one job tries it again in 3h."
-    assert whys[3].message == "The breaker of svc was opened by joe and stays so for 4h."
+    assert whys[0].message == "The queue mail was paused by ada; it goes on in 1 h, or when it is resumed."
+    assert whys[1].message == "svc was paused by bob; it goes on in 2 h, or when it is resumed."
+    assert whys[2].message == "Disabled by eve (manual); one job tries it again in 3 h."
+    assert whys[3].message == "The breaker of svc was opened by joe and stays so for 4 h."
     assert all(why.since is not None for why in whys[:5])
     assert service.calls == []
 
@@ -165,7 +165,7 @@ def test_a_full_target_says_how_full(q: Queue, clock: VirtualClock) -> None:
             await asyncio.sleep(2)
             why = one(q.explain(job))
             assert why.reason is HoldReason.CAPACITY
-            assert why.message == "svc is full: 7 of 5; it is asked again in 28s."
+            assert why.message == "svc is full: 7 of 5; it is asked again in 28 s."
 
     assert q.target("svc").fullness() is None
     play(clock, main)
@@ -195,7 +195,7 @@ def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualCloc
             assert why.message == "2 jobs of busy are under way; the limit is 2."
             why = one(q.explain(due))
             assert (why.reason, round(why.until or 0)) == ("rate", START + 60)
-            assert why.message == "slow gets at most 1 calls in 1m; the next one in 50s."
+            assert why.message == "slow gets at most 1 calls in 1 min; the next one in 50 s."
 
     play(clock, main)
 

@@ -227,7 +227,7 @@ def test_a_queue_that_is_worked_on_in_cycles_is_left_alone_by_a_worker_and_says_
         await working
         return [why.message for why in whys]
 
-    assert clock.run(look()) == ["The queue lidarr is worked on in cycles; the next one begins in 2m50s."]
+    assert clock.run(look()) == ["The queue lidarr is worked on in cycles; the next one begins in 2 min 50 s."]
     clock.advance(200)
     assert "cycles" not in q.explain(put)[0].message
     with pytest.raises(ValueError, match="'lidarr' is worked on in cycles alone"):

@@ -68,6 +68,7 @@ def test_transitions_and_a_summary_come_within_seconds(db: Database) -> None:
 
         about = eventually(said)
         assert (about["dropped"], about["unhealthy"]) == (0, 1)
+        assert about["breakers"]["api"]["consecutive_failures"] == 3  # those that opened it
         end(reporter_of(db.url))
 
 

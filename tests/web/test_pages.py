@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import subprocess
 import sys
@@ -19,9 +20,10 @@ from starlette.testclient import TestClient
 
 from tidegate import Queue, Target
 from tidegate.face.app import App, Installed, Page, install
-from tidegate.ops import reports
+from tidegate.ops import actions, reports
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store.tx import Tx
 from tidegate.web import page
 from tidegate.web.frame import build
 from tidegate.web.pages import help_pages
@@ -141,6 +143,22 @@ def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -
     assert "a few jobs try it" in pages.get("/targets/lidarr").text
     assert "1 of 3 trial calls were good" in pages.get("/targets/gateway").text
     assert "when 60 % of at least 6 calls fail within 1 min" in pages.get("/targets/tautulli").text
+
+
+def test_a_target_that_a_program_guards_tells_the_breaker_of_the_program(q: Queue, pages: TestClient) -> None:
+    shut = {"state": "open", "calls": 72, "requests": 0, "consecutive_failures": 5}
+
+    def told(tx: Tx) -> None:
+        said = {"hydra-77": {"at": actions.now_of(tx), "unhealthy": 1, "reasons": [], "breakers": {"plex": shut}}}
+        tx.all("target_report", {"name": "plex", "summary": json.dumps(said)})
+
+    q.store.write(told)
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", pages.get("/targets/plex").text))
+
+    assert "5 failures in a row, 72 calls so far, in hydra-77." in text
+    assert "no breaker" not in text
+    assert "The program that calls it has its numbers, and tells only how it is." in text
+    assert text.count("It failed 5 times in a row; no call is made for now.") == 1  # and not once more below
 
 
 def test_many_jobs_are_done_in_the_background_with_a_page_that_says_how_far(tmp_path: Path) -> None:

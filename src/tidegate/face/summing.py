@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health
+from tidegate.machine.breaker import Breaker
 from tidegate.machine.gate import HoldReason
 from tidegate.runtime.caller import Caller
 from tidegate.runtime.keys import key_text
@@ -20,7 +21,7 @@ def summary_of(caller: Caller, ill: Sequence[Health]) -> dict[str, Any]:
     shut = holds + [hold for hold in explained(caller, None, None) if hold.reason is HoldReason.BREAKER]
     return {
         "breakers": {
-            each.name: {"state": each.state, "calls": sum(each.totals.values()), **each.counts._asdict()}
+            each.name: {"state": each.state, "calls": sum(each.totals.values()), **_counted(each)}
             for each in caller.breakers.values()
         },
         "unhealthy": len(ill),
@@ -44,3 +45,8 @@ def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
                 "message": each.hold.message,
             })  # fmt: skip
     return found
+
+
+def _counted(breaker: Breaker) -> dict[str, int]:
+    """While it is open its counts are those of nothing; the failures in a row are those that opened it."""
+    return {**breaker.counts._asdict(), "consecutive_failures": breaker.run}

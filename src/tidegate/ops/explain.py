@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tidegate.core.duration import brief
 from tidegate.core.job import Job, Stage
 from tidegate.core.rate import Rate
 from tidegate.errors import NotThere
@@ -19,7 +18,7 @@ from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops.standing import of_programs
-from tidegate.ops.words import opened_because
+from tidegate.ops.words import opened_because, spelled
 from tidegate.store import gate_rows, people
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.tx import Tx
@@ -183,7 +182,7 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
         ends, said = EndedBy.PERSON, f"The breaker of {row.name} was opened by {breaker.by}{_until_words(until, now)}."
     elif until is None:
         ends = EndedBy.PROBE if "probe_every" in rules else EndedBy.PERSON
-        every = f" every {brief(rules['probe_every'])}" if "probe_every" in rules else ""
+        every = f" every {spelled(rules['probe_every'])}" if "probe_every" in rules else ""
         said = f"The breaker of {row.name} is open: {because}; it is asked{every} whether it is well again."
     else:
         said = f"The breaker of {row.name} is open: {because}; a few jobs try it {_in(until - now)}."
@@ -219,7 +218,7 @@ def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
     if wait > 0:
         yield Why(
             reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
-            message=f"{row.name} gets at most {rate.count:g} calls in {brief(rate.spacing * rate.count)}; "
+            message=f"{row.name} gets at most {rate.count:g} calls in {_per(rate.spacing * rate.count)}; "
             f"the next one {_in(wait)}.",
         )  # fmt: skip
 
@@ -299,11 +298,15 @@ def _next(tx: Tx, found: Job) -> Why:
 
 
 def _in(left: float) -> str:
-    return f"in {brief(max(1.0, math.ceil(left)))}"
+    return f"in {spelled(left)}"
+
+
+def _per(seconds: float) -> str:
+    return spelled(seconds) if seconds >= 60 else f"{seconds:g} s"
 
 
 def _until_words(until: float | None, now: float) -> str:
-    return "" if until is None else f" and stays so for {brief(max(1.0, math.ceil(until - now)))}"
+    return "" if until is None else f" and stays so for {spelled(until - now)}"
 
 
 def _times(failures: int) -> str:

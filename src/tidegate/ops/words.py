@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -160,19 +161,32 @@ def job_reason(job: Line, now: float, held: str = "") -> str:
     )  # fmt: skip
 
 
-def lasting(seconds: float) -> str:
-    """A span of time for people: 40 s, 12 min, 3 h, 2 days."""
+_UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def lasting(seconds: float, *, nearest: bool = False) -> str:
+    """A span of time for people: 40 s, 12 min, 3 h, 2 days; in whole ones, or nearly."""
     whole = max(1, round(seconds))
-    for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
-        if whole >= size:
-            n = whole // size
-            return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
-    return f"{whole} s"
+    size, unit = next(each for each in _UNITS if whole >= each[0])
+    return _of_unit(math.floor(whole / size + 0.5 * nearest), unit)
+
+
+def spelled(seconds: float) -> str:
+    """The same in two units, for those who wait: 1 min 30 s, 2 h 5 min."""
+    rest, parts = max(1, math.ceil(seconds)), list[str]()
+    for size, unit in _UNITS:
+        n, rest = divmod(rest, size)
+        parts += [_of_unit(n, unit)] if n else []
+    return " ".join(parts[:2])
+
+
+def _of_unit(n: int, unit: str) -> str:
+    return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
 
 
 def ahead(moment: float | None, now: float) -> str:
     """When that is: in 12 min, or now."""
-    return "now" if moment is None or moment <= now else f"in {lasting(moment - now)}"
+    return "now" if moment is None or moment <= now else f"in {lasting(moment - now, nearest=True)}"
 
 
 def in_brackets(code: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate import Notice, NoticeKind
 from tidegate_apps.feeds.dues import Why
-from tidegate_apps.feeds.matrix import MANUAL, MATRIX, ErrorType
+from tidegate_apps.feeds.matrix import MANUAL, ErrorType, rest_of
 
 TARGET = "feeds"
 UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
@@ -41,14 +41,19 @@ def sentence(reason: str) -> str:
 
 def resting(id_: int, name: str, reason: str, at: float) -> Notice:
     """The feed is disabled for a reason that is no person's."""
-    row = MATRIX[ErrorType(reason)]
-    advice = f"It is left alone for {row.rest}; then one poll finds out whether it is well. You can enable it sooner."
+    rest = _for_people(rest_of(reason) or 0.0)
+    advice = f"It is left alone for {rest}; then one poll finds out whether it is well. You can enable it sooner."
     if reason == ErrorType.GONE:
-        advice = "Remove it, and add its new address if it has one. It is asked once more in 72h."
+        advice = f"Remove it, and add its new address if it has one. It is asked once more in {rest}."
     return Notice(
         kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
         message=f"{sentence(reason)} {advice}", advice=advice, code=reason,
     )  # fmt: skip
+
+
+def _for_people(seconds: float) -> str:
+    n, unit = (seconds / 86400, "day") if seconds >= 86400 else (seconds / 3600, "hour")
+    return f"{n:g} {unit}{'' if n == 1 else 's'}"
 
 
 def recovered(id_: int, name: str, at: float) -> Notice:

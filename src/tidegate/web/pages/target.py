@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from tidegate.ops.history import Calls, History
 from tidegate.ops.in_force import LENGTHS
 from tidegate.ops.reports import TargetDetail
 from tidegate.ops.words import opened_because
+from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, outages, policy
@@ -35,6 +37,7 @@ class Seen:
     detail: TargetDetail
     counts: Counts
     opened: str  # because of what, while it is open
+    theirs: list[dict[str, Any]]  # the breakers that programs of their own have for it
     good: int  # trial calls that were good, while half-open
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
@@ -60,6 +63,7 @@ def router(site: Site) -> APIRouter:
             breaker=policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
             outage=outages.drawn(report.rules, length, seen.calls) if playable and length else None,
             home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+            this_program=this_program(),
         )  # fmt: skip
 
     return found
@@ -82,7 +86,16 @@ def _seen(tx: Tx, name: str, span: str) -> Seen:
     calls = history.of_target(tx, name, span)
     past = charts.of_target(calls, span, actions.now_of(tx))
     counts, opened = shared_breaker.counts(row.breaker), _opened(row.breaker)
-    return Seen(detail, counts, opened, row.breaker.good, buckets, filling, past, calls)
+    theirs = list(_theirs(detail.report.programs))
+    return Seen(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
+
+
+def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for program, said in sorted(programs.items()):
+        for one in said.get("breakers", {}).values():
+            run, calls = int(one.get("consecutive_failures", 0)), int(one.get("calls", one.get("requests", 0)))
+            where = "this server" if program == this_program() else program
+            yield {"program": where, "state": one.get("state", "closed"), "run": run, "calls": calls}
 
 
 def _opened(breaker: BreakerRow) -> str:

@@ -10,14 +10,14 @@ _FAR = 30 * 86400.0
 _WEEK = 6 * 86400.0
 
 
-def span(seconds: float) -> str:
-    """A length of time in its usual unit: 40 -> '40 s', 750 -> '12 min', 200000 -> '2 days'."""
+def span(seconds: float, *, nearest: bool = False) -> str:
+    """A length of time in its usual unit, whole ones or the nearest: 40 -> '40 s', 750 -> '12 min', 9e4 -> '1 day'."""
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     for size, unit in _UNITS:
         # 59.6 seconds are a minute to a person, and 119.5 minutes two hours are not yet.
         if seconds >= size:
-            n = math.floor(seconds / size)
+            n = math.floor(seconds / size + 0.5 * nearest)
             return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
     return "1 s"
 
@@ -30,13 +30,16 @@ def took(seconds: float) -> str:
 
 
 def relative(at: float, now: float) -> str:
-    """'12 min ago', 'in 4 min', 'just now'; a date when it is more than a month away."""
+    """'12 min ago', 'in 4 min', 'just now'; a date when it is more than a month away.
+
+    What is ahead is nearly two days away, and not one; what lasted for nearly two days lasted for one.
+    """
     away = at - now
     if abs(away) >= _FAR:
         return f"{_local(at):%Y-%m-%d}"
     if abs(away) < 1:
         return "just now"
-    return f"in {span(math.ceil(away))}" if away > 0 else f"{span(-away)} ago"
+    return f"in {span(math.ceil(away), nearest=True)}" if away > 0 else f"{span(-away)} ago"
 
 
 def clock(at: float, now: float, zone: tzinfo | None = None) -> str:

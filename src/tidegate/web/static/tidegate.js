@@ -3,10 +3,11 @@
 
 const units = [[86400, "day"], [3600, "h"], [60, "min"], [1, "s"]];
 
-function span(seconds) {
+// What is ahead is nearly two days away, and not one; what lasted for nearly two days lasted for one.
+function span(seconds, rounded = Math.floor) {
   for (const [size, unit] of units) {
     if (seconds >= size) {
-      const n = Math.floor(seconds / size);
+      const n = rounded(seconds / size);
       return `${n} ${unit}${unit === "day" && n !== 1 ? "s" : ""}`;
     }
   }
@@ -17,7 +18,7 @@ function tell() {
   for (const each of document.querySelectorAll("time:not([data-still])")) {
     const away = Date.parse(each.dateTime) / 1000 - Date.now() / 1000;
     if (Math.abs(away) >= 30 * 86400) continue;
-    each.textContent = Math.abs(away) < 1 ? "just now" : away > 0 ? `in ${span(Math.ceil(away))}` : `${span(-away)} ago`;
+    each.textContent = Math.abs(away) < 1 ? "just now" : away > 0 ? `in ${span(Math.ceil(away), Math.round)}` : `${span(-away)} ago`;
   }
 }
 
