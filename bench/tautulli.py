@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import NoReturn
 
 from bench.breaker import PREBUILT, ok, raise_prebuilt
@@ -41,7 +41,7 @@ class Size:
     per_day: int = 1000
     calls: int = 4000  # of each client
     rounds: int = 21
-    turns: int = 20  # of reading and syncing
+    turns: int = 4  # of reading and syncing
     charts: int = 40  # of each stretch of time
 
 
@@ -170,19 +170,19 @@ def _refused() -> NoReturn:
     raise ConnectionRefusedError
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A part of the history: seconds that a row took as it came, as a play, and in the sync; and who was busy then."""
 
-    raw: float = 0.0
-    typed: float = 0.0
-    synced: float = 0.0
-    simulator: float = 0.0  # the share of the time of the sync in which it worked
-    cores: float = 0.0  # how many of them the sync itself had
+    raw: float
+    typed: float
+    synced: float
+    simulator: float  # the share of the time of the sync in which it worked
+    cores: float  # how many of them the sync itself had
 
 
 def history(there: Installed[Settings], size: Size, busy: Callable[[], float]) -> list[Row]:
-    """A first sync in parts, and before each of them its pages read and not stored: the machine changes its pace."""
+    """A first sync in long parts, for the end of each waits for its last rows; some of its pages are read around it."""
     step = max(500, size.rows // size.turns)
     turns = [_turn(there, size.rows, range(first, first + step), busy) for first in range(0, size.rows, step)]
     assert there.db.all("total")[0][0] == size.rows
@@ -201,16 +201,18 @@ def history(there: Installed[Settings], size: Size, busy: Callable[[], float]) -
 
 
 def _turn(there: Installed[Settings], rows: int, part: range, busy: Callable[[], float]) -> Turn:
-    turn, client, pages = Turn(), bare_client(there), part[::500]
-    turn.typed = _read(client, pages[::2], lambda page: page.plays)
-    turn.raw = _read(client, pages[1::2] or pages, lambda page: page.said)
-    spent, own, began = busy(), time.process_time(), clock()
+    client, pages = bare_client(there), part[:: max(500, len(part) // 50 // 500 * 500)]
+
+    def read() -> tuple[float, float]:
+        return _read(client, pages, lambda page: page.said), _read(client, pages, lambda page: page.plays)
+
+    before, spent, own, began = read(), busy(), time.process_time(), clock()
     with suppress(Stopped):
         _syncing(there, rows, part.stop).run()
     took = clock() - began
-    turn.synced = took / len(part)
-    turn.simulator, turn.cores = (busy() - spent) / took, (time.process_time() - own) / took
-    return turn
+    simulator, cores = (busy() - spent) / took, (time.process_time() - own) / took
+    raw, typed = map(mean, zip(before, read(), strict=True))
+    return Turn(raw, typed, took / len(part), simulator, cores)
 
 
 def _syncing(there: Installed[Settings], rows: int, most: int) -> Syncing:
