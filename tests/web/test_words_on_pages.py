@@ -40,7 +40,7 @@ def test_what_a_role_may_not_do_is_said_in_words(pages: TestClient, q: Queue) ->
 
 def test_no_button_of_the_overview_is_about_nothing(pages: TestClient) -> None:
     text = pages.get("/").text
-    assert "Look at them" in text
+    assert "See the failures" in text
     assert "()" not in text
 
 

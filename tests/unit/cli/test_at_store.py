@@ -375,7 +375,7 @@ def test_a_job_is_explained_in_words(command: Command, q: Queue, url: str) -> No
 
     assert lines[0] == "job 5 (send, queue mail) is queued, and not running:"
     assert lines[1] == "1. paused (queue mail)"
-    assert lines[2].strip() == "The queue mail was paused by ada; it goes on in 1h, or when it is resumed."
+    assert lines[2].strip() == "The queue mail was paused by ada; it goes on in 1 h, or when it is resumed."
     assert lines[3].endswith("ends by a person")
     assert lines[4] == "2. no_worker (queue mail)"
 
