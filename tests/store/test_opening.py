@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,26 @@ def test_missing_folders_are_made_and_a_folder_is_no_database(clock: Clock, tmp_
     assert (tmp_path / "a" / "b c" / "jobs.db").exists()
     with pytest.raises(StoreError):
         open_store(f"sqlite:///{tmp_path}/a", now=clock)
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "new/jobs.db"])
+def test_a_folder_that_may_not_be_written_is_named_and_later_it_may(clock: Clock, tmp_path: Path, name: str) -> None:
+    url = f"sqlite:///{tmp_path}/{name}"
+    tmp_path.chmod(0o500)
+    child = os.fork()
+    if not child:
+        if os.getuid() == 0:
+            os.setuid(65534)  # root may write everywhere
+        try:
+            open_store(url, now=clock)
+        except StoreError as error:
+            os._exit(7 if str(tmp_path) in str(error) else 8)
+        finally:
+            os._exit(9)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    tmp_path.chmod(0o700)
+    open_store(url, now=clock).close()
 
 
 def test_a_file_that_is_no_database_is_left_alone(clock: Clock, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
             yield Look(
                 dialect=Dialect.SQLITE, tx=tx, engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
                 applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
-                refuses=_refuses(Path(path)),
+                refuses=local_disk.refusal(Path(path)),
                 journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
                 wal_is_safe=wal_is_safe(library),
             )  # fmt: skip
@@ -69,14 +68,6 @@ def _opened(path: str, library: str) -> Driver:
         return connect_to_look(path, library)
     except OSError as error:
         raise StoreError(f"it may not be read ({(error.strerror or type(error).__name__).lower()})") from error
-
-
-def _refuses(path: Path) -> str:
-    """Why a file cannot be written; its folder counts, too: the journal lies beside it."""
-    for each, what in ((path, "the file"), (path.absolute().parent, "its folder")):
-        if not os.access(each, os.W_OK):
-            return f"{what} {each} may not be written by this user"
-    return ""
 
 
 @contextmanager

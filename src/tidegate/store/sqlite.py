@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from tidegate.core.progress import Progress, unheard
@@ -80,7 +79,7 @@ class SqliteStore:
         self._clock = now
         self._book = Book(statements)
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            local_disk.require_writable(path)
             make_private(path)
             self._writer = connect(path, self.driver, patience)
         except BaseException:
