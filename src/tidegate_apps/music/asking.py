@@ -10,7 +10,8 @@ from tidegate import Installed
 from tidegate.secrets import BadSecret
 from tidegate.web import Problem, Right, current_user, who_asks
 from tidegate_apps.music.connections import Connections, Row
-from tidegate_apps.music.contract import Gap, Kind, Operation
+from tidegate_apps.music.contract import Gap, Operation
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import Line, Offer, line_of
 from tidegate_apps.music.settings import Settings, of_kind, operator_values
 from tidegate_apps.music.states import read

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate import Installed
 from tidegate_apps.music.asking import lines_of
-from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import CALM, Line
 from tidegate_apps.music.settings import Settings
 from tidegate_apps.music.states import State

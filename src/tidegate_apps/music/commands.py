@@ -10,7 +10,7 @@ import click
 
 from tidegate import Installed, NotThere
 from tidegate.commands import AtServer, Exit, at_server
-from tidegate_apps.music.contract import Kind
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import CALM, Line
 
 # The user that stands for whoever is at the machine, while nobody has a password.

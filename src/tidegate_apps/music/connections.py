@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from tidegate import Db, DbTx, NotThere
 from tidegate.secrets import BadSecret, Secrets
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, entered, hidden, leading
+from tidegate_apps.music.kind import Kind
 
 _SLICE = 500
 

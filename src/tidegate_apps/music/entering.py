@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 
-from tidegate_apps.music.contract import Field, Kind
+from tidegate_apps.music.kind import Field, Kind
 
 MOST_VALUE = 4000  # characters
 

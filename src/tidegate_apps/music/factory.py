@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from tidegate_apps.music.contract import Connection, Kind, Provider, Surroundings
+from tidegate_apps.music.contract import Connection, Provider, Surroundings
+from tidegate_apps.music.kind import Kind
 
 GROUP = "tidegate_apps.music.providers"
 _log = logging.getLogger("tidegate.music")

@@ -13,10 +13,10 @@ import httpx2
 
 from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, __version__
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.health import Healths, Outside
 from tidegate_apps.music.journeys import Journeys
 from tidegate_apps.music.keeping import Keeping
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.settings import Settings
 from tidegate_apps.music.states import States

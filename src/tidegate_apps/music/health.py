@@ -14,7 +14,8 @@ from functools import partial
 from typing import Protocol
 
 from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target
-from tidegate_apps.music.contract import Clock, Kind
+from tidegate_apps.music.contract import Clock
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.settings import Settings
 
 _log = logging.getLogger("tidegate.music")

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate_apps.music.connections import Row
-from tidegate_apps.music.contract import Gap, Kind
+from tidegate_apps.music.contract import Gap
 from tidegate_apps.music.entering import asked_for, by_itself
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.states import State
 
 _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets of the server have them

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tidegate import Fault, Held, Hold, Part, fault_of
-from tidegate_apps.music.contract import Batch, Kind, Operation, Provider
+from tidegate_apps.music.contract import Batch, Operation, Provider
 from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.workshop import Workshop
 
 _log = logging.getLogger("tidegate.music")

@@ -11,8 +11,8 @@ from tidegate import Installed
 from tidegate.web import Right, page, who_asks
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.entering import WrongValue, asked_for
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import line_of
 from tidegate_apps.music.settings import Settings, of_kind, operator_values
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, fiel
 
 from tidegate import Seconds
 from tidegate.net import Networks
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.way_out import HOME
 
 _SHORTEST = 10.0  # seconds

@@ -14,9 +14,10 @@ from tidegate.secrets import BadSecret
 from tidegate_apps.music import factory
 from tidegate_apps.music.codes import UNREADABLE, UNUSABLE
 from tidegate_apps.music.connections import Row
-from tidegate_apps.music.contract import Connection, Kind, Surroundings
+from tidegate_apps.music.contract import Connection, Surroundings
 from tidegate_apps.music.entering import WrongValue, by_itself
 from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.loop import Loop
 from tidegate_apps.music.settings import declared
 from tidegate_apps.music.workshop import Pair, Workshop

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from tidegate import Db
 from tidegate_apps.music.connections import Connections, Row
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.health import ClockOfAll, Healths
 from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.settings import Settings, addresses, of_kind, operator_values
 from tidegate_apps.music.states import States

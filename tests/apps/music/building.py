@@ -18,9 +18,7 @@ from tidegate_apps.music.calls import Reply, ServiceError
 from tidegate_apps.music.contract import (
     Batch,
     Connection,
-    Field,
     Found,
-    Kind,
     Operation,
     Play,
     Playlist,
@@ -31,6 +29,7 @@ from tidegate_apps.music.contract import (
 )
 from tidegate_apps.music.handlers import workshop
 from tidegate_apps.music.health import Outside
+from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.settings import Settings
 from tidegate_apps.music.states import State, read
 from tidegate_apps.music.syncing import Syncer

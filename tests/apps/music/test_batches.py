@@ -9,8 +9,9 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, play, song
 from tidegate import Queue
-from tidegate_apps.music.contract import Bad, Batch, Found, Kind, Operation, Play, Playlist
+from tidegate_apps.music.contract import Bad, Batch, Found, Operation, Play, Playlist
 from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.kind import Kind
 
 
 def test_plays_come_once_however_often_they_are_handed_over_and_the_mark_moves_with_them(

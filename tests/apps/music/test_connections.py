@@ -17,10 +17,10 @@ from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets
 from tidegate.store.activity_rows import Wanted
 from tidegate_apps.music.connections import Connections, Replaced
-from tidegate_apps.music.contract import Field
 from tidegate_apps.music.entering import WrongValue, entered, hidden
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.journeys import Journey, Journeys
+from tidegate_apps.music.kind import Field
 from tidegate_apps.music.library import tables
 
 SECRET = "correct horse battery staple"

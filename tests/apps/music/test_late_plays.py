@@ -10,8 +10,9 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, play
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Field, Gap, Operation
+from tidegate_apps.music.contract import Batch, Gap, Operation
 from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.kind import Field
 from tidegate_apps.music.library import tables
 
 LANE = Lane("ada", "svc", Operation.PLAYS)

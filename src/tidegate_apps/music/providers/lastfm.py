@@ -13,18 +13,14 @@ from tidegate_apps.music.contract import (
     LOOK_BACK,
     Bad,
     Batch,
-    Begun,
     Connection,
-    Field,
-    Kind,
-    LoginRefused,
     Operation,
     Play,
     Provider,
-    Returned,
     Song,
     Surroundings,
 )
+from tidegate_apps.music.kind import Begun, Field, Kind, LoginRefused, Returned
 from tidegate_apps.music.reading import (
     BadRow,
     WrongShape,

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
 from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import Batch, Found, Kind, Operation, Provider, Surroundings, Wanted
+from tidegate_apps.music.contract import Batch, Found, Operation, Provider, Surroundings, Wanted
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.one_by_one import one_by_one
 from tidegate_apps.music.reading import mapping, mbid, number, rows, text
 

@@ -11,8 +11,6 @@ from tidegate_apps.music.contract import (
     Bad,
     Batch,
     Connection,
-    Field,
-    Kind,
     Operation,
     Play,
     Playlist,
@@ -20,6 +18,7 @@ from tidegate_apps.music.contract import (
     Song,
     Surroundings,
 )
+from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.playlists import Playlists
 from tidegate_apps.music.providers.navidrome_session import PAGE, Native
 from tidegate_apps.music.providers.subsonic import Subsonic

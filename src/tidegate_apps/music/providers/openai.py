@@ -7,17 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
 from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import (
-    Batch,
-    Connection,
-    Field,
-    Found,
-    Kind,
-    Operation,
-    Provider,
-    Surroundings,
-    Wanted,
-)
+from tidegate_apps.music.contract import Batch, Connection, Found, Operation, Provider, Surroundings, Wanted
+from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.one_by_one import refused
 from tidegate_apps.music.reading import mapping, part, text
 

@@ -11,9 +11,7 @@ from tidegate_apps.music.contract import (
     Bad,
     Batch,
     Connection,
-    Field,
     Gap,
-    Kind,
     Operation,
     Play,
     Playlist,
@@ -21,6 +19,7 @@ from tidegate_apps.music.contract import (
     Song,
     Surroundings,
 )
+from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.playlists import MOST_SONGS, Head, Playlists
 from tidegate_apps.music.providers.spotify_tokens import ACCOUNTS, Login, Tokens, consent_ends
 from tidegate_apps.music.reading import (

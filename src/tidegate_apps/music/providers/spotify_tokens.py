@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode, urlsplit
 
 from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import Begun, LoginRefused, Returned, Surroundings
+from tidegate_apps.music.contract import Surroundings
+from tidegate_apps.music.kind import Begun, LoginRefused, Returned
 from tidegate_apps.music.reading import WrongShape, mapping, number, text, token
 
 ACCOUNTS = "https://accounts.spotify.com"

@@ -11,8 +11,8 @@ from tidegate.web import Right, form, needs, said
 from tidegate_apps.music.asking import kind_of, user_of
 from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, outcome
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Kind
 from tidegate_apps.music.entering import WrongValue
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.pages import connect_page
 from tidegate_apps.music.settings import Settings
 

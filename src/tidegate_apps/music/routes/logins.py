@@ -15,9 +15,10 @@ from tidegate.secrets import BadSecret
 from tidegate.web import Right, needs, said
 from tidegate_apps.music.asking import kind_of, offer_of, user_of
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Kind, LoginRefused, Returned, Surroundings
+from tidegate_apps.music.contract import Surroundings
 from tidegate_apps.music.handlers import transport, user_agent
 from tidegate_apps.music.journeys import Journey, Journeys
+from tidegate_apps.music.kind import Kind, LoginRefused, Returned
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.routes.forms import told
 from tidegate_apps.music.settings import Settings, addresses

@@ -14,7 +14,6 @@ from tidegate_apps.music.contract import (
     Batch,
     Connection,
     Found,
-    Kind,
     Operation,
     Play,
     Playlist,
@@ -23,6 +22,7 @@ from tidegate_apps.music.contract import (
     Wanted,
 )
 from tidegate_apps.music.factory import kinds, made
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.pacing import Limiters
 from tidegate_apps.music.simulator import MusicSimulator
 from tidegate_apps.music.simulators.catalogue import TRACKS

@@ -12,8 +12,9 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.contract import Connection, LoginRefused, Provider, Returned, Surroundings
+from tidegate_apps.music.contract import Connection, Provider, Surroundings
 from tidegate_apps.music.factory import kinds, made
+from tidegate_apps.music.kind import LoginRefused, Returned
 from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
 from tidegate_apps.music.simulators.spotify_accounts import SCOPES
 

@@ -13,8 +13,9 @@ from tests.apps.music.providers.building import AGENT, Desk, fault_in, first_cal
 from tidegate import classify
 from tidegate.testing import Step, VirtualClock
 from tidegate_apps.music.calls import Ask, Calls, ServiceError
-from tidegate_apps.music.contract import Batch, Kind, Operation
+from tidegate_apps.music.contract import Batch, Operation
 from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.reading import WrongShape
 from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
 
