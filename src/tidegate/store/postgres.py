@@ -34,6 +34,12 @@ _OPTIONS = (
     # Starting helpers takes longer than any of our statements.
     " -c max_parallel_workers_per_gather=0"
 )
+# A process that is frozen in the middle of a pipeline is not idle for the server, and would keep its locks for ever.
+# From PostgreSQL 17 on, and unless the URL says otherwise.
+_SHORT = """select set_config('transaction_timeout', '60s', false)
+    where current_setting('transaction_timeout', true) = '0'"""
+_LONG = """select set_config('transaction_timeout', '0', true)
+    where current_setting('transaction_timeout', true) is not null"""
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
 _READING = "begin read only"
@@ -76,6 +82,7 @@ class PostgresTx:
     def one_migrator(self) -> None:
         # Another one may take its time with a large table, and so may we; but nobody waits long for our locks on it.
         self._connection.execute("set local statement_timeout = 0")
+        self._connection.execute(_LONG)
         self._connection.execute("set local lock_timeout = '10min'")
         self._connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATORS,))
         self._connection.execute("set local lock_timeout = '5s'")
@@ -122,7 +129,7 @@ class PostgresStore:
         self._most = connections
         self._pool = ConnectionPool(
             self._conninfo, min_size=1, max_size=connections, kwargs={"autocommit": True}, timeout=patience, open=False,
-            reconnect_timeout=60, name="tidegate",
+            reconnect_timeout=60, name="tidegate", configure=_configured,
         )  # fmt: skip
         self._open(patience)
 
@@ -253,6 +260,10 @@ def conninfo_of(url: str) -> str:
 def _on_this_machine(conninfo: str) -> bool:
     host = str(conninfo_to_dict(conninfo).get("host") or "/")
     return host.startswith(("/", "@"))  # a socket in a folder
+
+
+def _configured(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(_SHORT)
 
 
 def _where(connection: psycopg.Connection[Any]) -> Row | None:
