@@ -111,6 +111,9 @@ def test_a_disk_that_cannot_be_written_is_an_io_error_and_a_failed_job(place: Pl
     assert (job["status"], job["error_code"]) == ("failed", "IO_ERROR")
     assert str(place.folder) not in answer.text + json.dumps(job)
 
+    (place.folder / "drafts").unlink()
+    assert place.upload().status_code == 202, "nobody need start it anew"
+
 
 @pytest.mark.req("CNV-02")
 def test_a_disk_that_fills_up_while_a_file_comes_in_leaves_a_job_of_that_name(small_disk: Path, tmp_path: Path) -> None:
