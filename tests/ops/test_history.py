@@ -291,3 +291,16 @@ def test_all_queues_together_are_the_sum_of_each(jobs: Jobs) -> None:
     assert jobs.store.read(lambda tx: history.of_queues(tx, "24h"))[1]["q"] == past(jobs, "24h")
     assert [point.depth for point in each["b"].points] == [1, 1]
     assert together.points[0].p95 == each["q"].points[0].p95
+
+
+@pytest.mark.parametrize("span", ["3h", "24h", "7d"])
+def test_all_queues_begin_with_the_first_look_as_each_of_them_does(jobs: Jobs, span: str) -> None:
+    next_slot(jobs)  # in the midst of a longer one
+    put_down(jobs)
+    attempt(jobs, 1)
+    attempt(jobs, good=False)
+
+    together, each = jobs.store.read(lambda tx: history.of_queues(tx, span))
+
+    assert [(point.attempts, point.bad) for point in together.points] == [(2, 1)]
+    assert together == each["q"] == past(jobs, span)

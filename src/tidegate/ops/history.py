@@ -75,8 +75,13 @@ def of_queues(tx: Tx, span: str = "24h") -> tuple[History[Point], dict[str, Hist
     now, start, step = _looked_at(tx, span)
     known = rollups.all_of(tx, rollups.QUEUE, start, step)
     standing = rollups.now_of_queues(tx, now)
-    # Of the slot that runs something may have been put down that is no end of a slot of this length.
-    looks = [at for at in rollups.looks(tx, start) if at % step == 0]
+    every = rollups.looks(tx, start)
+    looks = [at for at in every if at % step == 0]
+    first = _first_of_the_last(every, now, step)
+    if first is not None and first % step:  # it was begun in the midst of a slot of this length
+        looks = sorted([*looks, first])
+        for name, rows in rollups.all_of(tx, rollups.QUEUE, first, 1).items():
+            known.setdefault(name, {}).update({at: row for at, row in rows.items() if at == first})
     each = {
         name: _points(known.get(name, {}), standing.get(name), looks, (now, start, step), rollups.QUEUE, _point)
         for name in sorted({*known, *standing})
@@ -85,6 +90,12 @@ def of_queues(tx: Tx, span: str = "24h") -> tuple[History[Point], dict[str, Hist
     rows = {at: Rollup(at, figures) for at, figures in together.items()}
     summed = _summed(list(standing.values())) if standing else None
     return _points(rows, summed, looks, (now, start, step), rollups.QUEUE, _point), each
+
+
+def _first_of_the_last(looks: Sequence[int], now: float, step: int) -> int | None:
+    """When numbers were first put down in the slot that runs, or in the one before it; None when they were not."""
+    begun = rollups.slot_of(now) // step * step
+    return next((at for since in (begun, begun - step) for at in looks if at >= since), None)
 
 
 def _summed(figures: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -155,10 +166,11 @@ def _points(
     rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in looks]
     whole = [each for each in rows if each.at % step == 0]
     points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
-    open_ = [each for each in rows if each.at >= begun] or [each for each in rows if each.at >= begun - step]
-    if open_ and figures is not None:  # of the slot that runs, or of one that ended a moment ago, nothing is put down
-        end = begun + step if open_[0].at >= begun else begun
-        points.append(made(open_[0], Rollup(end, figures), end))
+    first = _first_of_the_last(looks, now, step)
+    if first is not None and figures is not None:
+        # Of the slot that runs, or of one that ended a moment ago, nothing is put down.
+        end = begun + step if first >= begun else begun
+        points.append(made(next(each for each in rows if each.at == first), Rollup(end, figures), end))
     return History(start=start, end=begun + step, step=step, points=points)
 
 
