@@ -43,7 +43,7 @@ def serve(
     from tidegate.settings import load
     from tidegate.web.serving import PortTaken, listening_at
 
-    heaps.few()
+    heaps.keep_small()
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
     with plain_mistakes():
         apps, broken = assembly.there_are()

@@ -44,7 +44,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
     The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
     """
-    heaps.few()
+    heaps.keep_small()
     names = None if queues is None else {name.strip() for name in queues.split(",") if name.strip()}
     with plain_mistakes():
         if source is not None:

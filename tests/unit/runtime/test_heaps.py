@@ -34,6 +34,28 @@ libc.fflush(ctypes.c_void_p(file))
 pytestmark = pytest.mark.skipif(not heaps.of_glibc(), reason="the C library is not glibc")
 
 
+# Much that is freed again, but for a little everywhere; then how much the process still has, until that is less.
+FREED = """
+import sys, time
+from pathlib import Path
+from tidegate.runtime import heaps
+def taken():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) // 1000
+before = taken()
+if "small" in sys.argv:
+    heaps.keep_small(0.05)
+kept = [bytes(2000) for _ in range(25_000)]
+most = taken()
+del kept[1:-1]
+end = time.monotonic() + (60 if "small" in sys.argv else 0.5)
+del kept[0]
+while taken() > before + 20 and time.monotonic() < end:
+    time.sleep(0.01)
+print(most - before, taken() - before)
+"""
+
+
 def heaps_of(*words: str, **environment: str) -> int:
     kept = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     command = [sys.executable, "-c", PROGRAM, *words]
@@ -44,6 +66,20 @@ def heaps_of(*words: str, **environment: str) -> int:
 def test_many_threads_share_two_heaps() -> None:
     assert heaps_of() > 2
     assert heaps_of("few") == 2
+
+
+def test_what_is_free_between_two_things_that_live_on_goes_back() -> None:
+    def megabytes(*words: str) -> list[int]:
+        command = [sys.executable, "-c", FREED, *words]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+        return [int(word) for word in said.stdout.split()]
+
+    most, left = megabytes()
+    assert most > 40
+    assert left > 40
+    most, left = megabytes("small")
+    assert most > 40
+    assert left <= 20
 
 
 def test_whoever_says_how_many_heaps_gets_them() -> None:
