@@ -37,7 +37,7 @@ def under_fire(database: str, folder: Path, plant: str, only: str, seed: int = 3
         ("sqlite", "orphan-file", "pause a worker", ORPHANS),
         ("sqlite", "file-after-commit", "kill a worker", FILES),
         ("postgres", "own-wall-clock", "step a clock", LOST),
-        ("postgres", "unfenced-settle", "step the server's clock", STALE),
+        ("postgres", "orphan-file", "step the server's clock", ORPHANS),
     ],
 )
 def test_a_planted_bug_is_caught(database: str, tmp_path: Path, plant: str, only: str, broken: str) -> None:
