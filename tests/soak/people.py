@@ -34,8 +34,9 @@ from tidegate_apps.demo.story import STORY
 from tidegate_apps.demo.troubles import TROUBLES
 
 PAGES = (
-    "/", "/jobs", "/targets", "/notices", "/activity", "/convert", "/feeds", "/music", "/lidarr", "/tautulli",
-    "/metrics", "/health/ready", "/api/v1/jobs", "/nowhere",
+    "/", "/queue", "/targets", "/failures", "/workers", "/charts", "/notices", "/activity", "/channels", "/settings",
+    "/help", "/convert", "/feeds", "/music", "/lidarr", "/tautulli", "/metrics", "/health/ready", "/api/v1/jobs",
+    "/nowhere",
 )  # fmt: skip
 KEPT = "2m"  # everything that may be forgotten, is forgotten after so long
 _OWN_TIMES = (
@@ -101,7 +102,8 @@ class Browsers:
     def _look(self, client: httpx2.Client, page: str) -> None:
         self.asked += 1
         try:
-            self.failed += client.get(page).status_code >= 500
+            answer = client.get(page)
+            self.failed += answer.status_code >= 500 or answer.is_redirect  # a page that has moved is not looked at
         except httpx2.TransportError:
             self.failed += 1
 
