@@ -182,6 +182,14 @@ def test_who_is_refused_while_the_body_still_comes_hears_why_and_may_ask_again(t
         assert b"HTTP/1.1 200 " in last_words(line)
 
 
+def test_who_is_refused_and_never_ends_is_not_heard_for_ever(there: Shop) -> None:
+    short = Patience(head=1000, grace=1000, hear_out=0.1, look_every=0.02)
+    with listening(served(there), patience=short) as address, connected(address) as line:
+        line.sendall(HEAD.replace(b"/classify", b"/nowhere") + b"transfer-encoding: chunked\r\n\r\n")
+        drip(line, b"", b"400\r\n" + b"x" * 1024 + b"\r\n")
+        assert last_words(line).startswith(b"HTTP/1.1 404 ")
+
+
 def test_no_more_come_in_than_fit_and_those_who_leave_make_room(calm: str) -> None:
     asking = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n"
     lines = [answered(calm, asking + b"\r\nGET ") for _ in range(3)]

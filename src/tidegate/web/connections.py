@@ -35,6 +35,7 @@ class Patience:
     head: float = 10.0  # for the head of a request, from the first byte or, of the first one, from the connection on
     grace: float = 10.0  # before anybody asks how fast a body comes, and how much of an answer was read
     rate: float = 10_000.0  # bytes in a second with which a body must come
+    hear_out: float = 60.0  # for the rest of a body whose answer is out
     read_rate: float = 1_000.0  # and with which an answer must be read
     most_head: int = 65_536  # bytes of head, trailers and framing
     most: int = 1_000_000  # connections at once
@@ -205,9 +206,11 @@ class Line(HttpToolsProtocol):
                 self._since = now  # to the request before; nobody need hurry with the next one
             return "head" if now - self._since > patience.head else ""
         if self.cycle.response_complete:
+            # A client that sends on may read the answer only when it has sent all; cut before, it would not learn why.
             self._answered = now if self._answered is None else self._answered
-            return "body" if now - self._answered > patience.grace else ""
-        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            if now - self._answered > patience.hear_out:
+                return "body"
+        elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
             self._since += passed  # it is we who are slow
         return "body" if now - self._since > patience.grace + self._came / patience.rate else ""
 
