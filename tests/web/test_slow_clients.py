@@ -188,7 +188,7 @@ def test_who_is_refused_and_never_ends_is_not_heard_for_ever(there: Shop) -> Non
         line.sendall(HEAD.replace(b"/classify", b"/nowhere") + b"transfer-encoding: chunked\r\n\r\n")
         assert line.recv(65_536).startswith(b"HTTP/1.1 404 ")
         drip(line, b"", b"400\r\n" + b"x" * 1024 + b"\r\n")
-        last_words(line)  # there are some, or it fails
+        last_words(line)  # fails when the connection never ends
 
 
 def test_no_more_come_in_than_fit_and_those_who_leave_make_room(calm: str) -> None:
