@@ -243,15 +243,17 @@ def test_the_way_from_what_is_wrong_to_a_retry_needs_no_mouse(opened: Browser, s
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # the skip link
         assert page.evaluate("document.activeElement?.id") == "content"
-        focus(page, "Look at them (queue convert)")
+        focus(page, "See the failures")
         page.keyboard.press("Enter")
-        page.wait_for_url(re.compile("state=failed"))
-        first = jobs_of(q, state="failed", queue="convert")[0]
-        focus(page, f"Retry job {first}")
+        page.wait_for_url("**/failures")
+        focus(page, "Retry… gateway overloaded")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
         page.keyboard.press("Enter")
-        expect(page.locator("#said")).to_contain_text(f"Job {first} was queued again")
+        page.wait_for_url("**/bulk?**")
+        focus(page, "Retry 1 job")
+        page.keyboard.press("Enter")
+        expect(page.locator("#said")).to_contain_text("1 job was queued again")
         assert found.complaints == []
 
 

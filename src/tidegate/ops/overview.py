@@ -186,7 +186,7 @@ def _unclassified(tx: Tx) -> Iterator[Need]:
         yield Need(
             kind="unclassified", title=f"{count} met a fault that is not known",
             message="Nobody has said yet what it means: look at one, and add a rule for it.",
-            href="/failures?bucket=unclassified", action="See the failures", count=n,
+            href="/failures?bucket=unclassified", action="Look at them", count=n,
         )  # fmt: skip
 
 
