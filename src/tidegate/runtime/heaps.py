@@ -1,4 +1,8 @@
-"""How much memory the C library keeps for a program that runs for months.
+"""How much memory a program keeps that runs for months.
+
+Python looks for garbage in cycles among all objects only when they have become a quarter more, which takes hours in a
+program that has loaded much. So what was there after a minute is left out of that, and the rest is looked through each
+minute.
 
 glibc gives threads heaps of their own, up to eight for each processor, and what was once needed in one of them is not
 there for the others. So a program with many threads takes memory for hours until each heap has seen its worst moment.
@@ -9,6 +13,7 @@ only the end; one small thing that lives on keeps all that lies before it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import threading
 
@@ -17,16 +22,14 @@ _ENOUGH = 2
 _EVERY = 60.0  # seconds
 
 
-def keep_small(every: float = _EVERY) -> bool:
-    """Few heaps, and what is free in them goes back to the system now and then; False without glibc.
+def keep_small(every: float = _EVERY) -> None:
+    """Keeps to few heaps, and gives back now and then what is free in them and what is garbage.
 
     To be called before there are threads: heaps that are there stay.
     """
-    if not of_glibc():
-        return False
-    few()
-    threading.Thread(target=_give_back, args=(every,), name="tidegate-heaps", daemon=True).start()
-    return True
+    if of_glibc():
+        few()
+    threading.Thread(target=_tidy, args=(every,), name="tidegate-heaps", daemon=True).start()
 
 
 def few() -> None:
@@ -35,10 +38,16 @@ def few() -> None:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ENOUGH)
 
 
-def _give_back(every: float) -> None:
-    trim, never = ctypes.CDLL(None).malloc_trim, threading.Event()
+def _tidy(every: float) -> None:
+    trim = ctypes.CDLL(None).malloc_trim if of_glibc() else None
+    never = threading.Event()
+    never.wait(every)
+    gc.collect()
+    gc.freeze()
     while not never.wait(every):
-        trim(0)  # other threads run meanwhile; it takes some milliseconds
+        gc.collect()  # some milliseconds, in which nothing else runs
+        if trim is not None:
+            trim(0)  # other threads run meanwhile
 
 
 def of_glibc() -> bool:

@@ -1,4 +1,4 @@
-"""A program with many threads keeps to a few heaps."""
+"""What a program that runs for long gives back."""
 
 from __future__ import annotations
 
@@ -56,6 +56,28 @@ print(most - before, taken() - before)
 """
 
 
+# Garbage that Python has looked at twice while it was none; then whether it goes though nothing else comes.
+CYCLE = """
+import gc, sys, time, weakref
+from tidegate.runtime import heaps
+class Node: pass
+def until(what, seconds):
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.01)
+if "small" in sys.argv:
+    heaps.keep_small(0.05)
+    until(gc.get_freeze_count, 60)
+node = Node()
+node.itself = node
+gc.collect(), gc.collect()
+gone = weakref.ref(node)
+del node
+until(lambda: gone() is None, 60 if "small" in sys.argv else 0.5)
+print("gone" if gone() is None else "there")
+"""
+
+
 def heaps_of(*words: str, **environment: str) -> int:
     kept = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     command = [sys.executable, "-c", PROGRAM, *words]
@@ -80,6 +102,15 @@ def test_what_is_free_between_two_things_that_live_on_goes_back() -> None:
     most, left = megabytes("small")
     assert most > 40
     assert left <= 20
+
+
+def test_old_garbage_in_cycles_goes() -> None:
+    def node(*words: str) -> str:
+        command = [sys.executable, "-c", CYCLE, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout.strip()
+
+    assert node() == "there"
+    assert node("small") == "gone"
 
 
 def test_whoever_says_how_many_heaps_gets_them() -> None:
