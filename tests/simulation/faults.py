@@ -7,15 +7,16 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.server import Server
 from tests.simulation.services import ILLS
 from tidegate.errors import StoreBusy, StoreFull
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
-    from tests.simulation.server import Server
     from tests.simulation.world import World
 
 EVERY = 90.0  # seconds between two faults, on average
+SERVER_DIES = 4 * 3600.0  # the same of the deaths of the server; each takes half a second of ours
 
 Fault = Callable[["World", float], Coroutine[Any, Any, None]]
 
@@ -46,6 +47,19 @@ async def kill(world: World, lasts: float) -> None:
             world.begin(f"{victim.name}'")
             return
         await asyncio.sleep(5)
+
+
+async def server_dies(world: World, end: float) -> None:
+    """Now and then, with dice of its own: what it was asked last may be done long after, and nobody is told so."""
+    dice = world.dice_of("server dies")
+    while not world.calm and await world.rest(dice.expovariate(1 / SERVER_DIES), end):
+        world.note("server dies")
+        world.server.queue.weather.delayed = 1.0
+        await world.rest(5, end)
+        world.server.dead = True
+        world.gone.append(world.server)
+        await world.rest(dice.uniform(5, 240), end)
+        world.server = Server(world)
 
 
 async def stand_still(world: World, lasts: float) -> None:

@@ -40,9 +40,12 @@ class Server:
         self._app = build(site)
         self._thread = ThreadPoolExecutor(1, "simulated-server")
         self._runner = asyncio.Runner()
+        self.dead = False
 
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        """One answer; whatever it says, it is said at this moment."""
+        """One answer; whatever it says, it is said at this moment. Of a dead one, what a proxy before it would say."""
+        if self.dead:
+            return httpx2.Response(503)
         found = self._thread.submit(self._runner.run, self._asked(method, path, more)).result()
         if found.status_code >= 500 and found.status_code not in (503, 507):
             self._world.wrong.append(f"{method} {path} was answered with {found.status_code}: {found.text[:200]}")

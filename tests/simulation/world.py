@@ -68,7 +68,7 @@ class World:
     with_parts: Sequence[str] = tuple(ALL)  # applications
     clock: VirtualClock = field(default_factory=VirtualClock)
     machines: list[Machine] = field(default_factory=list)
-    gone: list[Machine] = field(default_factory=list)
+    gone: list[Machine | Server] = field(default_factory=list)
     services: dict[str, Service] = field(default_factory=dict)
     put: dict[tuple[str, str], int] = field(default_factory=dict)  # ids by service and key, as acknowledged
     due: dict[int, float] = field(default_factory=dict)  # not before this moment
@@ -140,6 +140,7 @@ class World:
             going.create_task(clients.live(self, end))
             going.create_task(people.live(self, end))
             going.create_task(faults.live(self, end))
+            going.create_task(faults.server_dies(self, end))
             for part in self.parts:
                 going.create_task(part.live(end))
         self._mended()
@@ -152,8 +153,8 @@ class World:
                 self.wrong.append(f"the worker of {each.name} ended by itself: {error!r}")
             else:
                 await each.stop()
-        for each in (*self.machines, *self.gone):
-            each.close()
+        for one in (*self.machines, *self.gone):
+            one.close()
         self.desk.close()
         self.server.close()
 
