@@ -182,7 +182,7 @@ def _progress(plan: Plan, at: Field, attack: Attack, passed: float) -> str:
         jobs = f"{found.get('done', 0)} done, {sum(found.get(each, 0) for each in _OPEN)} open"
     except (apsw.Error, psycopg.Error) as error:
         jobs = f"the database does not answer ({type(error).__name__})"
-    hits = ", ".join(f"{kind.split()[0]} {kind.split()[-1]} {n}" for kind, n in sorted(attack.done.items()) if n)
+    hits = ", ".join(f"{kind} {n}" for kind, n in sorted(attack.done.items()) if n)
     return f"{plan.database}: {passed:4.0f} s, {jobs}; {hits}"
 
 
