@@ -12,7 +12,7 @@ from tests.runtime_jobs.gating import Refusal, play
 from tidegate import Backoff, Capacity, Notice, NoticeKind, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
-from tidegate.ops import listing, overview, reports
+from tidegate.ops import listing, overview, reports, target_reports
 from tidegate.ops.overview import Overview, sentence
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, notice_rows
@@ -356,7 +356,7 @@ def test_targets_are_listed_by_urgency_and_then_by_name_page_by_page(q: Queue) -
     refused(q, "z", "7")
     q.target("t3").pause("1h")
 
-    def page(**given: Any) -> listing.Page[reports.TargetReport]:
+    def page(**given: Any) -> listing.Page[target_reports.TargetReport]:
         return q.store.read(lambda tx: listing.targets(tx, **given))
 
     found: list[str] = []
@@ -389,7 +389,7 @@ def test_a_target_that_was_called_without_a_breaker_works(q: Queue, clock: Virtu
     drained(q, clock)
     met(q, "ap", "apis")
 
-    found = {each.name: each.token for each in q.store.read(reports.targets)}
+    found = {each.name: each.token for each in q.store.read(target_reports.every)}
 
     assert found == {"ap": "new", "api": "ok", "apis": "new"}
 
@@ -405,4 +405,4 @@ def test_a_target_that_only_a_program_calls_is_as_well_as_the_last_word_of_it_is
     }
     q.store.write(lambda tx: tx.all("target_report", {"name": "svc", "summary": json.dumps(said)}))
 
-    assert [each.token for each in q.store.read(reports.targets)] == [token]
+    assert [each.token for each in q.store.read(target_reports.every)] == [token]

@@ -12,7 +12,7 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, breaker_of, moves, play, queue_on, states, working
 from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
-from tidegate.ops import reports
+from tidegate.ops import target_reports
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.pages import telling
 
@@ -186,7 +186,7 @@ def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_brea
 
         play(clock, main)
         assert moves(q, "svc") == [("closed", "open")]
-        found = q.store.read(lambda tx: reports.target(tx, "svc"))
+        found = q.store.read(lambda tx: target_reports.one(tx, "svc"))
         assert found.report.opened_by == "probe"
         assert found.report.reason.startswith("A call failed, and then its health probe too; no call for ")
         assert found.report.rules["probe_after"] == ["overloaded"]

@@ -12,8 +12,8 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
 from tidegate import Bus, Health, Held, Target
 from tidegate.face.queue import Queue
-from tidegate.ops import reports
-from tidegate.ops.reports import TargetDetail
+from tidegate.ops import target_reports
+from tidegate.ops.target_reports import TargetDetail
 from tidegate.runtime import reporting
 from tidegate.runtime.orders import Orders
 from tidegate.runtime.reporting import Reporter, reporter_of
@@ -138,7 +138,7 @@ def test_a_key_that_is_disabled_in_the_store_rests_until_it_is_enabled(q: Queue)
 
 def shown(q: Queue) -> TargetDetail:
     """As the page has it."""
-    return q.store.read(lambda tx: reports.target(tx, "api"))
+    return q.store.read(lambda tx: target_reports.one(tx, "api"))
 
 
 class _Refused(Exception):

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from tidegate import Queue, Target
 from tidegate.face.app import App, Installed, Page, install
-from tidegate.ops import actions, reports
+from tidegate.ops import actions, target_reports
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.tx import Tx
@@ -91,7 +91,7 @@ def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -
         assert found.status_code == 200
         assert "goes on." in found.text
         assert html.escape(ODD)[:20] in found.text
-        assert odd.store.read(lambda tx: reports.target(tx, ODD)).report.paused_until is None
+        assert odd.store.read(lambda tx: target_reports.one(tx, ODD)).report.paused_until is None
 
 
 def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
@@ -295,7 +295,7 @@ def test_a_pause_without_a_good_end_changes_nothing(
 
     assert "Nothing was changed" in found.text
     assert says in found.text
-    assert q.store.read(lambda tx: reports.target(tx, "lidarr")).report.paused_until is None
+    assert q.store.read(lambda tx: target_reports.one(tx, "lidarr")).report.paused_until is None
 
 
 def test_every_link_and_form_stays_under_the_base_path(q: Queue) -> None:

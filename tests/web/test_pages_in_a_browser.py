@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.browsing import Visit, visit
 from tests.web.seeding import END
 from tidegate import Queue
-from tidegate.ops import listing, reports
+from tidegate.ops import listing, target_reports
 from tidegate.ops.listing import Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.site import Site
@@ -94,11 +94,11 @@ def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> 
 
     says(page, "spotify is paused until 15:30.")
     assert page.url.endswith("/targets/spotify")
-    assert q.store.read(lambda tx: reports.target(tx, "spotify")).report.paused_by == "local"
+    assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_by == "local"
 
     page.get_by_role("button", name="Undo").click()
     says(page, "spotify goes on.")
-    assert q.store.read(lambda tx: reports.target(tx, "spotify")).report.paused_until is None
+    assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_until is None
     page.reload()
     expect(page.locator("#said")).to_have_text("")
 
@@ -189,7 +189,7 @@ def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     page.get_by_role("button", name="Clear key 7").click()
 
     says(page, "Key 7 of spotify is cleared; its jobs go at once.")
-    assert "7" not in {key.lane for key in q.store.read(lambda tx: reports.target(tx, "spotify")).keys}
+    assert "7" not in {key.lane for key in q.store.read(lambda tx: target_reports.one(tx, "spotify")).keys}
 
 
 def test_notices_are_marked_as_read(tab: Visit) -> None:

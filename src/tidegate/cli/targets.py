@@ -14,8 +14,8 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
-from tidegate.ops import actions, reports, trials
-from tidegate.ops.reports import TargetDetail, TargetReport
+from tidegate.ops import actions, target_reports, trials
+from tidegate.ops.target_reports import TargetDetail, TargetReport
 from tidegate.store.tx import Tx
 
 _FOR = "For how long, such as 30m, 2h or 1d."
@@ -31,7 +31,7 @@ def targets() -> None:
 @command_at_store
 def list_(url: str, driver: str | None, as_json: bool) -> int:
     """Lists every target, with the state of its gate."""
-    return show_what(reports.targets, _lines, url, driver, as_json=as_json)
+    return show_what(target_reports.every, _lines, url, driver, as_json=as_json)
 
 
 def _lines(found: list[TargetReport]) -> list[str]:
@@ -48,7 +48,7 @@ def _lines(found: list[TargetReport]) -> list[str]:
 @command_at_store
 def show(name: str, url: str, driver: str | None, as_json: bool) -> int:
     """Shows one target: what holds it, its keys that are not well, its last events."""
-    return show_what(lambda tx: reports.target(tx, name), _detail, url, driver, as_json=as_json)
+    return show_what(lambda tx: target_reports.one(tx, name), _detail, url, driver, as_json=as_json)
 
 
 def _detail(found: TargetDetail) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from tidegate.machine.states import OPEN
-from tidegate.ops import reports
+from tidegate.ops import reports, target_reports
 from tidegate.ops.checkup import Finding, warn, well, wrong
 from tidegate.ops.explain import WORKER_GONE
-from tidegate.ops.reports import Stands
+from tidegate.ops.target_reports import Stands
 from tidegate.ops.words import NEED_YOU, lasting, many
 from tidegate.store.tx import Tx
 
@@ -49,7 +49,7 @@ def workers(tx: Tx) -> Iterator[Finding]:
 def targets(tx: Tx) -> Iterator[Finding]:
     """Targets that a person must mend, that have been held for long, or that somebody forgot to resume."""
     now = float(tx.all("clock")[0][0])
-    stands = reports.standings(tx)
+    stands = target_reports.standings(tx)
     found = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
     yield from found
     if not found:

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
-from tidegate.ops import channels, notices, reports
+from tidegate.ops import channels, notices, reports, target_reports
 from tidegate.ops.words import TARGETS
 from tidegate.store import tallies, telling_rows
 from tidegate.store.gate_rows import TargetRow
@@ -88,7 +88,7 @@ class Figures:
 def figures(tx: Tx) -> Figures:
     """The numbers at this moment."""
     now = float(tx.all("clock")[0][0])
-    standings = reports.standings(tx)
+    standings = target_reports.standings(tx)
     shown = standings[:MOST_TARGETS]
     workers = reports.workers(tx)
     counted = Counter(each.token for each in standings)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from tidegate.ops import finding, reports
+from tidegate.ops import finding, target_reports
 from tidegate.ops.finding import USUAL, Effort, Search
-from tidegate.ops.reports import STAGES, JobLine, Stands, TargetReport
+from tidegate.ops.reports import STAGES, JobLine
+from tidegate.ops.target_reports import Stands, TargetReport
 from tidegate.ops.words import TARGETS, URGENCY
 from tidegate.store import tallies
 from tidegate.store.tx import Tx
@@ -114,7 +115,7 @@ def targets(
     after = _place(cursor)
     part = name.casefold()
     found = [
-        stands for stands in by_urgency(reports.standings(tx))
+        stands for stands in by_urgency(target_reports.standings(tx))
         if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
     ]  # fmt: skip
     items = found[:most]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.ops import channels, explain, listing, reports
-from tidegate.ops.reports import QueueReport, Stands, TargetReport, WorkerReport
+from tidegate.ops import channels, explain, listing, reports, target_reports
+from tidegate.ops.reports import QueueReport, WorkerReport
+from tidegate.ops.target_reports import Stands, TargetReport
 from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.ops.words import FULL, HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
@@ -69,7 +70,7 @@ class Overview:
 def overview(tx: Tx) -> Overview:
     """Everything that the first page shows."""
     now = float(tx.all("clock")[0][0])
-    stands = listing.by_urgency(reports.standings(tx))
+    stands = listing.by_urgency(target_reports.standings(tx))
     queues = reports.queues(tx)
     workers = reports.workers(tx)
     tokens = Counter(each.token for each in stands)
@@ -89,7 +90,7 @@ def overview(tx: Tx) -> Overview:
 
 def target_states(tx: Tx) -> dict[str, int]:
     """How many targets stand how, by token."""
-    return dict(Counter(each.token for each in reports.standings(tx)))
+    return dict(Counter(each.token for each in target_reports.standings(tx)))
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------

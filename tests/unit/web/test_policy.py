@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate import Backoff, Capacity, Cooldown, Queue, Rate, Target
-from tidegate.ops import reports
+from tidegate.ops import target_reports
 from tidegate.web.pages import policy
 
 
@@ -75,6 +75,6 @@ def test_it_is_told_where_the_numbers_come_from(tmp_path: Path) -> None:
         async def send(n: int) -> None: ...
 
         q.drain()
-        told = q.store.read(lambda tx: reports.target(tx, "mailer"))
+        told = q.store.read(lambda tx: target_reports.one(tx, "mailer"))
 
     assert told.report.rules["declared_in"] == __name__

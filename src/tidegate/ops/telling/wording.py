@@ -20,7 +20,7 @@ from tidegate.machine.telling import (
     STUCK,
     TellingPolicy,
 )
-from tidegate.ops import reports
+from tidegate.ops import target_reports
 from tidegate.ops.words import ahead, lasting, many, opened_because
 from tidegate.store import tallies
 from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
@@ -182,7 +182,7 @@ def _effect(tx: Tx, row: Row, now: float) -> str:
         return ""
     waiting = held(tx, row.name)
     parts = [f"{many(waiting, 'job')} {'waits' if waiting == 1 else 'wait'}, none is lost."] if waiting else []
-    stands = next(iter(reports.standings(tx, row.name)), None)
+    stands = next(iter(target_reports.standings(tx, row.name)), None)
     if stands is not None and stands.how.next_try is not None and stands.how.next_try > now:
         parts.append(f"It is tried again by itself at {clock(stands.how.next_try, now)}.")
     return " ".join(parts)

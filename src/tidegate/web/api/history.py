@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Query, Request, Response
 
 from tidegate.errors import NotThere
-from tidegate.ops import history, reports
+from tidegate.ops import history, reports, target_reports
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
 from tidegate.web.api.shapes import Moment, Name, Shown
@@ -77,5 +77,5 @@ def of_a_target(
     request: Request, name: Annotated[Name, Path(description="The name of a target.")], span: Span = "24h"
 ) -> Response:
     """How calls to a target went, as far as a breaker stands before them."""
-    found, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), reports.target(tx, name)))
+    found, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), target_reports.one(tx, name)))
     return read(request, TargetHistory(**found.as_json()))

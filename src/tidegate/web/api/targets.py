@@ -11,9 +11,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.machine.opened import OpenedBy
 from tidegate.machine.states import OPEN
-from tidegate.ops import actions, listing, reports, trials
+from tidegate.ops import actions, listing, target_reports, trials
 from tidegate.ops.actions import now_of
-from tidegate.ops.reports import TargetReport
+from tidegate.ops.target_reports import TargetReport
 from tidegate.store.tx import Tx
 from tidegate.web.api import names, once, strict
 from tidegate.web.api.answers import next_link, read, says
@@ -169,7 +169,7 @@ def list_targets(
 @router.get("/targets/{name:target}", responses=says(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
-    found = site_of(request).read(lambda tx: reports.target(tx, name))
+    found = site_of(request).read(lambda tx: target_reports.one(tx, name))
     report = found.report
     return read(request, TargetShown(
         **_columns(report), rules=report.rules, programs=report.programs,

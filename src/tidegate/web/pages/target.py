@@ -13,10 +13,10 @@ from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import OPEN
-from tidegate.ops import actions, history, reports
+from tidegate.ops import actions, history, target_reports
 from tidegate.ops.history import Calls, History
 from tidegate.ops.in_force import LENGTHS
-from tidegate.ops.reports import TargetDetail
+from tidegate.ops.target_reports import TargetDetail
 from tidegate.ops.words import opened_because
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
@@ -75,7 +75,7 @@ def _home(site: Site, name: str) -> Page[Any] | None:
 
 
 def _seen(tx: Tx, name: str, span: str) -> Seen:
-    detail = reports.target(tx, name)
+    detail = target_reports.one(tx, name)
     row = gate_rows.target(tx, name)
     if row is None:  # it cannot be: the report is of the same transaction
         raise AssertionError(name)

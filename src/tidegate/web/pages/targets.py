@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tidegate.ops import actions, history, listing, overview
 from tidegate.ops.listing import Page
-from tidegate.ops.reports import TargetReport
+from tidegate.ops.target_reports import TargetReport
 from tidegate.ops.words import TARGETS
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts
