@@ -66,4 +66,4 @@ def test_what_is_tried_at_this_moment_is_tried_now(mail: Queue, clock: VirtualCl
         target="api", lane="", reason="backoff", since=now - 60, until=now + 90, failures=3, code="network",
     )))  # fmt: skip
     assert 'data-label="Next try">now</td>' not in seen(mail, path)
-    assert "in 1 min" in seen(mail, path)
+    assert "in 2 min" in seen(mail, path)

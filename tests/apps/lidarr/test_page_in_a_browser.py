@@ -98,7 +98,7 @@ def test_what_was_given_up_says_why_and_is_retried_with_one_button(opened: Brows
         page = visitor.go("/lidarr")
         expect(page.locator("#gauge")).to_have_text("1/1")
         expect(page.locator("#last-wake")).to_contain_text("2 of 4 were sent, 1 failed. Lidarr is full: 0 of 1")
-        expect(page.locator("#next-wake")).to_contain_text("in 2 min")
+        expect(page.locator("#next-wake")).to_contain_text("in 3 min")
         page.get_by_role("link", name="Gave up 1").click()
         row = page.get_by_role("row", name="Taken")
         expect(row).to_contain_text("Lidarr uses the folder of this artist for another one (HTTP 400).")
