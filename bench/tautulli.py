@@ -205,7 +205,8 @@ def history(there: Installed[Settings], size: Size, busy: Callable[..., float]) 
     rows = [
         Row("tautulli: pages read and not stored", f"{rates[1]:,.0f} rows/s ({rates[0]:,.0f} without typed plays)"),
         Row(f"tautulli: first sync of {size.rows:,} rows", f"{rates[2]:,.0f} rows/s (simulator busy {working})"),
-        Row("tautulli: first sync beside reading alone", f"{shares[1]:.2f}x ({shares[0]:.2f}x without typed plays)"),
+        at_most("tautulli: first sync beside reading alone", shares[1], SYNCED, "x",
+                f" ({shares[0]:.2f}x without typed plays)"),
         at_most(f"tautulli: the same where a page takes {_PAGE * 1000:.0f} ms", paced.synced / paced.typed, SYNCED, "x",
                 f" ({1 / paced.synced:,.0f} rows/s)"),
         at_most("tautulli: sync again, nothing changed", again, AGAIN, " s"),
