@@ -1,4 +1,4 @@
-"""What the leader removes: old events, notices that ended long ago, answers of yesterday; a slice at a time."""
+"""What the leader removes: old events, notices and leads that ended, answers of yesterday; a slice at a time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def fill(tx: Tx, n: int) -> None:
         if i % 2:
             notice_rows.ended(tx, place)
         idempotency.begin(tx, f"k{i}", "ada POST /", "d")
+        tx.all("lead", {"name": f"probe:{i}", "holder": "gone", "lease": 2.0 * DAY})
 
 
 def left(q: Queue) -> dict[str, int]:
     found: dict[str, Any] = {}
     for table in ("tg_gate_event", "tg_notice", "tg_request"):
         found[table] = rows(q.store, f"select count(*) from {table}")[0][0]
+    found["probes"] = rows(q.store, "select count(*) from tg_leader where name like 'probe:%'")[0][0]
     return found
 
 
@@ -60,9 +62,9 @@ def test_what_nobody_needs_any_more_goes_by_itself_and_what_is_open_stays(db: Da
 
         q.store.write(lambda tx: fill(tx, n))
         assert play(clock, main) == [
-            {"tg_gate_event": n, "tg_notice": n, "tg_request": n},
-            {"tg_gate_event": n, "tg_notice": n, "tg_request": 0},
-            {"tg_gate_event": n, "tg_notice": n, "tg_request": 0},
-            {"tg_gate_event": 0, "tg_notice": n // 2, "tg_request": 0},
+            {"tg_gate_event": n, "tg_notice": n, "tg_request": n, "probes": n},
+            {"tg_gate_event": n, "tg_notice": n, "tg_request": 0, "probes": n},
+            {"tg_gate_event": n, "tg_notice": n, "tg_request": 0, "probes": 0},
+            {"tg_gate_event": 0, "tg_notice": n // 2, "tg_request": 0, "probes": 0},
         ]
         assert rows(q.store, "select count(*) from tg_notice where ended_at is not null") == [(0,)]

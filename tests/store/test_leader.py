@@ -41,6 +41,20 @@ def test_each_lead_is_held_apart(jobs: Jobs) -> None:
     assert (lead(jobs, "a", "sweeper"), lead(jobs, "b", "schedules")) == (1, 1)
 
 
+def test_a_lead_that_nobody_holds_any_more_is_forgotten_and_may_be_had_anew(jobs: Jobs) -> None:
+    def forget(most: int = 10) -> list[str]:
+        return [name for (name,) in jobs.store.write(lambda tx: tx.all("leads_forget", {"n": most}))]
+
+    for name in ("probe:a", "probe:b", "probe:c"):
+        lead(jobs, "a", name)
+    jobs.clock.advance(10)
+    assert forget() == []
+    lead(jobs, "a", "probe:b")
+    jobs.clock.advance(0.1)
+    assert [forget(1), forget(), forget()] == [["probe:a"], ["probe:c"], []]
+    assert [lead(jobs, "z", f"probe:{name}") for name in "abc"] == [1, None, 1]
+
+
 def test_a_tick_of_a_schedule_is_had_once_and_time_does_not_go_back(jobs: Jobs) -> None:
     def tick(at: float, name: str = "nightly") -> bool:
         return bool(jobs.store.write(lambda tx: tx.all("schedule_tick", {"name": name, "at": at})))

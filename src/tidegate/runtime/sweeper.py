@@ -110,6 +110,7 @@ class Sweeper:
             requests.prune(tx, now - requests.KEPT, _SLICE),
             bulk_rows.prune(tx, now - bulk_rows.KEPT, _SLICE),
             activity_rows.prune(tx, now - activity_rows.KEPT, _SLICE),
+            len(tx.all("leads_forget", {"n": _SLICE})),
         ]
         return failures.fold(tx) or _SLICE in slices
 

@@ -19,6 +19,12 @@ on conflict (name) do update set holder = excluded.holder, until = excluded.unti
 where tg_leader.holder = excluded.holder or tg_leader.until < {now}
 returning term;
 
+-- name: leads_forget
+-- Leads that nobody holds any more: whoever wants one takes it anew.
+delete from tg_leader where name in (
+    select name from tg_leader where until < {now} order by name limit :n {skip_locked}
+) returning name;
+
 -- name: schedule_tick
 -- One firing of a schedule; no row when somebody else has it.
 insert into tg_schedule (name, last_at) values (:name, :at)
