@@ -31,15 +31,17 @@ class Answers(Generic[I, A]):
 
 async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
     """The answers, in order. It ends early for what all of Lidarr suffers from."""
-    room, found, in_a_row = asyncio.Semaphore(_AT_ONCE), Answers[I, A](), 0
+    found, in_a_row = Answers[I, A](), 0
+    left, good = iter(enumerate(items)), dict[int, A]()
 
-    async def one(item: I) -> list[A]:
+    async def run() -> None:
         nonlocal in_a_row
-        async with room:
+        for place, item in left:
             if found.ended is not None:
-                return []
+                return
             try:
-                answer = await ask(item)
+                good[place] = await ask(item)
+                in_a_row = 0
             except _BAD as error:
                 fault = fault_of(error)
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
@@ -48,10 +50,8 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                     found.ended = error
                 if not whole or fault.code in _MAY_BE_ONE:
                     found.bad.append((item, fault))
-                return []
-            in_a_row = 0
-            return [answer]
 
-    for answers in await asyncio.gather(*(one(item) for item in items)):
-        found.good += answers
+    # Not a task for each: a page is long, and all of them would be there from the start.
+    await asyncio.gather(*(run() for _ in range(_AT_ONCE)))
+    found.good = [good[place] for place in sorted(good)]
     return found

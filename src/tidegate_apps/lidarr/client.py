@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import httpx2
@@ -86,14 +88,21 @@ class Setup:
         }  # fmt: skip
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of the world, which take long to read; the same for all."""
+    return httpx2.create_ssl_context()
+
+
 class Lidarr:
     """One Lidarr. Each method is one call; it raises `LidarrError`, `AlreadyThere`, or what httpx2 raises."""
 
     def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
-            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key}, timeout=timeout, transport=transport
-        )
+            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key}, timeout=timeout, transport=transport,
+            verify=_trusted(),
+        )  # fmt: skip
 
     async def __aenter__(self) -> Self:
         return self

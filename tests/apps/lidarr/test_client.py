@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -177,3 +179,16 @@ def test_an_artist_without_a_name_is_refused_here() -> None:
         with pytest.raises(LidarrError) as caught:
             asyncio.run(main())
         assert caught.value.fault.code == "nameless"
+
+
+def test_all_clients_know_the_same_authorities_which_are_megabytes_and_slow_to_read() -> None:
+    def known() -> int:
+        return sum(isinstance(each, ssl.SSLContext) for each in gc.get_objects())
+
+    async def main() -> int:
+        async with Lidarr("https://lidarr.example", KEY, 20):
+            before = known()
+            async with Lidarr("https://lidarr.example", KEY, 20):
+                return known() - before
+
+    assert asyncio.run(main()) == 0

@@ -68,6 +68,19 @@ def test_asking_goes_on_after_single_failures() -> None:
     assert answers.good == [n for n in range(50) if n % 3]
 
 
+def test_a_long_page_takes_no_more_room_than_what_is_asked_at_once() -> None:
+    most = 0
+
+    async def ask(n: int) -> int:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()))
+        await asyncio.sleep(0)
+        return n
+
+    assert asyncio.run(ask_each(range(1000), ask)).good == list(range(1000))
+    assert most <= 5
+
+
 def _asked(code: str, bad: set[int]) -> tuple[Answers[int, int], int]:
     seen = 0
 
