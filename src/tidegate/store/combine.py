@@ -32,6 +32,8 @@ class Combiner(Leading[Work]):
         super().__init__()
         self._connection = connection
         self._thread = 0  # the one that is inside a transaction
+        self._under_way: list[Piece[Work, Any]] = []  # whose work that transaction is
+        self._committing = False  # so, if it is over, it was committed
         self._closed = False
 
     def run(self, work: Callable[[], T]) -> T:
@@ -50,16 +52,25 @@ class Combiner(Leading[Work]):
         if not self._closed:
             self.run(last)
 
-    def _taken_back(self, others: list[Piece[Work, Any]]) -> bool:
-        return self._undone()
+    def _taken_back(self, others: list[Piece[Work, Any]]) -> list[Piece[Work, Any]]:
+        here = [each for each in others if each in self._under_way]
+        try:
+            if self._connection.in_transaction or not self._committing:
+                self._undo()
+                return others
+        except Exception as error:  # nobody knows what becomes of it
+            fail(here, error)
+        return [each for each in others if each not in here]
 
     def _perform(self, batch: list[Piece[Work, Any]]) -> None:
         if self._closed:
             fail(batch, StoreError("the store is closed"))
             return
-        begun = False
+        begun = self._committing = False
+        self._under_way = batch
         self._thread = threading.get_ident()
         try:
+            self._undo()  # what an earlier one could not take back
             self._connection.execute("begin immediate")
             begun = True
             if len(batch) == 1:
@@ -67,18 +78,28 @@ class Combiner(Leading[Work]):
             else:
                 for piece in batch:
                     self._one(piece)
+            self._committing = True
             self._connection.execute("commit")
         except Exception as error:
-            self._undone()
-            if begun and len(batch) > 1 and not isinstance(error, StoreBusy):
-                # There was no room for all of them; perhaps there is for some.
-                for piece in batch:
-                    piece.error = None
-                    self._perform([piece])
-            else:
-                fail(batch, error)
+            self._committing = False
+            self._failed(batch, error, begun=begun)
         finally:
             self._thread = 0
+
+    def _failed(self, batch: list[Piece[Work, Any]], error: Exception, *, begun: bool) -> None:
+        try:
+            self._undo()
+        except Exception as worse:
+            fail(batch, worse)
+            return
+        if not begun or len(batch) == 1 or isinstance(error, StoreBusy):
+            fail(batch, error)
+            return
+        # There was no room for all of them; perhaps there is for some.
+        for piece in batch:
+            piece.error = None
+            self._perform([piece])
+            piece.done = True
 
     def _one(self, piece: Piece[Work, Any]) -> None:
         self._connection.execute("savepoint piece")
@@ -91,9 +112,7 @@ class Combiner(Leading[Work]):
             self._connection.execute("rollback to piece")
         self._connection.execute("release piece")
 
-    def _undone(self) -> bool:
-        """Takes the open transaction back; False when there was none, so that it had been committed."""
-        if not self._connection.in_transaction:
-            return False
-        self._connection.execute("rollback")
-        return True
+    def _undo(self) -> None:
+        """Takes the open transaction back, if there is one."""
+        if self._connection.in_transaction:
+            self._connection.execute("rollback")

@@ -43,7 +43,7 @@ class Gathering(Leading[NewJob]):
             for piece, each in zip(batch, taken, strict=True):
                 piece.result = each
 
-    def _taken_back(self, others: list[Piece[NewJob, Any]]) -> bool:
-        for each in (each for each in others if each.result is None):
+    def _taken_back(self, others: list[Piece[NewJob, Any]]) -> list[Piece[NewJob, Any]]:
+        for each in (each for each in others if each.result is None and each.error is None):
             each.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
-        return False
+        return []

@@ -26,7 +26,7 @@ class Piece(Generic[W, T]):
         self.work = work
         self.gate: threading.Lock | None = None  # where its thread waits, if it does
         self.batch: list[Piece[W, Any]] | None = None  # those that it leads, itself among them
-        self.done = False
+        self.done = False  # whatever becomes of the others of its batch
         self.result: T | None = None
         self.error: BaseException | None = None
 
@@ -48,8 +48,8 @@ class Leading(ABC, Generic[W]):
     def _perform(self, batch: list[Piece[W, Any]]) -> None: ...
 
     @abstractmethod
-    def _taken_back(self, others: list[Piece[W, Any]]) -> bool:
-        """The leader was interrupted: whether nothing was done for the *others*, so that the next one may do it."""
+    def _taken_back(self, others: list[Piece[W, Any]]) -> list[Piece[W, Any]]:
+        """The leader was interrupted: those of the *others* for which nothing was done, so that the next one may."""
 
     def _led(self, piece: Piece[W, T]) -> T:
         """Returns when *piece* has been done, by this thread or by another."""
@@ -102,17 +102,18 @@ class Leading(ABC, Generic[W]):
     def _once_more(self, piece: Piece[W, Any]) -> None:
         """What an interrupted leader has not done goes back, for the next one."""
         others = [each for each in piece.batch or () if each is not piece and not each.done]
-        if self._taken_back(others):
-            with self._mutex:
-                piece.batch = [piece]
-                for each in reversed(others):
-                    each.result = each.error = None
-                    self._waiting.appendleft(each)
+        undone = self._taken_back(others)
+        with self._mutex:
+            piece.batch = [each for each in piece.batch or () if each not in undone]
+            for each in reversed(undone):
+                each.result = each.error = None
+                self._waiting.appendleft(each)
 
 
 def fail(batch: list[Piece[W, Any]], error: Exception) -> None:
     """Gives each its own copy: one exception raised in many threads would mix their tracebacks."""
-    batch[0].error = error
+    for piece in batch[:1]:
+        piece.error = error
     for piece in batch[1:]:
         piece.error = copy.copy(error)
         piece.error.__cause__ = error

@@ -134,6 +134,27 @@ def test_a_commit_that_fails_leaves_nothing_and_says_why(combiner: Combiner, rec
     assert (recorder.disk, recorder.in_transaction) == ([], False)
 
 
+def test_when_what_was_written_cannot_be_taken_back_everybody_hears_of_it_and_the_next_one_goes_on(
+    combiner: Combiner, recorder: Recorder
+) -> None:
+    def broken(sql: str) -> None:
+        del recorder.on[sql]
+        raise StoreError("disk I/O error")
+
+    crowd = Crowd(combiner, recorder)
+    crowd.lead()
+    crowd.add("a")
+    crowd.add("b")
+    recorder.on["rollback"] = lambda: broken("rollback")
+    recorder.on["savepoint piece"] = lambda: broken("savepoint piece")
+    results = crowd.finish()
+
+    assert isinstance(results["a"], StoreError)
+    assert isinstance(results["b"], StoreError)
+    assert combiner.run(lambda: recorder.write("after")) == "after"
+    assert recorder.disk == ["leader", "after"]
+
+
 def test_a_write_inside_a_write_is_refused(combiner: Combiner, recorder: Recorder) -> None:
     with pytest.raises(RuntimeError, match="would wait for itself"):
         combiner.run(lambda: combiner.run(lambda: 1))

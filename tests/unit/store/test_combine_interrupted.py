@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 
 from tests.unit.store.combining import Crowd, Recorder
+from tidegate.errors import StoreError, StoreFull
 from tidegate.store.combine import Combiner
 
 
@@ -138,6 +139,76 @@ def test_a_leader_that_is_interrupted_right_after_the_commit_answers_the_others(
     assert isinstance(results["a"], Late)
     assert (results["b"], results["c"]) == ("b", "c")
     assert recorder.disk == ["leader", "a", "b", "c"]
+
+
+class Late(BaseException):
+    """An interrupt that strikes inside a statement."""
+
+
+def test_a_leader_that_is_interrupted_before_it_has_begun_leaves_the_others_to_the_next(
+    combiner: Combiner, recorder: Recorder
+) -> None:
+    crowd = Crowd(combiner, recorder)
+    crowd.lead()
+    for name in "abc":
+        crowd.add(name)
+    recorder.on["begin immediate"] = partial(_once, recorder, "begin immediate", Late())
+    results = crowd.finish()
+
+    assert isinstance(results["a"], Late)
+    assert (results["b"], results["c"]) == ("b", "c")
+    assert recorder.disk == ["leader", "b", "c"]
+
+
+def test_what_was_written_alone_before_an_interrupt_is_answered_and_not_written_again(
+    combiner: Combiner, recorder: Recorder
+) -> None:
+    tries: list[int] = []
+
+    def huge() -> object:
+        tries.append(1)
+        if len(tries) == 1:
+            recorder.in_transaction = False  # as SQLite does when the disk is full: now each is tried alone
+            raise StoreFull("no room")
+        if len(tries) == 2:
+            raise Late
+        return recorder.write("huge")
+
+    crowd = Crowd(combiner, recorder)
+    crowd.lead()
+    crowd.add("a")
+    crowd.add("b")
+    crowd.add("huge", huge)
+    crowd.add("c")
+    results = crowd.finish()
+
+    assert isinstance(results["a"], Late)
+    assert {name: results[name] for name in ("b", "huge", "c")} == {"b": "b", "huge": "huge", "c": "c"}
+    assert recorder.disk == ["leader", "a", "b", "huge", "c"]
+
+
+def test_others_hear_of_it_when_an_interrupted_leader_cannot_take_back_what_it_did(
+    combiner: Combiner, recorder: Recorder
+) -> None:
+    def work() -> None:
+        raise Late
+
+    crowd = Crowd(combiner, recorder)
+    crowd.lead()
+    crowd.add("a", work)
+    crowd.add("b")
+    recorder.on["rollback"] = partial(_once, recorder, "rollback", StoreError("disk I/O error"))
+    results = crowd.finish()
+
+    assert isinstance(results["a"], Late)
+    assert isinstance(results["b"], StoreError)
+    assert combiner.run(lambda: recorder.write("after")) == "after"
+    assert recorder.disk == ["leader", "after"]
+
+
+def _once(recorder: Recorder, sql: str, error: BaseException) -> None:
+    del recorder.on[sql]
+    raise error
 
 
 def test_interrupts_at_any_moment_lose_neither_the_lead_nor_work(
