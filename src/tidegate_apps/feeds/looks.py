@@ -9,7 +9,7 @@ from typing import Any
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType
 from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
-from tidegate_apps.feeds.source import AUTO, Source
+from tidegate_apps.feeds.source import AUTO, Source, public
 from tidegate_apps.feeds.telling import REASONS, WHEN
 from tidegate_apps.feeds.verdicts import FeedState
 
@@ -85,7 +85,7 @@ def happened(kind: str, actor: str, detail: str | None) -> str:
         case "enabled":
             return "A poll after its rest was good, so it is enabled again" if actor == AUTO else "It was enabled"
         case "moved":
-            return f"It was moved to {detail}"
+            return f"It was moved to {public(detail or '')}"
     return f"It was {kind}"
 
 

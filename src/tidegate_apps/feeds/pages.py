@@ -106,8 +106,7 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
         return problem(404, "not_there", detail=f"{error}.")
     return page(
         request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
-        public_url=public(seen["line"].source.feed_url or ""),
-        happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
+        public=public, happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
     )  # fmt: skip
 
 

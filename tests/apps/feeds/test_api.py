@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -221,6 +222,20 @@ def test_an_address_shows_its_password_to_whoever_may_change_it_or_polls_it(
             assert ("hunter2" in answer.text) is whole, place
     page = client.get(f"/feeds/{id_}", headers=headers).text
     assert "hunter2" not in page
+
+
+def test_a_page_shows_no_password_of_the_address_that_a_feed_moves_to(desk: Desk, client: TestClient) -> None:
+    old = "http://ann:hunter2@a.example/old"
+    found = fetched(304, url="http://a.example/new?token=hunter2")
+    desk.answers[old] = replace(found, history=((301, "http://a.example/old"),))
+    desk.add(old)
+    for said in ("It says that it has moved", "It says that it has moved", "It was moved"):
+        desk.poll()
+        page = client.get("/feeds/1", headers=bearer(desk, Role.VIEWER)).text
+        assert f"{said} to http://ann:…@a.example/new?token=…" in page
+        assert "hunter2" not in page
+        desk.clock.advance(2 * HOUR)
+    assert desk.sources.get(1).feed_url == "http://ann:hunter2@a.example/new?token=hunter2"
 
 
 @pytest.mark.req("FEED-14")
