@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -37,10 +38,13 @@ class Threads(Protocol):
 
 
 class DaemonPool(Executor):
-    """Threads that are made when they are needed, and that do not keep the process from ending when they hang."""
+    """Threads that are made when they are needed, and that do not keep the process from ending when they hang.
 
-    def __init__(self, most: int, name: str) -> None:
-        self._most, self._name = most, name
+    One that has had nothing to do for *idle* seconds ends: a rare rush must not leave all its threads for good.
+    """
+
+    def __init__(self, most: int, name: str, idle: float = 60.0) -> None:
+        self._most, self._name, self._idle = most, name, idle
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._free = 0  # threads that wait for work, less the work that waits for them
@@ -59,11 +63,12 @@ class DaemonPool(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads that wait for work; one that is at work ends when it is done, and nobody waits for it."""
-        for _ in range(self._made):
-            self._work.put(None)
+        with self._lock:
+            for _ in range(self._made):
+                self._work.put(None)
 
     def _run(self) -> None:
-        while (asked := self._work.get()) is not None:
+        while (asked := self._next()) is not None:
             future, work = asked
             if future.set_running_or_notify_cancel():
                 try:
@@ -78,6 +83,17 @@ class DaemonPool(Executor):
             del asked, future, work  # what they hold must not live until the next work comes
             with self._lock:
                 self._free += 1
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """What is to be done next; None when this thread is to end."""
+        while True:
+            with contextlib.suppress(Empty):
+                return self._work.get(timeout=self._idle)
+            with self._lock:
+                if self._work.empty():  # and who puts something in has the lock
+                    self._made -= 1
+                    self._free -= 1
+                    return None
 
 
 class RealThreads:
