@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from tidegate import children
+from tidegate.core.codes import CORE
 from tidegate.errors import Held
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.children import Children
@@ -122,14 +123,15 @@ def unsaid(_: None) -> object:
 
 
 def fails(what: str) -> None:
+    full = CORE["overloaded"].fault("risky", status=503, detail="so it said")
     errors: dict[str, BaseException] = {
         "network": ConnectionRefusedError("nobody listens"),
         "bug": KeyError("name"),
         "exit": SystemExit(4),
         "interrupt": KeyboardInterrupt(),
         "recursion": RecursionError(),
-        "again": Again("5m", keep_attempt=True),
-        "fail": Fail("NOT_PDF", "This is no PDF.", status=415),
+        "again": Again("5m", keep_attempt=True, fault=full),
+        "fail": Fail("NOT_PDF", "This is no PDF.", status=415, fault=full),
         "held": Held("gateway", None, "breaker", 0.0, None, 12.0),
     }
     raise errors[what]

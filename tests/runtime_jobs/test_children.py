@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from tests.runtime_jobs import risky
 from tests.runtime_jobs.risky import Page
 from tidegate import children
 from tidegate.children import ChildError, Children, Limits
+from tidegate.core.codes import CORE
 from tidegate.errors import Held
 from tidegate.machine.lifecycle import Again, Fail
 from tidegate.runtime.children import place_of
@@ -149,6 +151,8 @@ def test_what_a_handler_says_by_raising_is_raised_here(pool: Children) -> None:
         run(risky.fails, "held", pool)
 
     assert (again.value.delay, again.value.keep_attempt) == (300, True)
+    for raised in (again, fail):
+        assert raised.value.fault == CORE["overloaded"].fault("risky", status=503, detail="so it said")
     assert (fail.value.code, fail.value.message, fail.value.status) == ("NOT_PDF", "This is no PDF.", 415)
     assert (held.value.target, held.value.retry_after) == ("gateway", 12)
 
@@ -241,6 +245,16 @@ def test_children_that_nobody_needs_end_by_themselves() -> None:
     assert eventually(lambda: found.pids == frozenset())
     assert run(risky.pid, None, found) != pid
     found.close()
+
+
+def test_an_idle_child_that_was_killed_is_replaced_and_leaves_nothing_behind(own_pool: Children) -> None:
+    first = run(risky.pid, None, own_pool)
+    os.kill(first, signal.SIGKILL)
+    assert eventually(lambda: gone(first))
+
+    assert run(risky.pid, None, own_pool) != first
+    with pytest.raises(ChildProcessError):
+        os.waitpid(first, os.WNOHANG)  # its end was asked for
 
 
 async def test_there_are_never_more_children_than_allowed(own_pool: Children) -> None:

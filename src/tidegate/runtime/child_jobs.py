@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tidegate.core.codes import CORE
+from tidegate.core.fault import Fault
 from tidegate.errors import Held, LeaseLost
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.children import Call, ChildError, fault_in
@@ -41,12 +42,13 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
                 raise Again(
                     float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),
                     keep_place=bool(said["keep_place"]), code=said["code"], message=str(said["message"]),
-                    status=said["status"],
+                    status=said["status"], fault=_fault(said),
                 )  # fmt: skip
             case "fail":
                 raise Fail(
-                    str(said["code"]), str(said["message"]), keep_place=bool(said["keep_place"]), status=said["status"]
-                )
+                    str(said["code"]), str(said["message"]), keep_place=bool(said["keep_place"]),
+                    status=said["status"], fault=_fault(said),
+                )  # fmt: skip
             case "held":
                 raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
             case "lost" if job is not None:
@@ -58,3 +60,7 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
     except (KeyError, TypeError, ValueError) as error:
         raise ChildError(_WRONG) from error
     raise ChildError(_WRONG)
+
+
+def _fault(said: dict[str, Any]) -> Fault | None:
+    return None if said["fault"] is None else fault_in(said["fault"])

@@ -179,12 +179,12 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             said = {
                 "end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code,
                 "message": error.message, "status": error.status, "ladder": error.ladder,
-                "keep_place": error.keep_place,
+                "keep_place": error.keep_place, "fault": _told(error.fault),
             }  # fmt: skip
         case Fail():
             said = {
                 "end": "fail", "code": error.code, "message": error.message, "status": error.status,
-                "keep_place": error.keep_place,
+                "keep_place": error.keep_place, "fault": _told(error.fault),
             }  # fmt: skip
         case Held():
             said = {"end": "held", "target": error.target, "reason": error.reason, "retry_after": error.retry_after}
@@ -194,12 +194,16 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             from tidegate.core.classify import classify
 
             pack = getattr(_found[place][0], "pack", None) if place in _found else None
-            fault = classify(error, pack) or CORE["unexpected"].fault("handler")
-            said = {"end": "fault", "fault": {**fault.as_json(), "detail": fault.detail}}
+            said = {"end": "fault", "fault": _told(classify(error, pack) or CORE["unexpected"].fault("handler"))}
         case _:
             fault = CORE["unexpected"].fault("handler", detail=f"the handler ended itself with {type(error).__name__}")
-            said = {"end": "fault", "fault": {**fault.as_json(), "detail": fault.detail}}
+            said = {"end": "fault", "fault": _told(fault)}
     return said, ""
+
+
+def _told(fault: Any) -> dict[str, Any] | None:
+    """A fault as the parent reads it."""
+    return None if fault is None else {**fault.as_json(), "detail": fault.detail}
 
 
 # -- finding the handler ---------------------------------------------------------------------------------------------

@@ -172,14 +172,20 @@ class Children:
             return frozenset(child.pid for child in (*self._free, *self._busy))
 
     def _take(self) -> Child:
-        with self._lock:
-            if self._closed:
-                raise ChildError(CORE["cancelled"].fault("child"))
-            while self._free:
-                child = self._free.pop()  # the one used last: the others may end
-                if child.alive:
-                    self._busy.add(child)
-                    return child
+        gone: list[Child] = []
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ChildError(CORE["cancelled"].fault("child"))
+                while self._free:
+                    child = self._free.pop()  # the one used last: the others may end
+                    if child.alive:
+                        self._busy.add(child)
+                        return child
+                    gone.append(child)
+        finally:
+            for child in gone:
+                child.close()
         child = start()
         with self._lock:
             self._busy.add(child)
