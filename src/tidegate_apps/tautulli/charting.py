@@ -12,10 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from tidegate import DbTx
-from tidegate_apps.tautulli.lots import DAY, HOUR, QUARTER, month_of, week_of
+from tidegate_apps.tautulli.lots import DAY, HOUR, KINDS, QUARTER, month_of, week_of
 
 TOP = 10
-KINDS = ("person", "show", "platform")
 _EPOCH = date(1970, 1, 1).toordinal()
 _LOOK = 10 * DAY // QUARTER  # no zone changes twice in ten days
 _PARTS = HOUR // QUARTER
@@ -44,17 +43,15 @@ class Range:
         return date(month // 12, month % 12 + 1, 1)
 
     def tallies(self, today: date) -> dict[str, Any]:
-        """Which tallies its lists are added up from, and which plays at its rim: tallies know the days of UTC only."""
+        """Which tallies its lists are added up from, and which plays at its rim: tallies are of UTC."""
         first = self.first(today)
         if first is None:
-            return {"grain": "all", "whole": 0, "first": 0, "ends": 0, "rim": 0, "rim_ends": 0, "sign": 1}
+            return {"grain": "all", "whole": 0, "rim": 0, "rim_ends": 0, "sign": 1}
         day, here = first.toordinal() - _EPOCH, _midnight(first)
-        there = day * DAY
-        rim = {"rim": min(here, there), "rim_ends": max(here, there), "sign": 1 if here < there else -1}
-        if self.grain == "month":
-            return {"grain": "month", "whole": month_of(there), "first": 0, "ends": 0, **rim}
-        whole = week_of(day + 6)  # days before the first whole week count by themselves
-        return {"grain": "week", "whole": whole, "first": day, "ends": whole * 7 - 3, **rim}
+        whole = week_of(day + 6)  # the first that begins then or later
+        at, there = (month_of(day * DAY), day * DAY) if self.grain == "month" else (whole, (whole * 7 - 3) * DAY)
+        return {"grain": self.grain, "whole": at, "rim": min(here, there), "rim_ends": max(here, there),
+                "sign": 1 if here < there else -1}  # fmt: skip
 
 
 RANGES: Mapping[str, Range] = {

@@ -7,10 +7,8 @@ falls into the time in which Tautulli makes the next one.
 from __future__ import annotations
 
 import json
-import marshal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +18,7 @@ from tidegate_apps.tautulli.answers import Play
 
 Row = tuple[Any, ...]  # in the order of the columns
 Sum = list[int]  # plays and seconds
+Names = tuple[dict[str, Sum], ...]  # for each of the kinds
 
 KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
@@ -42,7 +41,7 @@ class Lot:
 
     def take(self, plays: Sequence[Play]) -> None:
         """One page more."""
-        come = {play.row_id: _row(play) for play in plays}
+        come: dict[int, Row] = {play.row_id: play[:_COLUMNS] for play in plays}
         if come:
             self.twice = self.twice or not self.ids.isdisjoint(come)
             self.ids.update(come)
@@ -63,13 +62,14 @@ class Lot:
 
 
 class Sums:
-    """Plays and seconds by quarter, and by the names of a day."""
+    """Plays and seconds by quarter, and by the names of a week and of a month."""
 
-    __slots__ = ("_days", "_times")
+    __slots__ = ("_days", "_times", "_weeks")
 
     def __init__(self) -> None:
         self._times: dict[int, Sum] = {}
-        self._days: dict[int, tuple[dict[str, Sum], ...]] = {}  # for each of the kinds
+        self._weeks: dict[tuple[int, int], Names] = {}  # and months: a week may have days of two
+        self._days: dict[int, Names] = {}  # the same; each day has those of its week and month
 
     def add(self, sign: int, some: Iterable[Sequence[Any]]) -> None:
         """Adds what was `counted`, or with the sign -1 takes it out."""
@@ -77,7 +77,7 @@ class Sums:
         for started, duration, person, show, platform in some:
             day, seconds = started // DAY, sign * duration
             if day not in days:
-                days[day] = ({}, {}, {})
+                days[day] = self._weeks.setdefault((week_of(day), month_of(started)), ({}, {}, {}))
             persons, shows, platforms = days[day]
             _count(self._times, started // QUARTER, sign, seconds)
             _count(persons, person, sign, seconds)
@@ -89,12 +89,11 @@ class Sums:
         return ((quarter, *found) for quarter, found in self._times.items())
 
     def tallies(self) -> Iterator[Row]:
-        """Kind, day, name, the week and the month of the day, plays and seconds."""
-        for day, kinds in self._days.items():
-            week, month = week_of(day), month_of(day * DAY)
+        """Kind, name, week, month, plays and seconds."""
+        for (week, month), kinds in self._weeks.items():
             for kind, names in zip(KINDS, kinds, strict=True):
                 for name, (plays, seconds) in names.items():
-                    yield kind, day, name, week, month, plays, seconds
+                    yield kind, name, week, month, plays, seconds
 
 
 def _count(sums: dict[Any, Sum], place: object, sign: int, seconds: int) -> None:
@@ -120,10 +119,3 @@ def month_of(moment: float) -> int:
 def table(rows: Mapping[int, Row]) -> str:
     """One piece of JSON, {"1": [...], "2": ...}: SQLite takes it apart much quicker than it runs as many statements."""
     return to_json(rows).decode()
-
-
-def _row(play: Play) -> Row:
-    """The columns of a play; the last is a digest of all the others."""
-    said = play[:_COLUMNS]
-    # Version 2 of this format follows from the values alone, and is much quicker than a text.
-    return (*said, int.from_bytes(blake2b(marshal.dumps(said, 2), digest_size=7).digest(), "big"))

@@ -34,7 +34,7 @@ def show(request: Request, there: Installed[Settings]) -> Response:
             "fresh": reading.freshness(tx, settings, now), "total": int(total), "hours_played": int(seconds) // 3600,
             "since": "" if first is None else f"{datetime.fromtimestamp(first[0]).astimezone():%Y-%m-%d}",
             "charts": charting.charts(tx, chosen, now) if total else None,
-            "last": reading.history(tx, _NEWEST) if total else [],
+            "last": tx.all("plays", **_NEWEST) if total else [],
         }  # fmt: skip
 
     return page(

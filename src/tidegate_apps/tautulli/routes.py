@@ -52,7 +52,7 @@ def _api(there: Installed[Settings]) -> APIRouter:
         fresh, rows = there.db.read(
             lambda tx: (
                 reading.freshness(tx, there.settings, there.queue.clock.now()),
-                reading.history(tx, asked),
+                tx.all("plays", **asked),
             )
         )
         following = f"{rows[limit - 1][1]}_{rows[limit - 1][0]}" if len(rows) > limit else None

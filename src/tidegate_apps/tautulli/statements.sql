@@ -9,8 +9,11 @@ from tautulli_state where id = 1;
 select row_id, started from tautulli_state where id = 1 {for_update};
 
 -- name: known
--- What is stored of the rows of a page: enough to see a change, and to take the old values out of the tallies.
-select p.row_id, p.started, p.duration, p.person, p.show, p.platform, p.digest
+-- What is stored of the rows of a page, in the order in which they are put: to see a change, and to take the old values
+-- out of the tallies.
+select p.row_id, p.reference_id, p.started, p.stopped, p.duration, p.paused, p.user_id, p.person, p.platform, p.product,
+    p.player, p.media_type, p.rating_key, p.show, p.full_title, p.year, p.transcode_decision, p.percent_complete,
+    p.watched_status
 from tautulli_play as p, {rows row_id bigint} where p.row_id = given.row_id;
 
 -- name: put
@@ -18,13 +21,13 @@ from tautulli_play as p, {rows row_id bigint} where p.row_id = given.row_id;
 -- SQLite would write the text of a row anew for each of its columns.
 with entry as materialized (select value from json_each(:rows))
 insert into tautulli_play (row_id, reference_id, started, stopped, duration, paused, user_id, person, platform, product,
-    player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status, digest)
+    player, media_type, rating_key, show, full_title, year, transcode_decision, percent_complete, watched_status)
 select cast(entry.value ->> 0 as bigint), cast(entry.value ->> 1 as bigint), cast(entry.value ->> 2 as bigint),
     cast(entry.value ->> 3 as bigint), cast(entry.value ->> 4 as bigint), cast(entry.value ->> 5 as bigint),
     cast(entry.value ->> 6 as bigint), entry.value ->> 7, entry.value ->> 8, entry.value ->> 9, entry.value ->> 10,
     entry.value ->> 11, cast(entry.value ->> 12 as bigint), entry.value ->> 13, entry.value ->> 14,
     cast(entry.value ->> 15 as bigint), entry.value ->> 16, cast(entry.value ->> 17 as bigint),
-    cast(entry.value ->> 18 as double precision), cast(entry.value ->> 19 as bigint)
+    cast(entry.value ->> 18 as double precision)
 from entry
 where true
 on conflict (row_id) do update set reference_id = excluded.reference_id, started = excluded.started,
@@ -32,7 +35,7 @@ on conflict (row_id) do update set reference_id = excluded.reference_id, started
     person = excluded.person, platform = excluded.platform, product = excluded.product, player = excluded.player,
     media_type = excluded.media_type, rating_key = excluded.rating_key, show = excluded.show,
     full_title = excluded.full_title, year = excluded.year, transcode_decision = excluded.transcode_decision,
-    percent_complete = excluded.percent_complete, watched_status = excluded.watched_status, digest = excluded.digest;
+    percent_complete = excluded.percent_complete, watched_status = excluded.watched_status;
 
 -- name: add_times
 -- Rows of quarters since 1970, plays and seconds; the hours follow from them.
@@ -67,20 +70,18 @@ on conflict (stretch, quarter) do update set plays = tautulli_clock.plays + excl
     seconds = tautulli_clock.seconds + excluded.seconds;
 
 -- name: add_tallies
--- Rows of kinds, days since 1970, names, the weeks and months of the days, plays and seconds.
+-- Rows of kinds, names, weeks, months, plays and seconds.
 with entry as materialized (select value from json_each(:rows)),
 come as materialized (
-    select entry.value ->> 0 as kind, cast(entry.value ->> 1 as bigint) as day, entry.value ->> 2 as name,
-        cast(entry.value ->> 3 as bigint) as week, cast(entry.value ->> 4 as bigint) as month,
-        cast(entry.value ->> 5 as bigint) as plays, cast(entry.value ->> 6 as bigint) as seconds
+    select entry.value ->> 0 as kind, entry.value ->> 1 as name, cast(entry.value ->> 2 as bigint) as week,
+        cast(entry.value ->> 3 as bigint) as month, cast(entry.value ->> 4 as bigint) as plays,
+        cast(entry.value ->> 5 as bigint) as seconds
     from entry
 )
 insert into tautulli_tally (kind, grain, at, name, plays, seconds)
 select kind, grain, at, name, sum(plays), sum(seconds)
 from (
-    select kind, 'day' as grain, day as at, name, plays, seconds from come
-    union all
-    select kind, 'week', week, name, plays, seconds from come
+    select kind, 'week' as grain, week as at, name, plays, seconds from come
     union all
     select kind, 'month', month, name, plays, seconds from come
     union all
@@ -149,14 +150,11 @@ select at * width from tautulli_time where width = 900 and plays > 0 order by at
 select coalesce(sum(plays), 0), coalesce(sum(seconds), 0) from tautulli_time where width = 3600;
 
 -- name: top
--- From tallies of one grain on, and from those of the days before the first of them. Both are of UTC: between its
--- midnight and that of this machine plays are added one by one, or taken out.
+-- From tallies of one grain on. They are of UTC: from the beginning of the time to that of the first of them, plays are
+-- added one by one, or taken out where it begins later.
 select name, sum(plays), sum(seconds)
 from (
     select name, plays, seconds from tautulli_tally where kind = :kind and grain = :grain and at >= :whole
-    union all
-    select name, plays, seconds from tautulli_tally
-    where kind = :kind and grain = 'day' and at >= :first and at < :ends
     union all
     select case :kind when 'person' then person when 'show' then show else coalesce(nullif(platform, ''), 'unknown') end,
         cast(:sign as bigint), duration * cast(:sign as bigint)
@@ -165,22 +163,17 @@ from (
 group by name having sum(plays) > 0 order by 2 desc, 1 limit :n;
 
 -- name: plays
--- The newest first, from one place on.
-select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
-    full_title, year, transcode_decision, percent_complete, watched_status
-from tautulli_play
-where (started, row_id) < (:started, :row_id) and started >= :since
-order by started desc, row_id desc limit :n;
-
--- name: plays_of_<column> of person, show, platform, media_type
--- The same by the index of a column. An empty text is no condition.
-select row_id, started, stopped, duration, paused, person, user_id, platform, product, player, media_type, rating_key, show,
-    full_title, year, transcode_decision, percent_complete, watched_status
-from tautulli_play
-where <column> = :sought and (started, row_id) < (:started, :row_id) and started >= :since
-    and (:show = '' or show = :show)
-    and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
-order by started desc, row_id desc limit :n;
-
--- name: any_of_<column> of platform, media_type
-select row_id from tautulli_play where <column> = :sought limit 1;
+-- The newest first, from one place on. An empty text is no condition. They are sought in the index alone, which has what
+-- is asked for: a tenth of a second, where one of a million plays has it.
+with found as materialized (
+    select started, row_id from tautulli_play
+    where (started, row_id) < (:started, :row_id) and started >= :since
+        and (:person = '' or person = :person) and (:show = '' or show = :show)
+        and (:platform = '' or platform = :platform) and (:media_type = '' or media_type = :media_type)
+    order by started desc, row_id desc limit :n
+)
+select p.row_id, p.started, p.stopped, p.duration, p.paused, p.person, p.user_id, p.platform, p.product, p.player,
+    p.media_type, p.rating_key, p.show, p.full_title, p.year, p.transcode_decision, p.percent_complete, p.watched_status
+from found, tautulli_play as p
+where p.row_id = found.row_id
+order by found.started desc, found.row_id desc;

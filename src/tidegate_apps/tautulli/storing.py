@@ -52,15 +52,15 @@ def store(tx: DbTx, lot: Lot) -> Stored:
         return Stored()
     # Nothing above the watermark was ever seen, so a first sync need not look for what is known.
     asked = [{"row_id": row_id} for row_id in lot.ids if row_id <= watermark]
-    known = {row[0]: row[1:] for row in tx.many("known", asked)}
+    known = {row[0]: tuple(row) for row in tx.many("known", asked)}
     new, changed = len(lot), 0
     if not known and not lot.twice:
         tx.all("put", rows=lot.table())
         _add(tx, lot.sums)
     else:
         rows = lot.rows().items()
-        come = {row_id: row for row_id, row in rows if row_id not in known or known[row_id][-1] != row[-1]}
-        gone = [known[row_id][:-1] for row_id in come if row_id in known]
+        come = {row_id: row for row_id, row in rows if known.get(row_id) != row}
+        gone = [counted(known[row_id]) for row_id in come if row_id in known]
         new, changed = len(come) - len(gone), len(gone)
         if come:
             sums = Sums()
