@@ -89,7 +89,7 @@ def fill(made: Shape, kind: Any) -> bool:
     elif kind in _EXACT:
         _EXACT[kind](made)
     elif issubclass(kind, (UUID, Decimal, PurePath)):
-        _written(made, kind, str, kind, rank=11 if issubclass(kind, PurePath) else 7)
+        _written(made, kind, str, kind, rank=12 if issubclass(kind, PurePath) else 7)
     elif issubclass(kind, (str, int, float)):
         _derived(made, kind)
     else:
@@ -115,7 +115,7 @@ def _bool(made: Shape) -> None:
 
 
 def _int(made: Shape) -> None:
-    made.become(_only(made, int), _only(made, int), rank=2, key=True)
+    made.become(_only(made, int), _only(made, int), rank=5, key=True)
     made.from_key = _key(made, int)
 
 
@@ -123,15 +123,21 @@ def _float(made: Shape) -> None:
     number = _only(made, int, float)
 
     def dump(value: Any) -> Any:
-        if not math.isfinite(number(value)):
+        if not math.isfinite(load(value)):
             raise Wrong(f"{value!r} is no number that JSON knows")
         return value
 
-    made.become(dump, lambda data: float(number(data)), rank=3)
+    def load(data: Any) -> Any:
+        try:
+            return float(number(data))
+        except OverflowError as error:  # a whole number that no float can hold
+            raise refused(data, made.name) from error
+
+    made.become(dump, load, rank=6)
 
 
 def _str(made: Shape) -> None:
-    made.become(_only(made, str), _only(made, str), rank=11, key=True)
+    made.become(_only(made, str), _only(made, str), rank=12, key=True)
 
 
 def _bytes(made: Shape) -> None:
@@ -201,7 +207,7 @@ def _written(made: Shape, kind: Any, out: Callable[[Any], str], back: Callable[[
 
 
 def _derived(made: Shape, kind: Any) -> None:
-    """A str, int or float with a name of its own."""
+    """A str, int or float with a name of its own; in a union it is tried before the plain one, as enums are."""
     base = next(each for each in (str, int, float) if issubclass(kind, each))
     check = _only(made, base)
 
@@ -210,7 +216,7 @@ def _derived(made: Shape, kind: Any) -> None:
             raise refused(value, made.name)
         return base(value)
 
-    made.become(dump, lambda data: kind(check(data)), rank={int: 2, float: 3, str: 11}[base], key=base is not float)
+    made.become(dump, lambda data: kind(check(data)), rank=11 if base is str else 4, key=base is not float)
     made.from_key = _key(made, kind)
 
 
@@ -229,11 +235,11 @@ def _enum(made: Shape, kind: type[Enum]) -> None:
             found = kind(data) if plain else kind[data]
         except (ValueError, KeyError, TypeError) as error:
             raise refused(data, made.name) from error
-        if type(data) is bool and type(found.value) is not bool:  # for Python, True is 1
+        if plain and not isinstance(found.value, type(data)):  # for Python, True and 1.0 are 1
             raise refused(data, made.name)
         return found
 
-    made.become(dump, load, rank=5, key=words)
+    made.become(dump, load, rank=3, key=words)
 
 
 def _key(made: Shape, kind: Any) -> Callable[[str], Any]:

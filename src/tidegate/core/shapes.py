@@ -338,7 +338,7 @@ def _literal(made: Shape, allowed: tuple[Any, ...]) -> Shape:
                 return each
         raise refused(data, made.name)
 
-    return made.become(dump, load, rank=4)
+    return made.become(dump, load, rank=2)
 
 
 def _model(made: Shape, cls: Any) -> Shape:

@@ -179,11 +179,18 @@ def test_a_number_without_end_is_no_number_of_json(value: float) -> None:
         Serial(float).encode(value)
 
 
+def test_a_whole_number_that_no_float_can_hold_is_no_float() -> None:
+    with pytest.raises(TypeError, match=r"^arguments: 10000+ is no float$"):
+        Serial(float).encode(10**400)
+    with pytest.raises(ValueError, match=r"^float: 10000+ is no float$"):
+        Serial(float).decode("1" + 400 * "0")
+
+
 @pytest.mark.parametrize(
     ("rank", "kinds"),
     [
-        (0, [None]), (1, [bool]), (2, [int, Count]), (3, [float, Ratio]), (5, [Colour, Level, Corner]),
-        (7, [date, time, UUID, Decimal]), (8, [datetime, timedelta]), (10, [bytes]), (11, [str, Isbn, Path]),
+        (0, [None]), (1, [bool]), (3, [Colour, Level, Corner]), (4, [Count, Ratio]), (5, [int]), (6, [float]),
+        (7, [date, time, UUID, Decimal]), (8, [datetime, timedelta]), (10, [bytes]), (11, [Isbn]), (12, [str, Path]),
     ],
 )  # fmt: skip
 def test_what_refuses_more_is_tried_first(rank: int, kinds: list[Any]) -> None:
