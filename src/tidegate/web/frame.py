@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import logging
+import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.responses import HTMLResponse
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Route, compile_path
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -94,22 +95,33 @@ def build(site: Site) -> FastAPI:
     return app
 
 
-Limit = tuple[BaseRoute, int]
+Limit = tuple[re.Pattern[str], Container[str], int]  # the address and the methods of a route, and how much it takes
 
 
 def _install(app: FastAPI, there: Installed[Any]) -> list[Limit]:
     """Adds the routes and pages of one application; returns the routes that take more than usual."""
-    routes: list[BaseRoute] = []
+    limits: list[Limit] = []
     if there.app.routes is not None:
         router = there.app.routes(there)
         app.include_router(router, tags=[there.app.name])
-        routes = list(router.routes)
+        limits = list(_limits(router))
     pages = APIRouter(include_in_schema=False)
     for page in there.app.pages:
         pages.add_api_route(page.path, _showing(page, there), methods=["GET"], name=f"{there.app.name} {page.path}")
     app.include_router(pages)
-    found = [(route, getattr(getattr(route, "endpoint", None), MOST_BODY, None)) for route in routes]
-    return [(route, most) for route, most in found if isinstance(most, int)]
+    return limits
+
+
+def _limits(router: APIRouter, before: str = "") -> Iterator[Limit]:
+    """The routes that say themselves how much they take. *before* is what all addresses of the router begin with."""
+    for route in router.routes:
+        # A router in a router is there as a whole; older versions of FastAPI copy its routes.
+        inner, around = getattr(route, "original_router", None), getattr(route, "include_context", None)
+        most = getattr(getattr(route, "endpoint", None), MOST_BODY, None)
+        if inner is not None and around is not None:
+            yield from _limits(inner, before + around.prefix)
+        elif isinstance(route, Route) and isinstance(most, int):
+            yield compile_path(before + route.path)[0], route.methods or (), most
 
 
 def _static(there: Installed[Any]) -> str | None:
@@ -202,7 +214,7 @@ def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
     """How much the route of a request takes, where an application said so with `body_limit`."""
 
     def large(scope: Scope) -> int | None:
-        fits = (most for route, most in limits if route.matches(dict(scope))[0] is Match.FULL)
-        return next(fits, None)
+        path, method = path_of(scope), scope["method"]
+        return next((most for address, methods, most in limits if method in methods and address.match(path)), None)
 
     return large

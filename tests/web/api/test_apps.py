@@ -29,6 +29,16 @@ def routes(there: Installed[Any]) -> APIRouter:
     async def upload(request: Request) -> Response:
         return PlainTextResponse(str(len(await request.body())))
 
+    inner, innermost = APIRouter(prefix="/maps"), APIRouter()
+
+    @innermost.post("/{city}/picture")
+    @body_limit(2_000_000)
+    async def picture(request: Request, city: str) -> Response:
+        return PlainTextResponse(f"{city} {len(await request.body())}")
+
+    inner.include_router(innermost, prefix="/of")
+    made.include_router(inner, prefix="/api")
+
     @made.post("/weather/save")
     async def save(request: Request) -> Response:
         fields = await form(request)
@@ -99,6 +109,13 @@ def test_a_route_may_take_more_than_others_and_not_without_bound(weather: TestCl
     refused = weather.post("/api/upload", content=iter([b"x" * 1_250_000] * 3), headers=kind)
     assert (refused.status_code, refused.json()["most_bytes"]) == (413, 3_000_000)
     assert weather.post("/weather/save", content=b"x" * 2_500_000, headers=OURS).status_code == 413
+
+
+def test_so_may_a_route_of_a_router_in_a_router(weather: TestClient) -> None:
+    kind = {"Content-Type": "application/octet-stream"}
+    assert weather.post("/api/maps/of/oslo/picture", content=b"x" * 1_500_000, headers=kind).text == "oslo 1500000"
+    refused = weather.post("/api/maps/of/oslo/picture", content=b"x" * 2_500_000, headers=kind)
+    assert (refused.status_code, refused.json()["most_bytes"]) == (413, 2_000_000)
 
 
 def test_a_form_has_each_field_once(weather: TestClient) -> None:
