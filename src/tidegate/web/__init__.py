@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidegate.web.for_apps import body_limit, current_user, form, problem, who_asks
     from tidegate.web.frame import build
     from tidegate.web.owners import owner_session
+    from tidegate.web.pages.paging import number_of
     from tidegate.web.pages.rendering import page
     from tidegate.web.pages.saying import said
     from tidegate.web.problems import Problem
@@ -33,6 +34,7 @@ _HOMES = {
     "form": "tidegate.web.for_apps",
     "listening_at": "tidegate.web.serving",
     "needs": "tidegate.web.access",
+    "number_of": "tidegate.web.pages.paging",
     "owner_session": "tidegate.web.owners",
     "page": "tidegate.web.pages.rendering",
     "problem": "tidegate.web.for_apps",
@@ -43,7 +45,7 @@ _HOMES = {
 
 __all__ = [
     "ANYONE", "PortTaken", "Problem", "Right", "Server", "Site", "body_limit", "build", "current_user", "form",
-    "listening_at", "needs", "owner_session", "page", "problem", "said", "url_of", "who_asks",
+    "listening_at", "needs", "number_of", "owner_session", "page", "problem", "said", "url_of", "who_asks",
 ]  # fmt: skip
 
 

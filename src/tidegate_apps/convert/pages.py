@@ -9,7 +9,19 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from tidegate import Installed
-from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, page, said
+from tidegate.web import (
+    ANYONE,
+    Problem,
+    Right,
+    body_limit,
+    current_user,
+    form,
+    needs,
+    number_of,
+    owner_session,
+    page,
+    said,
+)
 from tidegate_apps.convert import intake, pausing
 from tidegate_apps.convert.codes import TARGET, size_shown
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
@@ -65,7 +77,7 @@ def gateway_held(there: Installed[Settings]) -> str:
 @needs(ANYONE)
 def show(request: Request, there: Installed[Settings]) -> Response:
     owner = owner_session(request)
-    below = _number(request.query_params.get("before", "")) or NEWEST
+    below = number_of(request.query_params.get("before", "")) or NEWEST
     held = gateway_held(there)
     files = files_of(there.db, owner, below=below, most=_PAGE + 1)
     pause = there.db.one("paused")
@@ -78,18 +90,13 @@ def show(request: Request, there: Installed[Settings]) -> Response:
 
 @needs(ANYONE)
 def show_one(request: Request, there: Installed[Settings]) -> Response:
-    number = request.path_params["job"]
-    file = mine(there, _number(number) or 0, owner_session(request))
+    file = mine(there, number_of(request.path_params["job"]) or 0, owner_session(request))
     held = gateway_held(there)
     return page(
         request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
         whole=file.made.get("bytes", 0) <= _PREVIEW, mappings=there.jobs.mappings.names,
         events=events_json(there.queue.events(file.job), file.made),
     )  # fmt: skip
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def show_help(request: Request, there: Installed[Settings]) -> Response:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 
 from tidegate import DbTx, Installed, NotThere
-from tidegate.web import page, problem
+from tidegate.web import number_of, page, problem
 from tidegate_apps.feeds import looks, telling
 from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
@@ -50,8 +50,7 @@ def show_all(request: Request, there: Installed[Settings]) -> Response:
     asked = request.query_params
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
-    after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
-    return _list(request, there, tab, like, after)
+    return _list(request, there, tab, like, number_of(asked.get("after", "")) or 0)
 
 
 def _list(request: Request, there: Installed[Settings], tab: str, like: str, after: int = 0) -> Response:
@@ -90,9 +89,10 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
     now = there.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:
-        if not (given.isascii() and given.isdigit()) or len(given) > 15:
+        number = number_of(given)
+        if number is None:
             raise NotThere("there is no such feed")
-        source = _source(tx, int(given))
+        source = _source(tx, number)
         return {
             "line": _line(tx, source, now),
             "items": tx.all("items", source_id=source.id, before=2**53, n=30),

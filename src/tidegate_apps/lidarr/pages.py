@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from tidegate import DbTx, Installed
-from tidegate.web import page
+from tidegate.web import number_of, page
 from tidegate_apps.lidarr import looks, reading
 from tidegate_apps.lidarr.badges import LOOKS
 from tidegate_apps.lidarr.settings import Settings
@@ -56,10 +56,10 @@ def show_tracks(request: Request, there: Installed[Settings], most: int = MOST_C
     asked = request.query_params
     kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
     status = asked.get("status", "") if asked.get("status", "") in LOOKS else ""
-    after = int(asked["after"]) if asked.get("after", "").isascii() and asked.get("after", "").isdigit() else 0
+    after = number_of(asked.get("after", "")) or 0
 
     def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
-        place = {"kind": kind, "after": min(after, reading.NEWEST), "n": _PAGE + 1}
+        place = {"kind": kind, "after": after, "n": _PAGE + 1}
         rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
         counts = {each: tx.all("count_in", kind=kind, status=each, n=most + 1)[0][0] for each in LOOKS}
         return rows, {each: n for each, n in counts.items() if n}

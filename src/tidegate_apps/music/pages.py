@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from tidegate import Installed
-from tidegate.web import Right, page, who_asks
+from tidegate.web import Right, number_of, page, who_asks
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
 from tidegate_apps.music.entering import WrongValue, asked_for
@@ -92,8 +92,7 @@ def show_library(request: Request, there: Installed[Settings]) -> Response:
         found = shelves.plays(there.db, user, cursor=cursor, n=_PAGE)
         values.update(plays=found.items, next_cursor=found.next_cursor)
     elif shelf == "playlists":
-        after = int(cursor) if cursor.isascii() and cursor.isdigit() else 0
-        rows = there.db.all("playlists_of", user_id=user, after=after, n=_PAGE + 1)
+        rows = there.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE + 1)
         values.update(playlists=rows[:_PAGE], next_cursor=rows[_PAGE - 1][0] if len(rows) > _PAGE else None)
     else:
         some = shelves.entries(there.db, shelf, user, like=like, cursor=cursor, n=_PAGE)

@@ -16,7 +16,7 @@ from tidegate.store.bulk_rows import Bulk, Item
 from tidegate.store.tx import Tx
 from tidegate.web.pages import filtering, times
 from tidegate.web.pages.bulk import DONE
-from tidegate.web.pages.paging import cursor_of
+from tidegate.web.pages.paging import cursor_of, number_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, local_path
 from tidegate.web.site import Site
@@ -34,7 +34,6 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "cancel": ("Cancelling", "Cancelled"),
     "forget": ("Forgetting", "Forgot"),
 }
-_MOST_ID = 2**53
 
 
 def router(site: Site) -> APIRouter:
@@ -96,6 +95,7 @@ def _kept(one: Bulk) -> bool:
 
 
 def _number(id_: str) -> int:
-    if not (id_.isascii() and id_.isdecimal() and int(id_) < _MOST_ID):
+    found = number_of(id_)
+    if found is None:
         raise NotThere("there is no such bulk action")
-    return int(id_)
+    return found

@@ -11,10 +11,9 @@ from fastapi.responses import RedirectResponse
 from tidegate.ops import reports
 from tidegate.store import gate_rows, people
 from tidegate.store.tx import Tx
+from tidegate.web.pages.paging import number_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
-
-_MOST_ID = 2**62
 
 
 def router(site: Site) -> APIRouter:
@@ -41,9 +40,9 @@ def router(site: Site) -> APIRouter:
 
 def _place(tx: Tx, text: str) -> str:
     """Where it has its page: an exact match, else the list that it may be in; empty when nothing has that name."""
-    number = text.removeprefix("#")
-    if number.isdecimal() and int(number) < _MOST_ID and people.get(tx, int(number)) is not None:
-        return f"/jobs/{int(number)}"
+    number = number_of(text.removeprefix("#"))
+    if number is not None and people.get(tx, number) is not None:
+        return f"/jobs/{number}"
     if gate_rows.target(tx, text) is not None:
         return f"/targets/{quote(text, safe='')}"
     if any(each.name == text for each in reports.queues(tx)):

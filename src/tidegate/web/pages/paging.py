@@ -1,4 +1,4 @@
-"""Lists that go on: a cursor that is no longer good begins anew instead of failing."""
+"""Places in lists that go on, as addresses say them: one that is no longer good begins anew instead of failing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+_MOST_DIGITS = 15  # every JSON reader holds such a number, and every database
 
 
 def cursor_of(given: str, ask: Callable[[str | None], T]) -> T:
@@ -16,3 +17,11 @@ def cursor_of(given: str, ask: Callable[[str | None], T]) -> T:
         if not given:
             raise
         return ask(None)
+
+
+def number_of(text: str) -> int | None:
+    """The number that a part of an address says; None when it says none, or one that no table has.
+
+    Python reads digits of other scripts too, and refuses what has thousands of them.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from tidegate import Backoff, Held, Installed, Target, fault_of, net
 from tidegate.web import Right, needs
@@ -28,6 +28,8 @@ _KINDS = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), 
 _NONE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 96 96"><rect width="96" height="96" fill="#8884"/>\
 <circle cx="48" cy="48" r="30" fill="none" stroke="#8888" stroke-width="4"/>\
 <circle cx="48" cy="48" r="7" fill="#8888"/></svg>"""
+
+Number = Annotated[int, Path(ge=1, le=2**53)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def router(there: Installed[Settings]) -> APIRouter:
 
     @found.get("/music/art/{kind}/{id}")
     @needs(Right.SEE)
-    async def art(request: Request, kind: Literal["artist", "album"], id: int) -> Response:  # noqa: A002 - in the address
+    async def art(request: Request, kind: Literal["artist", "album"], id: Number) -> Response:  # noqa: A002 - in the address
         user = user_of(request, request.query_params.get("user", ""))
         rows = await there.db.aall(f"art_of_{kind}", id=id, user_id=user)
         address = address_of(rows[0][0]) if rows else ""
