@@ -22,6 +22,7 @@ import httpx2
 
 from tests.processes import toml
 from tests.soak.application import BURST
+from tests.soak.household import Household
 from tidegate import App, assembly
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
@@ -162,7 +163,7 @@ class Living:
 def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
     found, broken = assembly.there_are()
     services, stop = Services(), threading.Event()
-    theatre = Theatre(Stage(services), Player(STORY, on=False))
+    theatre = Theatre(Household(services), Player(STORY, on=False))
     with running(services, found) as simulated:
         file = folder / "tidegate.toml"
         file.write_text(settings(folder, url, port, simulated, leaks=leaks))

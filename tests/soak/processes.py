@@ -24,6 +24,7 @@ from tests.processes import COMMAND
 ROOT = Path(__file__).parents[2]
 KILL_EVERY = 90.0  # seconds
 STOP_EVERY = 7  # kills; then a worker that is sampled stands still beyond its lease
+STOP_FIRST = 4  # kills with each of which one does: what runs for ever has been in other hands soon, too
 STOPPED = 40.0  # seconds
 PATIENCE = 600.0  # seconds for the server to start
 
@@ -58,9 +59,9 @@ class Running:
             victim.kill()
             victim.wait()
             self.kills += 1
-            if self.kills % STOP_EVERY == 0:
+            if self.kills <= STOP_FIRST or self.kills % STOP_EVERY == 0:
                 self.stops += 1
-                worker = self.sampled["worker 2"]
+                worker = self.sampled["worker 2" if self.stops % 2 else "worker 1"]
                 worker.send_signal(signal.SIGSTOP)
                 stop.wait(STOPPED)
                 worker.send_signal(signal.SIGCONT)

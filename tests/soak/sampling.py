@@ -14,7 +14,7 @@ MB = 1_000_000
 SHARE_OF_MEMORY = 0.01  # an hour
 SHARE_OF_TABLES = 0.10
 
-# Lidarr's jobs go with its albums, long after those were accepted: of these tables they are counted apart.
+# Lidarr's jobs go with its albums, not with the time: of these tables they are counted apart.
 _LIDARR = "(select id from tg_job where queue = 'lidarr')"
 OF_LIDARR = {"tg_job": f"id in {_LIDARR}", "tg_event": f"job in {_LIDARR}", "tg_link": f"parent in {_LIDARR}"}
 APART = " of lidarr"
@@ -24,17 +24,12 @@ HISTORY = {
     "feeds_beat": "every poll, a day at least",
     "feeds_event": "what happened to a feed, a day at least",
     "feeds_item": "the items of a feed, up to 5000 each",
-    "lidarr_entity": "an album that Lidarr has accepted, a day at least",
     "lidarr_event": "what happened to an album",
     "lidarr_wake": "one row each wake",
-    "music_album": "the library",
-    "music_artist": "the library",
     "music_bad": "answers that made no sense, for days",
-    "music_badge": "the library",
     "music_play": "what was heard",
-    "music_track": "the library",
     "tautulli_play": "what was played",
-    "tautulli_tally": "what was played, by day",
+    "tautulli_tally": "what was played, by week",
     "tautulli_time": "what was played",
     "tg_activity": "what people did, 90 days",
     "tg_failure": "kinds of failures, for days",
@@ -43,7 +38,6 @@ HISTORY = {
     "tg_notice": "what people were told, for days",
     "tg_rollup": "the figures of the charts, by minute for a day",
     "tg_worker": "workers that died, a day",
-    **{name + APART: "goes with its album, a day at least" for name in OF_LIDARR},
 }
 
 # Emptied now and then by a schedule: up for ten minutes, and down.
