@@ -68,3 +68,21 @@ def test_what_nobody_needs_any_more_goes_by_itself_and_what_is_open_stays(db: Da
             {"tg_gate_event": 0, "tg_notice": n // 2, "tg_request": 0, "probes": 0},
         ]
         assert rows(q.store, "select count(*) from tg_notice where ended_at is not null") == [(0,)]
+
+
+def test_a_worker_finds_what_becomes_old_while_it_works(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+
+        @q.job()
+        async def nothing(x: int) -> None: ...
+
+        async def main() -> list[int]:
+            async with working(q, sweep_every=300.0, poll_every=900.0):
+                await asyncio.sleep(0.99 * DAY)
+                young = left(q)["tg_request"]
+                await asyncio.sleep(0.1 * DAY)
+                return [young, left(q)["tg_request"]]
+
+        q.store.write(lambda tx: fill(tx, 3))
+        assert play(clock, main) == [3, 0]

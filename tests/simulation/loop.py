@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar, copy_context
@@ -10,7 +11,7 @@ from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
 from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.virtual_loop import VirtualLoop
+from tidegate.runtime.virtual_loop import Deadlock
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -67,19 +68,43 @@ class Stuck(RuntimeError):
     """Something goes on and on, and time does not."""
 
 
-class WorldLoop(VirtualLoop):
-    """Asks of each callback whose it is."""
+class _Unasked(selectors.SelectSelector):
+    """Nothing comes from outside into a world, so nobody asks the system: when nothing is ready, time has passed."""
 
-    _at, _asked = -1.0, 0
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._pass = clock.sleep
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise Deadlock("every task waits for what no timer will bring")
+        if timeout > 0:
+            self._pass(timeout)
+        return []
+
+
+class WorldLoop(asyncio.SelectorEventLoop):
+    """Its time is the clock's, and it asks of each callback whose it is. All of it is in one thread."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(_Unasked(clock))
+        self._virtual = clock
+        self._at, self._asked = -1.0, 0
 
     def time(self) -> float:
-        now = super().time()
-        if now != self._at:
+        now = self._virtual.monotonic()
+        if now == self._at:
+            self._asked += 1
+            if self._asked > _LONGEST:
+                raise Stuck(f"time stands still at {now:.3f}, and somebody is busy")
+        else:
             self._at, self._asked = now, 0
-        self._asked += 1
-        if self._asked > _LONGEST:
-            raise Stuck(f"time stands still at {now:.3f}, and somebody is busy")
         return now
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

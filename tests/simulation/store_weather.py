@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from tidegate import Queue
@@ -79,7 +80,7 @@ class OnWeather(Queue):
         self._weather_dice, self._changed = dice, changed
 
     def _database(self) -> Store:
-        statements = [self._changed(_in_order(each)) for each in core_statements(Dialect.SQLITE)]
+        statements = [self._changed(each) for each in _ordered()]
         store = SqliteStore(self.url.removeprefix("sqlite:///"), statements, self.clock.now, durable=False)
         return Weather(store, self._weather_dice, self._changed)
 
@@ -88,6 +89,11 @@ class OnWeather(Queue):
         found = self.store
         assert isinstance(found, Weather)
         return found
+
+
+@cache
+def _ordered() -> tuple[Statement, ...]:
+    return tuple(map(_in_order, core_statements(Dialect.SQLITE)))
 
 
 def _in_order(statement: Statement) -> Statement:

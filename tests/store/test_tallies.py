@@ -41,6 +41,7 @@ def test_adding_up_changes_no_number_and_leaves_one_row_for_each(jobs: Jobs) -> 
 
     assert jobs.tallies() == before
     assert jobs.sql("select count(*) from tg_tally") == [(len(before),)]
+    assert jobs.store.write(tallies.fold) == 0  # what stands in one row is not written once more
 
 
 @pytest.mark.req("CNV-15")

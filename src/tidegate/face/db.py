@@ -187,7 +187,7 @@ class Db:
 
     def _check(self) -> None:
         for dialect in Dialect:
-            list(statements(self._text, dialect))
+            statements(self._text, dialect)
         for name, body in self._bodies.items():
             check_statement(self.app, name, body)
         for migration in self._migrations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any
 
 from tidegate.store.migrate import Migration
@@ -28,6 +29,7 @@ _PLAIN = (int, float, str, bytes, type(None))
 _TYPES = frozenset(_PLAIN)
 
 
+@lru_cache(4096)  # an application is installed once for each queue
 def parameters_of(body: str) -> frozenset[str]:
     """The parameters that a statement needs; `:now` is filled in."""
     bare = _bare(body)
@@ -35,6 +37,7 @@ def parameters_of(body: str) -> frozenset[str]:
     return frozenset({*_PARAMETER.findall(_COLUMNS.sub("", bare)), *columns}) - {"now"}
 
 
+@lru_cache(4096)
 def writes(body: str) -> bool:
     """Whether a statement changes something, or keeps it still for somebody who will."""
     return _WRITES.search(_bare(body)) is not None
@@ -63,6 +66,7 @@ def check_values(name: str, needed: AbstractSet[str], given: Mapping[str, Any]) 
             raise TypeError(f"{name}: {key}={value!r:.60} is no plain value; give a number, a text, bytes or None")
 
 
+@lru_cache(4096)
 def _own(app: str, what: str, sql: str) -> None:
     for table in _CHANGED.findall(_bare(sql)):
         if not table.lower().startswith(f"{app}_"):

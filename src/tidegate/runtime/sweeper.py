@@ -35,6 +35,7 @@ KEPT_EVENTS = 30 * _DAY  # of queues and targets
 KEPT_NOTICES = 30 * _DAY  # after they have ended
 _SLICE = 200
 _MORE = 0.1  # seconds between two slices, while there are more
+_SELDOM = 12  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
 
 
 class Sweeper:
@@ -43,6 +44,7 @@ class Sweeper:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._put_down = 0  # the slot whose numbers were last put down
+        self._until_old = 0  # sweeps before the next look for what is old
 
     async def run(self) -> None:
         """For ever."""
@@ -53,7 +55,7 @@ class Sweeper:
             wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
             try:
                 await self.sweep()
-                if await worker.at_store(lambda tx: self._prune(tx) | self._lead(tx)) | await self.go_on():
+                if await self._tidied() | await self.go_on():
                     wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
@@ -66,6 +68,15 @@ class Sweeper:
         if touched:
             self._worker.wake.news()
         return touched
+
+    async def _tidied(self) -> bool:
+        """Adds up, and now and then removes what is old; True when there is more to do."""
+        old = self._until_old <= 0
+        more = await self._worker.at_store(lambda tx: (old and self._prune(tx)) | self._lead(tx, old=old))
+        if old and not more:
+            self._until_old = _SELDOM
+        self._until_old -= 1
+        return more
 
     async def go_on(self) -> bool:
         """One slice of each bulk action that nobody works on any more; True when there was one."""
@@ -93,15 +104,18 @@ class Sweeper:
         of_kinds = {name: kind.lost_code for name, kind in self._worker.kinds.items()}
         return claims.take_back(tx, lost.name, lost.message, of_kinds) + claims.expire(tx, old.name, old.message)
 
-    def _lead(self, tx: Tx) -> bool:
-        """What one worker does for all; True when there is more of it."""
+    def _lead(self, tx: Tx, *, old: bool) -> bool:
+        """What one worker does for all, also with what is *old*; True when there is more of it."""
         worker = self._worker
-        if not self._leads(tx, "sweeper"):
+        if not self._leads(tx, "sweeper", 4):
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
         if rollups.slot_of(now) != self._put_down:
             self._put_down = rollups.take(tx, now)
+        more = failures.fold(tx)
+        if not old:
+            return more
         slices = [
             rollups.prune(tx, now, _SLICE),
             failures.prune(tx, now - KEPT_EVENTS, now, _SLICE),
@@ -112,7 +126,7 @@ class Sweeper:
             activity_rows.prune(tx, now - activity_rows.KEPT, _SLICE),
             len(tx.all("leads_forget", {"n": _SLICE})),
         ]
-        return failures.fold(tx) or _SLICE in slices
+        return more or _SLICE in slices
 
     def _prune(self, tx: Tx) -> bool:
         """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""
@@ -121,11 +135,12 @@ class Sweeper:
         slices = [
             people.prune(tx, queue, stage, now - kept, _SLICE)
             for queue in sorted(worker.queues | worker.cycled)
-            if self._leads(tx, f"retention {queue}")
+            if self._leads(tx, f"retention {queue}", 4 * _SELDOM)
             for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
         ]
         return _SLICE in slices
 
-    def _leads(self, tx: Tx, what: str) -> bool:
-        lease = self._worker.policy.sweep_every * 4
+    def _leads(self, tx: Tx, what: str, sweeps: int) -> bool:
+        """Whether it is this worker, for the next so many sweeps."""
+        lease = self._worker.policy.sweep_every * sweeps
         return bool(tx.all("lead", {"name": what, "holder": self._worker.id, "lease": lease}))

@@ -78,14 +78,16 @@ _NAME = re.compile(r"^-- name: *([a-z][a-z0-9_.]*) *$")
 _NAMES = re.compile(r"^-- name: *([a-z][a-z0-9_.]*<([a-z]+)>[a-z0-9_.]*) of ([a-z_]+(?:, [a-z_]+)*) *$")
 
 
-def statements(text: str, dialect: Dialect, prefix: str = "") -> Iterator[Statement]:
+@lru_cache(256)
+def statements(text: str, dialect: Dialect, prefix: str = "") -> tuple[Statement, ...]:
     """The statements of a file; ValueError for a name that stands twice, no name, or an unknown fragment."""
-    seen: set[str] = set()
+    seen, found = set[str](), list[Statement]()
     for name, body in _blocks(text):
         if name in seen:
             raise ValueError(f"statement {name!r} stands twice")
         seen.add(name)
-        yield compiled(prefix + name, body, dialect)
+        found.append(compiled(prefix + name, body, dialect))
+    return tuple(found)
 
 
 def bodies(text: str) -> dict[str, str]:
@@ -168,7 +170,12 @@ def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ..
     return f"unnest({arrays}) as given({', '.join(names)})", names
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
+@lru_cache(256)
+def _blocks(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_split(text))
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
     head, body = "", list[str]()
     for line in text.splitlines():
         if _NAME.match(line) or _NAMES.match(line):

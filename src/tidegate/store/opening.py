@@ -24,7 +24,7 @@ def core_statements(dialect: Dialect) -> tuple[Statement, ...]:
     Where rows are named by their ids, the state stands as `state || ''`. PostgreSQL would else read all that are in
     that state, once for each id: it plans with the numbers of a while ago, when perhaps there were none.
     """
-    return tuple(statements(core_text(), dialect))
+    return statements(core_text(), dialect)
 
 
 def core_text() -> str:

@@ -12,4 +12,7 @@ select queue, what, sum(delta) from tg_tally group by queue, what;
 
 -- name: tally_take
 -- In one statement: what another transaction appends meanwhile must not vanish between a sum and a delete.
-delete from tg_tally returning queue, what, delta;
+-- What stands in one row is added up already.
+delete from tg_tally
+where (queue, what) in (select queue, what from tg_tally group by queue, what having count(*) > 1)
+returning queue, what, delta;
