@@ -101,6 +101,33 @@ def test_what_was_claimed_ahead_does_not_wait_behind_slow_jobs(q: Queue, clock: 
     clock.run(main())
 
 
+def test_work_without_an_end_ends_when_its_queue_is_paused_and_goes_on_when_that_is_over(
+    q: Queue, clock: VirtualClock
+) -> None:
+    async def without_end(n: int, job: Context) -> None:
+        while not job.stopping:
+            await asyncio.sleep(1)
+        raise Again(keep_attempt=True)
+
+    polls = q.job(queue="polls", name="polls")(without_end).enqueue(1)
+    others = q.job(queue="others", name="others")(without_end).enqueue(1)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        task = asyncio.create_task(q.arun_worker(stop=stop))
+        await until(lambda: q.get(polls).state is JobState.RUNNING)
+        q.pause("polls", "10m", by="ada")
+        await asyncio.sleep(30)
+        assert (q.get(polls).state, q.get(polls).attempt) == (JobState.QUEUED, 0)
+        assert (q.get(others).state, q.get(others).fence) == (JobState.RUNNING, 1)
+        await asyncio.sleep(600)
+        assert (q.get(polls).state, q.get(polls).fence) == (JobState.RUNNING, 2)
+        stop.set()
+        await task
+
+    clock.run(main())
+
+
 def test_after_the_grace_an_async_handler_is_cancelled_and_its_job_given_back(q: Queue, clock: VirtualClock) -> None:
     told: list[bool] = []
 

@@ -33,7 +33,8 @@ class Context:
         self._saved: dict[str, Any] = json.loads(job.saved) if job.saved else {}
         self.parent_results = parent_results
         self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
-        self.stopping = False  # the worker is to end: work that could go on for long ends where nothing is half done
+        # The worker is to end, or the queue is paused: work that could go on for long ends where nothing is half done.
+        self.stopping = False
         self.in_cycle = (
             False  # it is `drain` that waits: work that would go on for ever ends when nothing is left to do
         )

@@ -75,7 +75,7 @@ class Keeper:
         held = self._held()
         jobs = [attempt.job for attempt in held]
         sent = worker.clock.monotonic()
-        renewed, now = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs)))
+        renewed, now, paused = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs)))
         self._offset = now - self._ours()
         alive = {each.id: each for each in renewed}
         for attempt in held:
@@ -90,19 +90,24 @@ class Keeper:
                 attempt.deadline = sent + worker.policy.lease
             if found.stop_asked:
                 attempt.asked_to_stop()
+            if attempt.job.queue in paused:
+                attempt.context.stopping = True
 
     def _held(self) -> list[Attempt]:
         """What may still be ours: of a job that was lost and taken again, only the newer attempt."""
         newest = {attempt.job.id: attempt for attempt in sorted(self._worker.leased.attempts.values(), key=_fence)}
         return [attempt for attempt in newest.values() if attempt.stop != "lost"]
 
-    def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], float]:
+    def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], float, set[str]]:
+        """What was renewed, the time of the store, and the queues that somebody has paused."""
         worker = self._worker
         tx.all("worker_seen", {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
             "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
         })  # fmt: skip
-        return claims.renew(tx, held, worker.policy.lease), float(tx.all("clock")[0][0])
+        now = float(tx.all("clock")[0][0])
+        paused = {name for name, _, until, _ in tx.all("queue_rows") if until is not None and now < until}
+        return claims.renew(tx, held, worker.policy.lease), now, paused
 
     def _self_fence(self) -> None:
         """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
