@@ -105,7 +105,7 @@ def test_work_without_an_end_ends_when_its_queue_is_paused_and_goes_on_when_that
     q: Queue, clock: VirtualClock
 ) -> None:
     async def without_end(n: int, job: Context) -> None:
-        while not job.stopping:
+        while not job.stopping:  # noqa: ASYNC110 - as work without an end does
             await asyncio.sleep(1)
         raise Again(keep_attempt=True)
 

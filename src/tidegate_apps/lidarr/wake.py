@@ -121,7 +121,7 @@ class Waker:
         if trouble is not None:
             found = replace(found, outcome="held", message=trouble.message)
         elif stopped:
-            found = replace(found, outcome="stopped", message="It was ended early: the server stops, or the wakes are paused.")
+            found = replace(found, outcome="stopped", message="It was ended early, by a stop or by a pause.")
         elif shut:
             trouble = cycle.fault or PACK.book["upstream_failure"].fault("breaker")
             found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
