@@ -20,7 +20,8 @@ from tidegate.core.events import Event, EventKind
 from tidegate.errors import StoreError
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.reporting import Reporter, reporter_of
+from tidegate.runtime.keys import key_text
+from tidegate.runtime.reporting import Reporter, reporter_of, this_program
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.opening import open_store
@@ -87,6 +88,40 @@ def test_what_a_program_reports_does_not_touch_the_breaker_of_jobs(db: Database)
         assert row is not None
         assert (row.breaker.state, row.breaker.generation) == ("closed", 0)
         end(reporter_of(db.url))
+
+
+@both
+def test_an_event_names_its_key_as_people_read_it_also_one_that_no_database_keeps(db: Database) -> None:
+    with Queue(db.url, driver=db.driver) as q:
+        target = Target("api", store=db.url, bus=Bus())
+        target.key("a\0b").disable("1h", by="ada")
+        target.key("x" * 300).disable("1h", by="ada")
+
+        told = eventually(lambda: row_of(q, "api") and q.target("api").events())
+        assert [each.lane for each in reversed(told)] == ["ab", key_text("x" * 300)]
+        end(reporter_of(db.url))
+
+
+class Moody:
+    """A target whose summary fails, once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def summary(self) -> dict[str, Any]:
+        self.asked += 1
+        if self.asked == 1:
+            raise RuntimeError("a key of the user's has no text")
+        return {"unhealthy": 0}
+
+
+def test_a_summary_that_fails_is_told_when_it_does_not_any_more(q: Queue) -> None:
+    reporter, moody = Reporter(q.url, every=0.01), Moody()
+    reporter.add("api", moody.summary, Bus())
+
+    row = eventually(lambda: row_of(q, "api"))
+    assert json.loads(row.summary)[this_program()]["unhealthy"] == 0
+    end(reporter)
 
 
 def event(n: int) -> Event:

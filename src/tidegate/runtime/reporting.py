@@ -215,8 +215,11 @@ class Reporter:
             summary = ref()
             if summary is None:
                 self._targets.pop(name, None)
-            else:
+                continue
+            try:
                 found[name] = summary()
+            except Exception:  # of a key of the user's that has no text, say; the others are told all the same
+                _log.exception("summary_failed target=%s", name)
         return found
 
     def _write(
@@ -253,7 +256,7 @@ def _happened(tx: Tx, event: Event, me: str) -> None:
     fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
     tx.all("gate_event_at", {
         "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
-        "lane": None if event.key is None else str(event.key), "fields": json.dumps(fields, default=str),
+        "lane": None if event.key is None else key_text(event.key), "fields": json.dumps(fields, default=str),
     })  # fmt: skip
     program_notices.followed(tx, event)
 
