@@ -27,7 +27,7 @@ from tidegate.net.failures import (
     TooSlow,
     Unreachable,
 )
-from tidegate.net.resolving import Resolver
+from tidegate.net.resolving import Resolver, system_resolver
 
 __all__ = [
     "BadRedirect",
@@ -46,5 +46,6 @@ __all__ = [
     "TooManyRedirects",
     "TooSlow",
     "Unreachable",
+    "system_resolver",
     "why_blocked",
 ]

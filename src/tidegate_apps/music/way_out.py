@@ -6,10 +6,8 @@ a name that answers differently the second time leads nowhere else.
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
@@ -27,8 +25,6 @@ _WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 _MOST_ADDRESSES = 4
 _KEPT = 50  # connections
 
-Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-
 
 class WayOut(httpx2.AsyncBaseTransport):
     """A transport for all; *allowed* are the networks that a server which a user names may be in, besides public ones.
@@ -36,8 +32,8 @@ class WayOut(httpx2.AsyncBaseTransport):
     Each loop has one request at a time, so that no limit on connections must make others wait.
     """
 
-    def __init__(self, allowed: Iterable[str] = HOME, look_up: Lookup | None = None) -> None:
-        self._allowed, self._look_up = net.Networks(allowed), look_up or _system
+    def __init__(self, allowed: Iterable[str] = HOME, look_up: net.Resolver = net.system_resolver) -> None:
+        self._allowed, self._look_up = net.Networks(allowed), look_up
         self._ways: dict[int, httpx2.AsyncHTTPTransport] = {}  # by how many connections each keeps
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -67,7 +63,7 @@ class WayOut(httpx2.AsyncBaseTransport):
         host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
         try:
             found = await self._look_up(request.url.raw_host.decode("ascii"), port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise httpx2.ConnectError(f"the name {host} could not be resolved: {error}", request=request) from error
         for address in found:
             if why := why_not(address, self._allowed):
@@ -122,9 +118,3 @@ def _to(address: str, request: httpx2.Request) -> httpx2.Request:
 def _trusted() -> ssl.SSLContext:
     """The authorities of the world, which take long to read; the same for all."""
     return httpx2.create_ssl_context()
-
-
-async def _system(host: str, port: int) -> Sequence[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))

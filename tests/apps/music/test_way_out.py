@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
+import threading
 
 import httpx2
 import pytest
@@ -12,7 +15,7 @@ from tests.apps.music.providers.conftest import desk, running  # noqa: F401 - fi
 from tidegate import net
 from tidegate_apps.music.entering import WrongValue, entered
 from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.way_out import HOME, WayOut, server, why_not
+from tidegate_apps.music.way_out import ENTERED, HOME, WayOut, server, why_not
 
 LOGIN = {"user": "ann", "password": "low tide"}
 
@@ -133,3 +136,32 @@ async def test_what_is_costly_of_a_way_out_is_made_when_it_is_needed_and_once(
             await here.provider("navidrome").check()
             await here.provider("lastfm").check()
     assert len(made) <= 1
+
+
+def to(host: str) -> httpx2.Request:
+    """A request to a server whose address a user has entered."""
+    return httpx2.Request("GET", f"http://{host}/", extensions={ENTERED: True})
+
+
+async def test_names_that_nobody_answers_for_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    def silent(*_: object, **__: object) -> list[object]:
+        answered.wait(60)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    async with WayOut() as way:
+        asked = [asyncio.create_task(way.handle_async_request(to(f"m{n}.example"))) for n in range(50)]
+        try:
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "work of ours"), 30) == "work of ours"
+        finally:
+            answered.set()
+            ended = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(each) for each in ended} == {httpx2.ConnectError}
+
+
+async def test_a_name_that_cannot_be_one_is_no_mistake_of_ours() -> None:
+    async with WayOut() as way:
+        with pytest.raises(httpx2.ConnectError, match="could not be resolved"):
+            await way.handle_async_request(to(f"{'m' * 70}.example"))
