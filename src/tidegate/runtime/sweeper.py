@@ -35,7 +35,7 @@ KEPT_EVENTS = 30 * _DAY  # of queues and targets
 KEPT_NOTICES = 30 * _DAY  # after they have ended
 _SLICE = 200
 _MORE = 0.1  # seconds between two slices, while there are more
-_SELDOM = 12  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
+_SELDOM = 6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
 
 
 class Sweeper:
@@ -107,7 +107,7 @@ class Sweeper:
     def _lead(self, tx: Tx, *, old: bool) -> bool:
         """What one worker does for all, also with what is *old*; True when there is more of it."""
         worker = self._worker
-        if not self._leads(tx, "sweeper", 4):
+        if not self._leads(tx, "sweeper"):
             return False
         tallies.fold(tx)
         now = worker.keeper.store_now()
@@ -135,12 +135,11 @@ class Sweeper:
         slices = [
             people.prune(tx, queue, stage, now - kept, _SLICE)
             for queue in sorted(worker.queues | worker.cycled)
-            if self._leads(tx, f"retention {queue}", 4 * _SELDOM)
+            if self._leads(tx, f"retention {queue}")
             for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
         ]
         return _SLICE in slices
 
-    def _leads(self, tx: Tx, what: str, sweeps: int) -> bool:
-        """Whether it is this worker, for the next so many sweeps."""
-        lease = self._worker.policy.sweep_every * sweeps
+    def _leads(self, tx: Tx, what: str) -> bool:
+        lease = self._worker.policy.sweep_every * 4
         return bool(tx.all("lead", {"name": what, "holder": self._worker.id, "lease": lease}))
