@@ -90,6 +90,68 @@ def test_only_the_probe_ends_the_open_state_and_only_into_half_open(db: Database
         assert [event.actor for event in ends] == ["probe"]
 
 
+def left_open(db: Database, clock: VirtualClock, service: Service) -> None:
+    """A program that asks a probe has ended while its breaker was open, and has left work behind."""
+    probe = Probe(clock)
+    probe.error = service.ill = ConnectionError("x")
+    with queue_on(db, clock) as q:
+        call = calling(q, service, target(probe.now))
+        call.enqueue_many(list(range(6)))
+
+        async def main() -> None:
+            async with working(q, concurrency=3):
+                await asyncio.sleep(60)
+                assert breaker_of(q, "svc") == "open"
+
+        play(clock, main)
+    service.ill, service.calls = None, []
+
+
+@pytest.mark.parametrize(
+    ("after", "moved"),
+    [
+        (Target("svc", breaker={"max_requests": 2}), [("open", "half-open"), ("half-open", "closed")]),
+        (Target("svc"), [("open", "closed")]),
+        (None, []),
+    ],
+    ids=["no probe", "no breaker", "no such target"],
+)
+def test_what_was_left_open_for_a_probe_goes_on_in_a_program_that_asks_none(
+    db: Database, after: Target | None, moved: list[tuple[str, str]]
+) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    left_open(db, clock, service)
+    with queue_on(db, clock) as q:
+
+        @q.job(target=after, name="call", backoff=LATER)
+        async def call(n: int) -> None:
+            await service.call(n)
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(120)
+
+        play(clock, main)
+        assert sorted(service.since(0)) == [3, 4, 5]  # the first three wait for their next attempt
+        assert moves(q, "svc")[1:] == moved
+
+
+def test_one_that_only_a_person_ends_stays_open_when_the_program_starts_again(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock)
+    left_open(db, clock, service)
+    with queue_on(db, clock) as q:
+        calling(q, service, Target("svc", breaker={"timeout": None}))
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(120)
+
+        play(clock, main)
+        assert (breaker_of(q, "svc"), service.calls) == ("open", [])
+
+
 def test_one_worker_asks_for_all(db: Database) -> None:
     clock = VirtualClock()
     service, probe = Service(clock), Probe(clock)

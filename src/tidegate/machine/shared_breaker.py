@@ -108,6 +108,11 @@ def held_back(row: BreakerRow) -> BreakerRow:
     return replace(row, climb=climb.held_back(row.climb))
 
 
+def endless(row: BreakerRow) -> bool:
+    """Whether it is open until a probe ends that."""
+    return row.state == OPEN and row.until is None and row.by is None
+
+
 def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
     """How many calls may be let through at this moment; *under_way* counts those of this half-open state alone."""
     if row.state == OPEN:
@@ -208,7 +213,8 @@ def _counted(
 ) -> tuple[tuple[float, int, int], ...]:
     """One more result in the newest bucket; those that have left the window, or the interval, are dropped."""
     span = policy.slice if policy.window is None else policy.slice * 10
-    kept = [bucket for bucket in buckets if now - bucket[0] < span]
+    # One that began later than now is from before the clock was set back.
+    kept = [(min(began, now), n, bad) for began, n, bad in buckets if now - began < span]
     if not kept or now - kept[-1][0] >= policy.slice:
         kept.append((now, 0, 0))
     began, requests, failures = kept[-1]

@@ -64,10 +64,18 @@ class JobGates:
         pack = self.rules[target].pack if target in self.rules else None
         return CORE if pack is None else pack.book
 
-    def publish(self, tx: Tx) -> None:
-        """Leaves the numbers in the store, so that whoever only sees that can explain and show them."""
+    def publish(self, tx: Tx) -> list[Event]:
+        """Leaves the numbers in the store, so that whoever only sees that can explain and show them.
+
+        Returns what there is to tell: a breaker that an earlier program left open without an end gets one.
+        """
+        at_gates = self.turn(tx, "", 0.0)
         for rules in self.rules.values():
             tx.all("target_rules", {"name": rules.name, "rules": rules.shown()})
+            row = None if rules.endless else gate_rows.target(tx, rules.name)
+            if row is not None and shared_breaker.endless(row.breaker):
+                at_gates.end_opening(rules)
+        return at_gates.events
 
     def turn(self, tx: Tx, worker: str, now: float) -> GateTurn:
         return GateTurn(self, tx, worker, now)
@@ -218,7 +226,9 @@ class GateTurn:
         row = self._rows.get(front.target)
         if row is not None and row.breaker.state != OPEN:
             return False
-        return front.breaker_until is None or self.now < front.breaker_until
+        if front.breaker_until is None:
+            return front.target in self._gates.rules  # else nobody here knows of it, or would ever end it
+        return self.now < front.breaker_until
 
     def _room(self, target: str) -> int:
         rules, row = self._gates.rules.get(target), self._rows.get(target)
@@ -300,12 +310,17 @@ class GateTurn:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def move(self, target: str, change: Callable[[BreakerRow], BreakerRow], by: str = _WORKER) -> None:
-        """A change that a probe makes."""
+        """A change beside those of jobs, such as a probe makes."""
         if target not in self._rows:
             self._rows, now = gate_rows.locked(self._tx, [target])
             self.now = self.now if now is None else now
         before = self._rows[target].breaker
         self._move(target, before, change(before), by)
+
+    def end_opening(self, rules: TargetRules) -> None:
+        """Its breaker is open for a probe that nobody asks any more: calls find out how it is."""
+        end = shared_breaker.closed if rules.breaker is None else shared_breaker.half_opened
+        self.move(rules.name, lambda row: end(row, self.now))
 
     def fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
         """A change that an answer about its depth makes."""

@@ -44,6 +44,11 @@ class TargetRules:
         """Whether its row must be kept still while jobs are claimed."""
         return bool(self.breaker or self.rate or self.concurrency or self.capacity)
 
+    @property
+    def endless(self) -> bool:
+        """Whether its breaker may be open without an end: until a probe answers, or a person acts."""
+        return self.probe is not None or (self.breaker is not None and self.breaker.timeout is None)
+
     def suspects(self, fault: Fault) -> bool:
         """Whether this failure is a reason to ask the probe now."""
         if self.probe is None or self.breaker is None or not self.probe_after:

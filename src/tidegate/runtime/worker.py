@@ -123,7 +123,7 @@ class Worker:
 
     async def _publish(self) -> None:
         try:
-            await self.at_store(self._gates.publish)
+            self._gates.tell(await self.at_store(self._gates.publish))
         except StoreError as error:
             _log.warning("numbers_not_published error=%s", type(error).__name__)
 

@@ -13,6 +13,7 @@ from tidegate.machine.shared_breaker import (
     advanced,
     closed,
     counts,
+    endless,
     half_opened,
     noted,
     opened,
@@ -52,6 +53,23 @@ def test_the_counts_of_a_row_are_those_of_its_window() -> None:
     row = BreakerRow(buckets=((0.0, 5, 2), (10.0, 4, 1)), run=1)
 
     assert counts(row) == Counts(9, 6, 3, 0, 1)
+
+
+@pytest.mark.parametrize("window", [None, 60])
+def test_counts_from_before_the_clock_was_set_back_leave_after_an_interval_as_any_others(window: float | None) -> None:
+    rules = policy(window=window, min_requests=1000)
+    row = played(BreakerRow(), rules, "FFF", 10_000.0)
+    row = played(row, rules, "F", 1000.0)
+    assert counts(row).failures == 4
+
+    assert counts(played(row, rules, "F", 1060.0)).failures == 1
+
+
+def test_only_one_that_is_open_for_a_probe_is_open_without_an_end() -> None:
+    assert endless(opened(BreakerRow(), 1.0, None))
+    assert not endless(opened(BreakerRow(), 1.0, 100.0))
+    assert not endless(opened(BreakerRow(), 1.0, None, by="ada"))
+    assert not endless(BreakerRow())
 
 
 def test_a_bucket_of_the_window_takes_what_comes_within_a_tenth_of_it() -> None:
