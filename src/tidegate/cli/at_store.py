@@ -32,6 +32,7 @@ from tidegate.store.tx import Store, Tx
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound="Shown | Sequence[Shown]")
 
+_PASSWORD = re.compile("([?&](?:ssl)?password=)[^&]*")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 # Each mistake ends with one line and its own code; the first that fits.
@@ -179,9 +180,10 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def shown_url(url: str) -> str:
-    """The URL without a password."""
-    parts = urlsplit(url)
-    return url if parts.password is None else url.replace(f":{parts.password}@", ":...@", 1)
+    """The URL without a password, which PostgreSQL also takes behind a question mark."""
+    password = urlsplit(url).password
+    shown = url if password is None else url.replace(f":{password}@", ":...@", 1)
+    return _PASSWORD.sub(r"\1...", shown)
 
 
 def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:

@@ -265,4 +265,6 @@ def test_the_password_of_a_url_is_not_shown() -> None:
     from tidegate.cli.at_store import shown_url
 
     assert shown_url("postgresql://ada:secret@host/db") == "postgresql://ada:...@host/db"
+    asked = "postgresql://host/db?user=ada&password=secret&sslmode=require&sslpassword=secret"
+    assert shown_url(asked) == "postgresql://host/db?user=ada&password=...&sslmode=require&sslpassword=..."
     assert shown_url("sqlite:///jobs.db") == "sqlite:///jobs.db"
