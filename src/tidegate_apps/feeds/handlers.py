@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import httpx2
 
@@ -171,12 +172,12 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word
         "source-manager", backoff=Backoff("2s", cap="5m"), breaker={"consecutive": 5, "timeout": 30}, concurrency=1,
         deadline="30s", clock=clock,
     )  # fmt: skip
-    clients: dict[int, httpx2.AsyncClient] = {}
+    clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
 
     def client() -> httpx2.AsyncClient:
         """One for each loop: the workers may have one of their own."""
-        loop = id(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
         if loop not in clients:
             token = there.settings.source_manager_token.get_secret_value()
             clients[loop] = httpx2.AsyncClient(

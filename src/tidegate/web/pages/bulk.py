@@ -18,7 +18,7 @@ from tidegate.store import failures
 from tidegate.store.failures import Group
 from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
-from tidegate.web.bulk import Bulks
+from tidegate.web.bulk import Bulks, carried_out
 from tidegate.web.pages import filtering
 from tidegate.web.pages.filtering import Chosen
 from tidegate.web.pages.rendering import page
@@ -98,8 +98,7 @@ def router(site: Site) -> APIRouter:
                 one = _bulks(request).start(action, wanted.wanted, by, int(expected))
                 begun.extend([] if one is None else [one.id])
                 return _told(action, Outcome(0))
-            outcome = bulk.run(site.queue.store, action, wanted.wanted, by, expected=int(expected))
-            site.queue.woken()
+            outcome = carried_out(site, action, wanted.wanted, by, int(expected))
             if outcome.refused and outcome.bulk is not None:
                 begun.append(outcome.bulk)
             return _told(action, outcome)
