@@ -12,7 +12,7 @@ _VARIES = re.compile(
     | \b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b                       # a UUID
     | \b0x[0-9a-f]+\b | \b(?=[a-f]*[0-9])[0-9a-f]{12,}\b                     # addresses, digests
     | https?://[^\s]+ | (?<![\w.])/[^\s:]+                                   # where it was
-    | \d+(?:[.,:]\d+)*                                                       # numbers and times
+    | (?<!\d)(?!(?<=HTTP\ )\d{1,3}(?!\d))\d+(?:[.,:]\d+)*                    # numbers and times, but no status
     """,
     re.VERBOSE | re.IGNORECASE,
 )

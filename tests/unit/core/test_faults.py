@@ -115,6 +115,8 @@ def test_a_fingerprint_is_the_same_today_and_tomorrow() -> None:
         ("GET https://a.example/x failed", "GET … failed"),
         ("cannot open /srv/a: gone", "cannot open …: gone"),
         ("DEADBEEF0123 at 0xFF", "… at …"),
+        ("it said HTTP 503 to job 503 (HTTP 404).", "it said HTTP 503 to job … (HTTP 404)."),
+        ("HTTP 5030 is none", "HTTP … is none"),
     ],
 )
 def test_what_varies_is_an_ellipsis_and_the_rest_stays(message: str, left: str) -> None:

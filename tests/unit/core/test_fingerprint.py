@@ -23,6 +23,7 @@ DIFFERENT = {
     "words": ("connection refused", "connection reset"),
     "words of letters that digits have": ("a feedface was dead", "a cafe was added"),
     "nothing and something": ("", "x"),
+    "statuses": ("an error of its own (HTTP 500).", "an error of its own (HTTP 503)."),
 }
 
 
