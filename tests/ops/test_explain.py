@@ -13,12 +13,16 @@ from tests.runtime_jobs.gating import Refusal, Service, play, working
 from tidegate import Backoff, Rate, Target
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
+from tidegate.machine import shared_breaker
 from tidegate.machine.gate import EndedBy, HoldReason
-from tidegate.ops import explain
-from tidegate.ops.explain import WaitsFor, Why
+from tidegate.machine.opened import OpenedBy
+from tidegate.ops import actions, explain
+from tidegate.ops.whys import WaitsFor, Why
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.worker_policy import WorkerPolicy
+from tidegate.store import gate_rows
+from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
 
@@ -106,6 +110,24 @@ def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualC
     play(clock, main)
 
 
+def test_a_breaker_that_nobody_asks_a_probe_for_says_that_a_person_must_close_it(q: Queue) -> None:
+    q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+
+    def shut(tx: Tx) -> None:
+        row, now = actions.require_target(tx, "svc")
+        gate_rows.put_breaker(tx, "svc", row.breaker, shared_breaker.opened(row.breaker, now, None, rule=OpenedBy.RUN))
+
+    q.store.write(shut)
+    why = one(q.target("svc").explain())
+    assert (why.reason, why.ended_by) == ("breaker", EndedBy.PERSON)
+    assert why.message == "The breaker of svc is open: too many calls failed; a person must close it."
+
+    q.store.write(lambda tx: tx.all("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
+    why = one(q.target("svc").explain())
+    assert (why.reason, why.ended_by) == ("breaker", EndedBy.PROBE)
+    assert why.message.endswith("; it is asked every 1 min 30 s whether it is well again.")
+
+
 def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> None:
     send = declared(q)
     q.store.write(lambda tx: seen(tx, ["mail"]))
@@ -120,7 +142,7 @@ def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> Non
     q.retry(child)
     why = one(q.explain(child))
     assert (why.reason, why.ended_by) == ("dependency", EndedBy.PERSON)
-    assert why.message == f"It waits for job {parent.id}, which has failed; retry that one."
+    assert why.message == f"It waits for job {parent.id}, which was cancelled; retry that one."
 
 
 def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: VirtualClock) -> None:

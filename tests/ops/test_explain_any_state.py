@@ -15,7 +15,7 @@ from tidegate import Backoff, Rate, Target
 from tidegate.core.job import Stage
 from tidegate.face.queue import Queue
 from tidegate.machine.gate import EndedBy
-from tidegate.ops.explain import REASONS
+from tidegate.ops.whys import REASONS
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
 

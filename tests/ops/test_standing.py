@@ -87,6 +87,8 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
      "Too many calls failed; no call for 4 min, a few try it in 1 min.", NOW + 60),
     (breaker(state="open", run=5), [], True, "open",
      "It failed 5 times in a row; no call for 4 min, it is asked every 10 s whether it is well again.", None),
+    (replace(breaker(state="open", run=5), rules=None), [], True, "open",
+     "It failed 5 times in a row; no call for 4 min, a person must close it.", None),
     (breaker(state="open", run=1, opened=Opened(rule=OpenedBy.PROBE, run=1, requests=8, failures=2)), [], True, "open",
      f"A call failed, and then its health probe too; no call for 4 min, {ASKED}.", None),
     (breaker(state="open", run=1, until=NOW + 60, opened=Opened(rule=OpenedBy.RATIO, requests=8, failures=4)),

@@ -9,7 +9,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import explain as ask
 from tidegate.ops import reports
-from tidegate.ops.explain import Why
+from tidegate.ops.whys import Why
 
 _ENDED_BY = {
     "time": "by itself",

@@ -13,8 +13,8 @@ from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
 from tidegate.ops import actions, bulk, explain
 from tidegate.ops.bulk import Outcome
-from tidegate.ops.explain import Why
 from tidegate.ops.listing import Filter
+from tidegate.ops.whys import Why
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.store import people

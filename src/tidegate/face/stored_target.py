@@ -11,7 +11,7 @@ from tidegate.core.until import Until
 from tidegate.face.job_function import lane_of
 from tidegate.machine.filling import Filling, Limits, own_sends
 from tidegate.ops import actions, explain
-from tidegate.ops.explain import Why
+from tidegate.ops.whys import Why
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx

@@ -252,8 +252,8 @@ def _channels(tx: Tx) -> Iterator[Need]:
 
 def _cycled(tx: Tx, queue: QueueReport, now: float) -> bool:
     """Whether its jobs wait for the next cycle, as they may for days; one that is long overdue is another matter."""
-    rows = tx.all("store_value", {"name": explain.CYCLE + queue.name})
-    return any(now < float(value) + STUCK for (value,) in rows)
+    at = explain.next_cycle(tx, queue.name)
+    return at is not None and now < at + STUCK
 
 
 def _is_paused(queue: QueueReport, now: float) -> bool:

@@ -12,8 +12,9 @@ from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.errors import NotThere
 from tidegate.machine.states import OPEN
 from tidegate.ops import explain, words
-from tidegate.ops.explain import WORKER_GONE, Why
+from tidegate.ops.explain import WORKER_GONE
 from tidegate.ops.standing import full
+from tidegate.ops.whys import Why
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.tx import Tx
 

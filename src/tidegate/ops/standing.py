@@ -74,11 +74,13 @@ def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
         every = _rules(row).get("probe_every")
         if breaker.by is not None:
             situation = "forced" if breaker.until is None else "forced_until"
+        elif breaker.until is None:
+            situation = "probed" if every else "endless"
         else:
-            situation = "probed" if breaker.until is None else ""
+            situation = ""
         line = TARGETS["open"].line(
             situation, failed=failed, age=lasting(now - breaker.since), when=ahead(breaker.until, now), by=breaker.by,
-            every=lasting(every) if every else "few seconds",
+            every=lasting(every or 0),
         )  # fmt: skip
         yield Standing("open", line, breaker.since, breaker.until)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tidegate.errors import NotThere
 from tidegate.ops import explain
-from tidegate.ops.explain import Why
 from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, standing
+from tidegate.ops.whys import Why
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow

@@ -15,7 +15,7 @@ from tidegate.errors import Refused
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import HALF_OPEN, OPEN
 from tidegate.ops import actions, explain
-from tidegate.ops.explain import WaitsFor, Why
+from tidegate.ops.whys import WaitsFor, Why
 from tidegate.store import activity_rows, claims, gate_rows, people, tallies
 from tidegate.store.activity_rows import Place
 from tidegate.store.claims import Front

@@ -45,6 +45,7 @@ TARGETS: Mapping[str, Word] = {
         "forced": "opened by {by}; it stays so until it is closed.",
         "forced_until": "opened by {by}; a few calls try it {when}.",
         "probed": "{failed}; no call for {age}, it is asked every {every} whether it is well again.",
+        "endless": "{failed}; no call for {age}, a person must close it.",
         "program": "{failed}; no call is made for now.",
         "program_until": "{failed}{code}; no call is made, a few try it {when}.",
     }),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate.ops.explain import REASONS
+from tidegate.ops.whys import REASONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "why-is-it-not-running.md"
 

@@ -126,8 +126,8 @@ def _stuck(tx: Tx, queue: QueueReport, policy: TellingPolicy, now: float) -> Job
 
 def _cycled(tx: Tx, queue: str, policy: TellingPolicy, now: float) -> bool:
     """Whether its jobs wait for a cycle, as they may for days, and that is not overdue."""
-    rows = tx.all("store_value", {"name": explain.CYCLE + queue})
-    return any(now < float(value) + policy.stuck for (value,) in rows)
+    at = explain.next_cycle(tx, queue)
+    return at is not None and now < at + policy.stuck
 
 
 def _paused(tx: Tx, policy: TellingPolicy, now: float) -> Iterator[NewNotice]:

@@ -1,0 +1,180 @@
+"""Which gates are shut before jobs, and until when: read from the store, said in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.core.rate import Rate
+from tidegate.machine import filling, shared_breaker
+from tidegate.machine.filling import Filling, Limits
+from tidegate.machine.gate import EndedBy, HoldReason
+from tidegate.machine.ramp import UNLIMITED
+from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
+from tidegate.ops import standing
+from tidegate.ops.whys import Why, soon
+from tidegate.ops.words import opened_because, spelled
+from tidegate.store import gate_rows
+from tidegate.store.gate_rows import HoldRow, TargetRow
+from tidegate.store.tx import Tx
+
+
+def of_queue(tx: Tx, name: str, now: float) -> Iterator[Why]:
+    """What stands before all jobs of a queue."""
+    for _, since, until, by in tx.all("queue_row", {"name": name}):
+        if until is not None and now < until:
+            yield Why(
+                reason=HoldReason.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=EndedBy.PERSON,
+                message=f"The queue {name} was paused by {by}; it goes on {soon(until - now)}, or when it is resumed.",
+            )  # fmt: skip
+
+
+def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[Why]:
+    """What stands before the jobs of a target, and of one key of it; nothing when a job has no target."""
+    row = gate_rows.target(tx, name) if name else None
+    if row is not None and row.paused_until is not None and now < row.paused_until:
+        left = soon(row.paused_until - now)
+        yield Why(
+            reason=HoldReason.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
+            ended_by=EndedBy.PERSON,
+            message=f"{name} was paused by {row.paused_by}; it goes on {left}, or when it is resumed.",
+        )  # fmt: skip
+    hold = gate_rows.hold(tx, name, key) if key is not None else None
+    if hold is not None:
+        yield from _held(hold, now)
+    if row is None:
+        return
+    rules = json.loads(row.rules) if row.rules else {}
+    running = tx.all("running_of", {"target": name, "since": row.breaker.since})[0]
+    yield from _breaker(row, rules, int(running[1]), now)
+    if rules.get("capacity"):
+        yield from _capacity(row, Limits(**rules["capacity"]), now)
+    if rules.get("rate"):
+        yield from _rate(row, Rate(**rules["rate"]), now)
+    yield from _concurrency(row, rules.get("concurrency"), int(running[0]), now)
+
+
+def _held(hold: HoldRow, now: float) -> Iterator[Why]:
+    if hold.reason == gate_rows.OPEN or (hold.until is not None and now >= hold.until):
+        return
+    who = f"key {hold.lane} of {hold.target}" if hold.lane else f"target {hold.target}"
+    said = hold.message or (f"It failed with {hold.code}." if hold.code else "")
+    if hold.probe:
+        message, ends = f"{said} Job {hold.probe} is trying whether it is well again.", EndedBy.PROBE
+    elif hold.until is None:
+        act = "clear it" if hold.reason == HoldReason.FATAL else "enable it"
+        by = f" by {hold.rest.by}" if hold.rest.by else ""
+        message, ends = f"{said or f'Disabled{by}.'} A person must act, and then {act}.", EndedBy.PERSON
+    else:
+        one = (
+            "one job tries it again" if hold.reason in (HoldReason.FATAL, HoldReason.COOLDOWN) else "it is tried again"
+        )
+        message, ends = f"{said} {_times(hold.failures)} in a row; {one} {soon(hold.until - now)}.", EndedBy.TIME
+        if not hold.failures:
+            message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {soon(hold.until - now)}."
+    yield Why(
+        reason=HoldReason(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
+        message=message.strip(),
+    )  # fmt: skip
+
+
+def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[Why]:
+    breaker, numbers = row.breaker, rules.get("breaker")
+    if breaker.state == CLOSED or (breaker.state == OPEN and breaker.until is not None and now >= breaker.until):
+        return
+    until, ends, because = breaker.until, EndedBy.TIME, opened_because(breaker.opened, breaker.run)
+    if breaker.state == HALF_OPEN:
+        most = 1 if numbers is None else int(numbers["max_requests"])
+        if breaker.good + probing < most:
+            return
+        ends, said = EndedBy.CALL, f"{most} jobs are trying whether {row.name} is well again; the others wait for them."
+    elif breaker.by is not None:
+        ends, said = EndedBy.PERSON, f"The breaker of {row.name} was opened by {breaker.by}{_until_words(until, now)}."
+    elif until is None and "probe_every" in rules:
+        every = spelled(rules["probe_every"])
+        said = f"The breaker of {row.name} is open: {because}; it is asked every {every} whether it is well again."
+        ends = EndedBy.PROBE
+    elif until is None:
+        ends, said = EndedBy.PERSON, f"The breaker of {row.name} is open: {because}; a person must close it."
+    else:
+        said = f"The breaker of {row.name} is open: {because}; a few jobs try it {soon(until - now)}."
+    yield Why(
+        reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
+        message=said,
+    )  # fmt: skip
+
+
+def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
+    known = Filling.loaded(row.capacity)
+    room = filling.room(known, limits, now)
+    if room.n or room.ask:
+        return
+    own = len(filling.own_sends(known, limits, now))
+    if known.asking is not None and now < known.asking_until:
+        since, until, said = None, known.asking_until, f"{row.name} is being asked how full it is."
+    elif known.failures and now < known.retry_at:
+        since, until = known.failed_at, known.retry_at
+        said = f"{row.name} did not say how full it is; it is asked again {soon(until - now)}."
+    else:
+        since, until = known.at, known.at + limits.every
+        sent = f", {own} more were sent" if own else ""
+        said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {soon(until - now)}."
+    yield Why(
+        reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,
+        message=said,
+    )  # fmt: skip
+
+
+def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
+    wait = rate.wait(-math.inf if row.paid_until is None else row.paid_until, now)
+    if wait > 0:
+        yield Why(
+            reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
+            message=f"{row.name} gets at most {rate.count:g} calls in {_per(rate.spacing * rate.count)}; "
+            f"the next one {soon(wait)}.",
+        )  # fmt: skip
+
+
+def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[Why]:
+    allowed = shared_breaker.most(row.breaker, limit, now)
+    if row.breaker.state != CLOSED or allowed >= UNLIMITED or running < allowed:
+        return
+    slowly = ", and grows slowly after an outage" if shared_breaker.opening(row.breaker, limit, now) else ""
+    yield Why(
+        reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
+        message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",
+    )  # fmt: skip
+
+
+# How a target stands for a program, what holds its calls then, and who ends that if no time is set.
+_OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
+    "action": (HoldReason.FATAL, EndedBy.PERSON), "paused": (HoldReason.PAUSED, EndedBy.PERSON),
+    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON), "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
+    "degraded": (HoldReason.BACKOFF, EndedBy.TIME), "open": (HoldReason.BREAKER, EndedBy.TIME),
+    "probing": (HoldReason.BREAKER, EndedBy.PROBE),
+}  # fmt: skip
+
+
+def of_programs(row: TargetRow, now: float) -> Iterator[Why]:
+    """What stands before the calls of programs that guard a target by themselves."""
+    for each in standing.of_programs(row, now, tried=True):
+        if each.token in _OF_PROGRAM:
+            reason, ends = _OF_PROGRAM[each.token]
+            yield Why(
+                reason=reason, subject=f"target {row.name}", since=each.since, until=each.next_try,
+                ended_by=ends if each.next_try is None else EndedBy.TIME, message=each.reason,
+            )  # fmt: skip
+
+
+def _per(seconds: float) -> str:
+    return spelled(seconds) if seconds >= 60 else f"{seconds:g} s"
+
+
+def _until_words(until: float | None, now: float) -> str:
+    return "" if until is None else f" and stays so for {spelled(until - now)}"
+
+
+def _times(failures: int) -> str:
+    return "1 failure" if failures == 1 else f"{failures} failures"
