@@ -136,6 +136,30 @@ async def test_one_who_ends_the_connection_instead_of_a_handshake_is_not_called_
             await fetching.get(f"https://{PUBLIC}:{server.sockets[0].getsockname()[1]}/")
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["said to be over", "cut"])
+async def test_a_body_without_a_length_is_whole_only_if_its_end_was_said_under_tls(
+    authority: Authority, tmp_path: Path, whole: bool
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\none half")
+        await writer.drain()
+        if whole:
+            writer.close()
+        else:
+            writer.transport.abort()  # as anybody on the way can end a connection
+
+    tls, _ = authority.serving_as("feed.example", tmp_path)
+    server = await asyncio.start_server(talk, PUBLIC, 0, ssl=tls)
+    url = f"https://feed.example:{server.sockets[0].getsockname()[1]}/"
+    async with server, client(resolver=names(feed=[PUBLIC]), tls=authority.trusting()) as fetching:
+        if whole:
+            assert (await fetching.get(url)).body == b"one half"
+        else:
+            with pytest.raises(net.Broken, match="the answer broke off"):
+                await fetching.get(url)
+
+
 async def test_a_fetch_that_is_cancelled_as_soon_as_tls_stands_leaves_its_socket_to_nobody(
     authority: Authority, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from typing import cast
 
 from tidegate.net.failures import TooBig
@@ -84,6 +85,9 @@ class Line(asyncio.Protocol):
 
     def eof_received(self) -> None:
         self._over = True
+        sealed = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        if sealed is not None and not _is_said(sealed):
+            self._error = ConnectionAbortedError("it was cut before its end was said")
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -105,3 +109,13 @@ class Line(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waits is not None and not self._waits.done():
             self._waits.set_result(None)
+
+
+def _is_said(sealed: ssl.SSLObject) -> bool:
+    """Whether the other side has said under TLS that this is the end; asyncio makes no difference."""
+    try:
+        return not sealed.read(1)
+    except ssl.SSLZeroReturnError:
+        return True
+    except ssl.SSLError:  # more should have come
+        return False
