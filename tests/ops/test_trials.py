@@ -14,6 +14,7 @@ from tidegate.face.queue import Queue
 from tidegate.ops import actions, trials
 from tidegate.ops.trials import Trial
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store.now import now_of
 
 EVEN = Backoff(600, cap=7200, jitter=0)
 AT_ONCE = Backoff(0.001, cap=0.001, jitter=0)  # of a job itself: only the gates of its target are looked at here
@@ -182,7 +183,7 @@ def test_what_still_stands_before_the_job_is_told(q: Queue, clock: VirtualClock)
     call = calling(q, Service(clock), target_with_breaker())
     call.enqueue("a1")
     q.target("svc").force("open", "1h")
-    q.store.write(lambda tx: actions.pause_queue(tx, "calls", actions.now_of(tx) + 60, "bob"))
+    q.store.write(lambda tx: actions.pause_queue(tx, "calls", now_of(tx) + 60, "bob"))
 
     trial = try_now(q)
 

@@ -20,9 +20,10 @@ from starlette.testclient import TestClient
 
 from tidegate import Queue, Target
 from tidegate.face.app import App, Installed, Page, install
-from tidegate.ops import actions, target_reports
+from tidegate.ops import target_reports
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web import page
 from tidegate.web.frame import build
@@ -149,7 +150,7 @@ def test_a_target_that_a_program_guards_tells_the_breaker_of_the_program(q: Queu
     shut = {"state": "open", "calls": 72, "requests": 0, "consecutive_failures": 5}
 
     def told(tx: Tx) -> None:
-        said = {"hydra-77": {"at": actions.now_of(tx), "unhealthy": 1, "reasons": [], "breakers": {"plex": shut}}}
+        said = {"hydra-77": {"at": now_of(tx), "unhealthy": 1, "reasons": [], "breakers": {"plex": shut}}}
         tx.all("target_report", {"name": "plex", "summary": json.dumps(said)})
 
     q.store.write(told)

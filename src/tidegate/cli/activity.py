@@ -7,9 +7,9 @@ import click
 from tidegate.cli.at_store import command_at_store, show_what, table, when
 from tidegate.cli.numbers import duration
 from tidegate.ops import activity as ops
-from tidegate.ops.actions import now_of
 from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
 from tidegate.store.activity_rows import Wanted
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 

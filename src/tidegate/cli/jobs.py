@@ -16,6 +16,7 @@ from tidegate.cli.numbers import duration
 from tidegate.ops import actions, listing, reports
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport, QueueReport
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 
@@ -130,7 +131,7 @@ def pause(queue: str, lasts: float, by: str, url: str, driver: str | None, as_js
     """Claims no job of a queue for a time."""
 
     def work(tx: Tx) -> float:
-        return actions.pause_queue(tx, queue, actions.now_of(tx) + lasts, by)
+        return actions.pause_queue(tx, queue, now_of(tx) + lasts, by)
 
     with store_at(url, driver) as store:
         until = store.write(work)

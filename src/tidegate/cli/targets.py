@@ -16,6 +16,7 @@ from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
 from tidegate.ops import actions, target_reports, trials
 from tidegate.ops.target_reports import TargetDetail, TargetReport
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 _FOR = "For how long, such as 30m, 2h or 1d."
@@ -100,7 +101,7 @@ def pause(name: str, lasts: float, by: str) -> Action:
     """Claims no job of a target for a time."""
 
     def work(tx: Tx) -> float:
-        return actions.pause_target(tx, name, actions.now_of(tx) + lasts, by)
+        return actions.pause_target(tx, name, now_of(tx) + lasts, by)
 
     return Action(work, lambda until: f"{name} is paused until {when(until)}.")
 
@@ -143,7 +144,7 @@ def disable(name: str, key: str, lasts: float | None, by: str) -> Action:
     """Claims no job of a target's key, for a time or until it is enabled."""
 
     def work(tx: Tx) -> None:
-        until = None if lasts is None else actions.now_of(tx) + lasts
+        until = None if lasts is None else now_of(tx) + lasts
         actions.disable_key(tx, name, key, by, until)
 
     return Action(work, lambda _: f"{_who(name, key)} is disabled.")

@@ -14,6 +14,7 @@ from tidegate.ops import actions, explain
 from tidegate.ops.whys import Why
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class StoredTarget:
             limits = None if row is None or not row.rules else json.loads(row.rules).get("capacity")
             if known.depth is None or limits is None:
                 return None
-            own = own_sends(known, Limits(**limits), actions.now_of(tx))
+            own = own_sends(known, Limits(**limits), now_of(tx))
             return Fullness(depth=known.depth, own=len(own), cap=int(limits["cap"]), at=known.at)
 
         return self.ask(read)

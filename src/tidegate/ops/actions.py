@@ -25,14 +25,10 @@ from tidegate.store import activity_rows, gate_rows, notice_rows, people, tallie
 from tidegate.store.activity_rows import Place as At
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.notice_rows import Place
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 RESET = "breaker_reset"
-
-
-def now_of(tx: Tx) -> float:
-    """The store's clock."""
-    return float(tx.all("clock")[0][0])
 
 
 # -- queues ----------------------------------------------------------------------------------------------------------

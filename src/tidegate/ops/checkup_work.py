@@ -11,6 +11,7 @@ from tidegate.ops.checkup import Finding, warn, well, wrong
 from tidegate.ops.explain import WORKER_GONE
 from tidegate.ops.target_reports import Stands
 from tidegate.ops.words import NEED_YOU, lasting, many
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 PAUSED_LONG = 86400.0
@@ -20,7 +21,7 @@ _MOST = 10  # of one kind; the rest is counted
 
 def workers(tx: Tx) -> Iterator[Finding]:
     """Those that are there, those that were not heard of, and jobs that wait for one in vain."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     known = reports.workers(tx)
     there = [each for each in known if each.there]
     idle = [each for each in reports.queues(tx) if each.jobs.get("ready") and not each.workers]
@@ -48,7 +49,7 @@ def workers(tx: Tx) -> Iterator[Finding]:
 
 def targets(tx: Tx) -> Iterator[Finding]:
     """Targets that a person must mend, that have been held for long, or that somebody forgot to resume."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     stands = target_reports.standings(tx)
     found = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
     yield from found

@@ -11,6 +11,7 @@ from tidegate.machine.gate import EndedBy
 from tidegate.ops import gate_whys
 from tidegate.ops.whys import WaitsFor, Why, in_order, soon
 from tidegate.store import gate_rows, people
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 CYCLE = "cycle "  # before the name of a queue, in the store: when its next cycle begins
@@ -28,7 +29,7 @@ def job(tx: Tx, id_: int) -> list[Why]:
     stage = Stage(found.stage)
     if stage is Stage.RUNNING or stage.state.final:
         return []
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     whys = [*gate_whys.of_queue(tx, found.queue, now), *gate_whys.of_target(tx, found.target, found.lane, now)]
     whys += [*_itself(tx, found, now), *_cycle(tx, found.queue, now), *_no_worker(tx, found.queue, now)]
     return in_order(whys) or [_next(tx, found)]
@@ -39,7 +40,7 @@ def target(tx: Tx, name: str, key: str | None = None) -> list[Why]:
     row = gate_rows.target(tx, name)
     if row is None:
         raise NotThere(f"there is no target {name!r}")
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     whys = [*gate_whys.of_target(tx, name, key, now), *(() if key else gate_whys.of_programs(row, now))]
     return in_order(whys)
 

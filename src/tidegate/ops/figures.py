@@ -18,6 +18,7 @@ from tidegate.ops import channels, notices, reports, target_reports
 from tidegate.ops.words import TARGETS
 from tidegate.store import tallies, telling_rows
 from tidegate.store.gate_rows import TargetRow
+from tidegate.store.now import now_of
 from tidegate.store.tallies import BUCKETS
 from tidegate.store.tx import Tx
 
@@ -87,7 +88,7 @@ class Figures:
 
 def figures(tx: Tx) -> Figures:
     """The numbers at this moment."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     standings = target_reports.standings(tx)
     shown = standings[:MOST_TARGETS]
     workers = reports.workers(tx)

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeVar
 
 from tidegate.store import rollups
+from tidegate.store.now import now_of
 from tidegate.store.rollups import HOUR, SLOT, Rollup
 from tidegate.store.tallies import BUCKETS
 from tidegate.store.tx import Tx
@@ -117,7 +118,7 @@ def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[Calls | None]]:
 
     Only of those that were called in that time, as far as a breaker stands before them.
     """
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     last = math.floor(now / HOUR) * HOUR  # the hour that is not over yet
     ends = [last + HOUR * (n - BEATS + 1) for n in range(BEATS + 1)]
     looked = set(rollups.looks(tx, ends[0]))
@@ -148,7 +149,7 @@ def _looked_at(tx: Tx, span: str) -> tuple[float, int, int]:
     if span not in SPANS:
         raise ValueError(f"span: {span!r} is not allowed; give one of {', '.join(SPANS)}")
     back, step = SPANS[span]
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     return now, rollups.slot_of(now) // step * step + step - back, step
 
 

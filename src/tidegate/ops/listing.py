@@ -15,6 +15,7 @@ from tidegate.ops.reports import STAGES, JobLine
 from tidegate.ops.target_reports import Stands, TargetReport
 from tidegate.ops.words import TARGETS, URGENCY
 from tidegate.store import tallies
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ def codes(tx: Tx) -> list[str]:
 
 
 def _search(tx: Tx, wanted: Filter, *, slack: float) -> Search:
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     search = Search(
         queue=wanted.queue, state=wanted.state, kind=wanted.kind, target=wanted.target, code=wanted.code,
         failure=wanted.failure,

@@ -16,6 +16,7 @@ from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.ops.words import FULL, HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 STUCK = 900.0  # seconds that a job may wait in line before a person should look
@@ -69,7 +70,7 @@ class Overview:
 
 def overview(tx: Tx) -> Overview:
     """Everything that the first page shows."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     stands = listing.by_urgency(target_reports.standings(tx))
     queues = reports.queues(tx)
     workers = reports.workers(tx)

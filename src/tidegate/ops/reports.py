@@ -16,6 +16,7 @@ from tidegate.ops.explain import WORKER_GONE
 from tidegate.ops.standing import full
 from tidegate.ops.whys import Why
 from tidegate.store import gate_rows, people, tallies
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 STAGES = tuple(str(stage) for stage in Stage)
@@ -105,7 +106,7 @@ class WorkerReport:
 
 def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     """Every queue that has or had jobs, or was paused; without *ages* it does not say how long they wait."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, what), n in tallies.read(tx).items():
         if what in STAGES:
@@ -132,7 +133,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
 
 def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
     """What stands before the jobs of a target, for those that could go otherwise: "shut", "paused" or "full"."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     names = sorted({job.target for job in jobs if job.stage == Stage.READY and job.target})
     found = {name: row for name in names if (row := gate_rows.target(tx, name)) is not None}
     paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
@@ -154,7 +155,7 @@ def _rate(tx: Tx, queue: str, now: float) -> float | None:
 
 
 def workers(tx: Tx) -> list[WorkerReport]:
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     return [
         WorkerReport(
             id=id_, host=host, pid=pid, started_at=started, seen_at=seen, queues=json.loads(names),

@@ -15,6 +15,7 @@ from tidegate.ops.whys import Why
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
+from tidegate.store.now import now_of
 from tidegate.store.tx import Row, Tx
 
 
@@ -98,7 +99,7 @@ class Stands:
 
 def standings(tx: Tx, name: str | None = None) -> list[Stands]:
     """How every target stands, or the one of that name: a handful of queries, however many they are."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     rows = tx.all("targets") if name is None else tx.all("target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
     for row in tx.all("holds_added_up", {"target": name or ""}):

@@ -31,6 +31,7 @@ from tidegate.runtime.keys import key_text
 from tidegate.runtime.orders import Orders
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
+from tidegate.store.now import now_of
 from tidegate.store.opening import check_url, open_store
 from tidegate.store.tx import Store, Tx
 
@@ -227,7 +228,7 @@ class Reporter:
     ) -> tuple[list[_Told], dict[str, Orders]]:
         """Writes all of it; returns the notices that people must hear now, and what they order."""
         me = this_program()
-        now = float(tx.all("clock")[0][0])
+        now = now_of(tx)
         # Targets are kept still before anything that another may wait for: workers do the same.
         rows, _ = gate_rows.locked(tx, summaries)
         said = {name: json.loads(row.summary) if row.summary else {} for name, row in rows.items()}

@@ -11,6 +11,7 @@ from tidegate.core.channel import QUEUE, Channel
 from tidegate.machine.telling import Heard
 from tidegate.store import tallies
 from tidegate.store.notice_rows import Place
+from tidegate.store.now import now_of
 from tidegate.store.tx import BoundStatement, Tx
 
 _MOST_AT = 200  # notices of one place that are looked at
@@ -180,7 +181,7 @@ def outlived(tx: Tx, sent: Sent) -> bool:
 
 def withdrawn(tx: Tx, row: Row, sent: Sent) -> bool:
     """Whether the notice was snoozed after this was put in: it is told at the end of that, in another round."""
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     return sent.round_no != row.round_no or (row.snoozed_until is not None and now < row.snoozed_until)
 
 

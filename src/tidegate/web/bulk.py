@@ -12,6 +12,7 @@ from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Filter
 from tidegate.store import bulk_rows
 from tidegate.store.bulk_rows import Bulk
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.guards import places
 from tidegate.web.problems import Problem
@@ -64,7 +65,7 @@ class Bulks:
             self._thread.join(patience)
 
     def _soonest(self, tx: Tx) -> float:
-        now = float(tx.all("clock")[0][0])
+        now = now_of(tx)
         found = [one.left(now) for id_ in bulk_rows.running(tx) if (one := bulk_rows.get(tx, id_)) is not None]
         return max(1.0, min(found, default=1.0))
 

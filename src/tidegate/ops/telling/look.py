@@ -15,6 +15,7 @@ from tidegate.ops.telling import conditions, wording
 from tidegate.ops.telling.conditions import Now, Unmanned
 from tidegate.store import notice_rows, telling_rows
 from tidegate.store.notice_rows import TARGET
+from tidegate.store.now import now_of
 from tidegate.store.telling_rows import FAILED, PERSON, Row, Sent
 from tidegate.store.tx import Tx
 
@@ -64,7 +65,7 @@ class Plan:
 
 
 def plan(tx: Tx, policy: TellingPolicy, channels: Sequence[Channel], unmanned: Unmanned) -> Plan:
-    now = float(tx.all("clock")[0][0])
+    now = now_of(tx)
     off = {row.name for row in telling_rows.channel_rows(tx) if row.disabled_at is not None}
     found = Plan(
         now=conditions.looked(tx, policy, now, unmanned),

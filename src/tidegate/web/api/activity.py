@@ -8,10 +8,10 @@ from fastapi import Query, Request, Response
 from pydantic import Field
 
 from tidegate.ops import activity
-from tidegate.ops.actions import now_of
 from tidegate.ops.listing import Page
 from tidegate.ops.rights import Right, Who
 from tidegate.store.activity_rows import Wanted
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.access import WHO
 from tidegate.web.api import strict

@@ -10,9 +10,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.actor import Actor
 from tidegate.ops import bulk
-from tidegate.ops.actions import now_of
 from tidegate.ops.bulk import MOST_LEFT, OtherNumber
 from tidegate.store.bulk_rows import Bulk
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
 from tidegate.web.api import strict

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from tidegate.ops import failures
-from tidegate.ops.actions import now_of
+from tidegate.store.now import now_of
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
 from tidegate.web.api.shapes import Listed, Moment, Shown

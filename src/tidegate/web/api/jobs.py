@@ -14,6 +14,7 @@ from tidegate.errors import NotThere, Refused
 from tidegate.ops import actions, listing, reports
 from tidegate.ops.reports import JobReport
 from tidegate.store import people
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api import job_shapes, strict
 from tidegate.web.api.answers import next_link, read, says
@@ -52,7 +53,7 @@ def list_jobs(
     def work(tx: Tx) -> Listed[JobItem]:
         found = listing.jobs(tx, wanted.filter, cursor=cursor or None, most=limit)
         count = listing.count(tx, wanted.filter)
-        now = actions.now_of(tx)
+        now = now_of(tx)
         items = [job_shapes.item(line, now) for line in found.items]
         return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
 
@@ -77,7 +78,7 @@ async def one_job(
         await _changed(request, site, id, wait)
 
     def work() -> JobShown:
-        report, now = site.read(lambda tx: (reports.job(tx, id), actions.now_of(tx)))
+        report, now = site.read(lambda tx: (reports.job(tx, id), now_of(tx)))
         return job_shapes.whole(report, now)
 
     return read(request, await run_in_threadpool(work))
@@ -154,7 +155,7 @@ def _act(asking: Asking, id_: int, action: str, work: Callable[[Tx], str]) -> Re
 
 def _refused(site: Site, id_: int, said: str) -> Problem:
     """Says when asking again makes sense: when what it waits for is over, or its lease."""
-    report, now = site.read(lambda tx: (_report(tx, id_), actions.now_of(tx)))
+    report, now = site.read(lambda tx: (_report(tx, id_), now_of(tx)))
     if report is None or report.job.state.final:
         return Problem("refused", f"{said}.")
     ends = [why.until for why in report.whys] or [report.job.lease_until]

@@ -8,9 +8,9 @@ from fastapi import Path, Request, Response
 
 from tidegate.errors import NotThere
 from tidegate.ops import actions, reports
-from tidegate.ops.actions import now_of
 from tidegate.ops.reports import QueueReport
 from tidegate.store import gate_rows
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api import names, strict
 from tidegate.web.api.answers import read, says

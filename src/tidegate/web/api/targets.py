@@ -12,8 +12,8 @@ from pydantic.json_schema import SkipJsonSchema
 from tidegate.machine.opened import OpenedBy
 from tidegate.machine.states import OPEN
 from tidegate.ops import actions, listing, target_reports, trials
-from tidegate.ops.actions import now_of
 from tidegate.ops.target_reports import TargetReport
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api import names, once, strict
 from tidegate.web.api.answers import next_link, read, says

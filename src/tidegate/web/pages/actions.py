@@ -9,10 +9,10 @@ from fastapi import APIRouter, Form, Query, Request, Response
 
 from tidegate.errors import NotThere
 from tidegate.ops import bulk
-from tidegate.ops.actions import now_of
 from tidegate.ops.listing import Page
 from tidegate.store import bulk_rows
 from tidegate.store.bulk_rows import Bulk, Item
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import filtering, times
 from tidegate.web.pages.bulk import DONE

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate.core.duration import seconds
 from tidegate.face.app import Installed
 from tidegate.ops import activity
-from tidegate.ops.actions import now_of
 from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
 from tidegate.ops.listing import Page
 from tidegate.store import bulk_rows, gate_rows, people
 from tidegate.store.activity_rows import ACCOUNTS, Place, Wanted
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api.activity import sees_accounts
 from tidegate.web.pages import times

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate.ops import actions, failures
+from tidegate.ops import failures
 from tidegate.ops.failures import BUCKETS, Triaged
+from tidegate.store.now import now_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import Site
 
@@ -17,7 +18,7 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/failures")
     def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
-        rows = site.read(lambda tx: failures.triaged(tx, site.codes, actions.now_of(tx)))
+        rows = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
         counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
         wanted = bucket if bucket in BUCKETS else ""
         return page(

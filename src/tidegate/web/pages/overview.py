@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from tidegate.face.app import Page as FirstPage
-from tidegate.ops import actions
 from tidegate.ops.overview import Need, Overview, overview
 from tidegate.ops.words import TARGETS
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import looks, policy
 from tidegate.web.pages.drawing import Part
@@ -96,7 +96,7 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
             continue  # most have none, and there may be thousands
         row = gate_rows.target_of(raw)
         if row.rules is not None:
-            gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), actions.now_of(tx))
+            gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
             if gauge is not None:
                 found.append((row.name, gauge))
     return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
-from tidegate.ops import actions, history
+from tidegate.ops import history
 from tidegate.ops.history import History, Point
 from tidegate.store import rollups
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, drawing, times
 from tidegate.web.pages.drawing import Bar
@@ -40,7 +41,7 @@ def router(site: Site) -> APIRouter:
         chosen = charts.chosen(span)
 
         def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
-            now = actions.now_of(tx)
+            now = now_of(tx)
             return *history.of_queues(tx, chosen), rollups.now_of_queues(tx, now), now
 
         together, each, standing, now = site.read(look)

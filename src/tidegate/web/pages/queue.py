@@ -14,6 +14,7 @@ from tidegate.ops.listing import Count, Page
 from tidegate.ops.reports import JobLine, QueueReport
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import GateEvent
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, filtering, times
 from tidegate.web.pages.filtering import AGES, Chosen
@@ -71,7 +72,7 @@ def router(site: Site) -> APIRouter:
         by = Actor.of(site.actor_of(request)).because(reason.strip())
 
         def work(tx: Tx) -> tuple[float, float]:
-            now = actions.now_of(tx)
+            now = now_of(tx)
             end = end_of(lasts, until, now)
             return actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
@@ -123,7 +124,7 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None, span: str) -> S
         events=[] if name is None else gate_rows.events(tx, "queue", name, 8),
         may=allowed.of_jobs(tx, (job.id for job in jobs.items)),
         held=reports.holding(tx, jobs.items),
-        past=None if name is None else charts.of_queue(history.of_queue(tx, name, span), span, actions.now_of(tx)),
+        past=None if name is None else charts.of_queue(history.of_queue(tx, name, span), span, now_of(tx)),
     )
 
 

@@ -13,13 +13,14 @@ from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import OPEN
-from tidegate.ops import actions, history, target_reports
+from tidegate.ops import history, target_reports
 from tidegate.ops.history import Calls, History
 from tidegate.ops.in_force import LENGTHS
 from tidegate.ops.target_reports import TargetDetail
 from tidegate.ops.words import opened_because
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, outages, policy
 from tidegate.web.pages.rendering import page
@@ -82,9 +83,9 @@ def _seen(tx: Tx, name: str, span: str) -> Seen:
     keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
     detail = replace(detail, keys=keys)
     buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
-    filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), actions.now_of(tx))
+    filling = policy.filling(row.capacity, detail.report.rules.get("capacity"), now_of(tx))
     calls = history.of_target(tx, name, span)
-    past = charts.of_target(calls, span, actions.now_of(tx))
+    past = charts.of_target(calls, span, now_of(tx))
     counts, opened = shared_breaker.counts(row.breaker), _opened(row.breaker)
     theirs = list(_theirs(detail.report.programs))
     return Seen(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)

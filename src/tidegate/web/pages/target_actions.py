@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Request, Response
 from tidegate.core.actor import Actor
 from tidegate.ops import actions, trials
 from tidegate.ops.trials import Trial
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import times
 from tidegate.web.pages.pausing import end_of
@@ -38,7 +39,7 @@ class Asked:
         return f"Key {self.key} of {self.name}" if self.key else self.name
 
     def ends(self, tx: Tx) -> Ends:
-        now = actions.now_of(tx)
+        now = now_of(tx)
         return end_of(self.lasts, self.until, now), now
 
 

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate.ops import actions, history, listing, overview
+from tidegate.ops import history, listing, overview
 from tidegate.ops.listing import Page
 from tidegate.ops.target_reports import TargetReport
 from tidegate.ops.words import TARGETS
+from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts
 from tidegate.web.pages.overview import shown_store
@@ -34,7 +35,7 @@ def router(site: Site) -> APIRouter:
 
         def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
             at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
-            beats, now = history.beats(tx, [each.name for each in at.items]), actions.now_of(tx)
+            beats, now = history.beats(tx, [each.name for each in at.items]), now_of(tx)
             return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
 
         listed, states, beats = site.read(work)
