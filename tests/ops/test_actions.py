@@ -13,7 +13,7 @@ from tidegate.core.job import JobState
 from tidegate.errors import NotThere, Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
-from tidegate.ops import actions
+from tidegate.ops import job_actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 
@@ -42,7 +42,7 @@ def do(q: Queue, action: Any, *args: Any, **kwargs: Any) -> Any:
 def test_a_failed_job_is_retried_and_its_history_says_by_whom(q: Queue, clock: VirtualClock) -> None:
     (job,) = failing(q, clock, 1)
 
-    do(q, actions.retry, job, "ada")
+    do(q, job_actions.retry, job, "ada")
 
     assert q.get(job).state is JobState.QUEUED
     assert [(event.kind, event.actor) for event in q.events(job)][-1] == ("retried", "ada")
@@ -50,26 +50,26 @@ def test_a_failed_job_is_retried_and_its_history_says_by_whom(q: Queue, clock: V
 
 def test_a_job_that_has_not_failed_is_not_retried(q: Queue, clock: VirtualClock) -> None:
     (job,) = failing(q, clock, 1)
-    do(q, actions.retry, job, "ada")
+    do(q, job_actions.retry, job, "ada")
 
     with pytest.raises(Refused, match=f"job {job} is queued; only a failed or cancelled job can be retried"):
-        do(q, actions.retry, job, "ada")
+        do(q, job_actions.retry, job, "ada")
 
 
 def test_a_queued_job_is_cancelled_once(q: Queue, clock: VirtualClock) -> None:
     (job,) = failing(q, clock, 1)
-    do(q, actions.retry, job, "ada")
+    do(q, job_actions.retry, job, "ada")
 
-    assert do(q, actions.cancel, job, "bob") == "cancelled"
+    assert do(q, job_actions.cancel, job, "bob") == "cancelled"
     assert [(event.kind, event.actor) for event in q.events(job)][-1] == ("cancelled", "bob")
     with pytest.raises(Refused, match="is cancelled; there is nothing to cancel"):
-        do(q, actions.cancel, job, "bob")
+        do(q, job_actions.cancel, job, "bob")
 
 
 def test_a_forgotten_job_leaves_an_event_of_its_queue(q: Queue, clock: VirtualClock) -> None:
     (job,) = failing(q, clock, 1)
 
-    do(q, actions.forget, job, "ada")
+    do(q, job_actions.forget, job, "ada")
 
     with pytest.raises(NotThere):
         q.get(job)
@@ -79,13 +79,13 @@ def test_a_forgotten_job_leaves_an_event_of_its_queue(q: Queue, clock: VirtualCl
 
 def test_only_what_has_ended_is_forgotten(q: Queue, clock: VirtualClock) -> None:
     (job,) = failing(q, clock, 1)
-    do(q, actions.retry, job, "ada")
+    do(q, job_actions.retry, job, "ada")
 
     with pytest.raises(Refused, match="only a job that has ended"):
-        do(q, actions.forget, job, "ada")
+        do(q, job_actions.forget, job, "ada")
 
 
-@pytest.mark.parametrize("action", [actions.retry, actions.cancel, actions.forget])
+@pytest.mark.parametrize("action", [job_actions.retry, job_actions.cancel, job_actions.forget])
 def test_a_job_that_is_not_there_is_said_so(q: Queue, action: Any) -> None:
     with pytest.raises(NotThere, match="no job 4711"):
         do(q, action, 4711, "ada")

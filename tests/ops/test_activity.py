@@ -14,7 +14,7 @@ from tidegate.errors import Refused
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Fail
-from tidegate.ops import accounts, actions, activity, bulk
+from tidegate.ops import accounts, actions, activity, bulk, job_actions
 from tidegate.ops.activity import Line
 from tidegate.ops.listing import Filter
 from tidegate.ops.rights import Role
@@ -87,9 +87,9 @@ DEEDS: dict[str, tuple[Callable[[Tx, float], Any], str]] = {
         lambda tx, _: actions.clear_key(tx, "smtp", "7", ADA),
         "ada cleared key 7 of smtp: free -> cleared",
     ),
-    "job_retried": (lambda tx, _: actions.retry(tx, 1, ADA), "ada retried job 1: failed, code gone -> queued"),
-    "job_cancelled": (lambda tx, _: actions.cancel(tx, 2, ADA), "ada cancelled job 2: queued -> cancelled"),
-    "job_forgotten": (lambda tx, _: actions.forget(tx, 1, ADA), "ada forgot job 1: failed, code gone -> gone"),
+    "job_retried": (lambda tx, _: job_actions.retry(tx, 1, ADA), "ada retried job 1: failed, code gone -> queued"),
+    "job_cancelled": (lambda tx, _: job_actions.cancel(tx, 2, ADA), "ada cancelled job 2: queued -> cancelled"),
+    "job_forgotten": (lambda tx, _: job_actions.forget(tx, 1, ADA), "ada forgot job 1: failed, code gone -> gone"),
     "user_added": (
         lambda tx, _: accounts.add_user(tx, "bob", Role.ADMIN, "x" * 64, ADA),
         "ada added the user bob:  -> admin",
@@ -140,7 +140,7 @@ def test_a_pause_that_was_over_is_no_state_before(mail: Queue, clock: VirtualClo
 
 def test_what_is_refused_or_changes_nothing_is_not_written_down(mail: Queue) -> None:
     with pytest.raises(Refused):
-        mail.store.write(lambda tx: actions.retry(tx, 2, ADA))
+        mail.store.write(lambda tx: job_actions.retry(tx, 2, ADA))
     assert mail.resume("mail") is False
     assert done(mail) == []
 

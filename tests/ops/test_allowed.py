@@ -10,12 +10,12 @@ from tests.runtime_jobs.gating import play
 from tidegate.errors import Refused
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
-from tidegate.ops import actions, allowed
+from tidegate.ops import allowed, job_actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.tx import Tx
 
 ACTIONS: dict[str, Callable[[Tx, int, str], object]] = {
-    "retry": actions.retry, "cancel": actions.cancel, "forget": actions.forget,
+    "retry": job_actions.retry, "cancel": job_actions.cancel, "forget": job_actions.forget,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from tests.runtime_jobs.building import work_for
 from tests.runtime_jobs.gating import queue_on
 from tidegate import Fail
 from tidegate.errors import Refused
-from tidegate.ops import actions, allowed
+from tidegate.ops import allowed, job_actions
 from tidegate.runtime.clock import VirtualClock
 
 
@@ -31,7 +31,7 @@ def test_a_barred_job_stays_as_it_is_and_is_retried_by_nobody(db: Database) -> N
 
         assert not q.retry(job)
         with pytest.raises(Refused, match=f"what job {job.id} would need is gone"):
-            q.store.write(lambda tx: actions.retry(tx, job.id, "ada"))
+            q.store.write(lambda tx: job_actions.retry(tx, job.id, "ada"))
         assert q.retry_many(code="bad_request").matched == 1
         assert q.retry_many(1, code="bad_request").changed == 1
         assert other.state() == "queued"

@@ -13,7 +13,7 @@ from tests.runtime_jobs.building import at_work, until, worker
 from tidegate.core.job import JobState
 from tidegate.errors import Refused
 from tidegate.face.queue import Queue
-from tidegate.ops import actions
+from tidegate.ops import job_actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
 from tidegate.runtime.threads import RealThreads
@@ -125,9 +125,9 @@ def test_a_kind_may_refuse_to_be_cancelled(q: Queue) -> None:
     with pytest.raises(Refused, match=r"job 1 is of the kind 'default\.firm', whose jobs cannot be cancelled"):
         q.cancel(job)
     with pytest.raises(Refused, match="cannot be cancelled"):  # as a page or a command does, which knows no kinds
-        q.store.write(lambda tx: actions.cancel(tx, job.id, "ada"))
+        q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))
     q.drain()
     assert job.state() == "done"
     assert q.cancel(job) is None  # what has ended is as any other
     with pytest.raises(Refused, match="job 1 is done; there is nothing to cancel"):
-        q.store.write(lambda tx: actions.cancel(tx, job.id, "ada"))
+        q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))

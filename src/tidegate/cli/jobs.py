@@ -13,7 +13,7 @@ from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
 from tidegate.cli.many_jobs import Verb, act, acting, filtered
 from tidegate.cli.numbers import duration
-from tidegate.ops import actions, listing, reports
+from tidegate.ops import actions, job_actions, listing, reports
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport, QueueReport
 from tidegate.store.now import now_of
@@ -87,9 +87,11 @@ def _detail(found: JobReport) -> list[str]:
     return [*lines, "", *table(events, ("AT", "EVENT", "ATTEMPT", "CODE", "BY"))]
 
 
-_RETRY = Verb(name="retry", one=actions.retry, which="failed job", doing="Retrying", done="queued again")
-_CANCEL = Verb(name="cancel", one=actions.cancel, which="queued or running job", doing="Cancelling", done="cancelled")
-_FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forgetting", done="forgotten")
+_RETRY = Verb(name="retry", one=job_actions.retry, which="failed job", doing="Retrying", done="queued again")
+_CANCEL = Verb(
+    name="cancel", one=job_actions.cancel, which="queued or running job", doing="Cancelling", done="cancelled"
+)
+_FORGET = Verb(name="forget", one=job_actions.forget, which="ended job", doing="Forgetting", done="forgotten")
 
 
 @jobs.command()

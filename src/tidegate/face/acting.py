@@ -11,7 +11,7 @@ from tidegate.core.until import Until
 from tidegate.errors import NotThere, Refused
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.face.stored_target import StoredTarget
-from tidegate.ops import actions, bulk, explain
+from tidegate.ops import actions, bulk, explain, job_actions
 from tidegate.ops.bulk import Outcome
 from tidegate.ops.listing import Filter
 from tidegate.ops.whys import Why
@@ -64,7 +64,7 @@ class Acting(ABC):
 
     def retry(self, job: Asked, by: str = "person") -> bool:
         """Queues a failed job again: attempts restart, history stays. False when it has not failed, or is barred."""
-        return self.put(lambda tx: actions.try_retry(tx, id_of(job), by))
+        return self.put(lambda tx: job_actions.try_retry(tx, id_of(job), by))
 
     def cancel(self, job: Asked, by: str = "person") -> str | None:
         """'cancelled', or 'asked' when it runs and its handler was told, or None when it has ended.
@@ -72,9 +72,9 @@ class Acting(ABC):
         Refused when jobs of its kind cannot be cancelled.
         """
         found = self.row(job)
-        done = self.put(lambda tx: actions.try_cancel(tx, found.id, by))
+        done = self.put(lambda tx: job_actions.try_cancel(tx, found.id, by))
         if done is None and not found.state.final and not found.cancellable:
-            raise Refused(actions.why_not_cancelled(found))
+            raise Refused(job_actions.why_not_cancelled(found))
         return done
 
     def forget(self, job: Asked, by: str = "person", *, connection: Any = None) -> bool:
@@ -82,7 +82,7 @@ class Acting(ABC):
 
         def work(tx: Tx) -> bool:
             try:
-                actions.forget(tx, id_of(job), by)
+                job_actions.forget(tx, id_of(job), by)
             except (NotThere, Refused):
                 return False
             return True

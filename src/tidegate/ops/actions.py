@@ -1,4 +1,4 @@
-"""What people do to queues, targets and jobs: each checked first, each an event with its actor.
+"""What people do to queues, targets and their keys: each checked first, each an event with its actor.
 
 All of it happens in the caller's transaction. NotThere and Refused say why nothing was done.
 """
@@ -10,18 +10,16 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from tidegate.core.actor import Actor
 from tidegate.core.events import EventKind, NoticeKind
-from tidegate.core.job import Job
 from tidegate.core.until import Until, ahead
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotThere
 from tidegate.machine import cooldown as resting
 from tidegate.machine import shared_breaker
 from tidegate.machine.cooldown import FRESH
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.shared_breaker import BreakerRow
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.store import activity_rows, gate_rows, notice_rows, people, tallies
+from tidegate.store import activity_rows, gate_rows, notice_rows, tallies
 from tidegate.store.activity_rows import Place as At
 from tidegate.store.gate_rows import HoldRow, TargetRow
 from tidegate.store.notice_rows import Place
@@ -186,73 +184,6 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     return True
 
 
-# -- jobs ------------------------------------------------------------------------------------------------------------
-
-
-def retry(tx: Tx, job: int, by: str) -> None:
-    """Queues a failed or cancelled job again: attempts restart, history stays."""
-    found = _require_job(tx, job)
-    if try_retry(tx, job, by):
-        return
-    kinds = {event.kind for event in people.events(tx, job)}
-    if "refused" in kinds:
-        raise Refused(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
-    if "barred" in kinds:
-        raise Refused(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
-    raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
-
-
-def try_retry(tx: Tx, job: int, by: str) -> bool:
-    """As `retry`; False when it cannot be."""
-    was = _job_before(tx, job, by)
-    if not people.retry(tx, job, str(by)):
-        return False
-    _did_to_job(tx, by, activity_rows.RETRIED, job, was, {"state": "queued"})
-    return True
-
-
-def cancel(tx: Tx, job: int, by: str) -> str:
-    """'cancelled', or 'asked' when it runs and its handler was told."""
-    found = _require_job(tx, job)
-    done = try_cancel(tx, job, by)
-    if done is None:
-        raise Refused(why_not_cancelled(found))
-    return done
-
-
-def try_cancel(tx: Tx, job: int, by: str) -> str | None:
-    """As `cancel`; None when it cannot be."""
-    was = _job_before(tx, job, by)
-    done = people.cancel(tx, job, str(by))
-    if done is not None:
-        _did_to_job(tx, by, activity_rows.CANCELLED, job, was, {"state": "told to stop" if done == "asked" else done})
-    return done
-
-
-def why_not_cancelled(job: Job) -> str:
-    if job.state.final:
-        return f"job {job.id} is {job.state}; there is nothing to cancel"
-    return f"job {job.id} is of the kind {job.kind!r}, whose jobs cannot be cancelled"
-
-
-def forget(tx: Tx, job: int, by: str) -> None:
-    """Removes a final job with its history, and frees its unique."""
-    found = _require_job(tx, job)
-    if not people.forget(tx, job):
-        raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
-    # Its own history is gone with it, so its queue's tells of it.
-    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
-    was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
-    _did_to_job(tx, by, activity_rows.FORGOTTEN, job, was, {"state": "gone"})
-
-
-def _require_job(tx: Tx, job: int) -> Job:
-    found = people.get(tx, job)
-    if found is None:
-        raise NotThere(f"there is no job {job}")
-    return found
-
-
 # -- what is written down of it --------------------------------------------------------------------------------------
 
 
@@ -268,17 +199,6 @@ def _did(
     """The event of a queue or a target, and who did it from where."""
     gate_rows.happened(tx, place.subject, place.name, str(kind), str(by), lane=place.lane, fields=fields)
     activity_rows.note(tx, by, str(kind), place, was=was, became=became)
-
-
-def _did_to_job(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
-    """What a person did to one job. What a program does to its own jobs is in their history, and nowhere else."""
-    if isinstance(by, Actor):
-        activity_rows.note(tx, by, action, At(subject="job", name=str(job)), was=was, became=became)
-
-
-def _job_before(tx: Tx, job: int, by: str) -> dict[str, Any]:
-    found = people.get(tx, job) if isinstance(by, Actor) else None
-    return {} if found is None else {"state": str(found.state), "code": found.error_code or found.last_code}
 
 
 def _key(target: str, key: str) -> At:

@@ -11,7 +11,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tidegate.errors import NotThere, Refused
-from tidegate.ops import actions, listing, reports
+from tidegate.ops import job_actions, listing, reports
 from tidegate.ops.reports import JobReport
 from tidegate.store import people
 from tidegate.store.now import now_of
@@ -123,7 +123,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
     """Queues a failed or cancelled job again: attempts restart, its history stays."""
 
     def work(tx: Tx) -> str:
-        actions.retry(tx, id, asking.by)
+        job_actions.retry(tx, id, asking.by)
         return "queued"
 
     return _act(asking, id, "retry", work)
@@ -132,7 +132,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
 @router.post("/jobs/{id}/cancel", responses=_ACTION)
 def cancel(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Cancels a job that waits, or tells one that runs to stop."""
-    return _act(asking, id, "cancel", lambda tx: actions.cancel(tx, id, asking.by))
+    return _act(asking, id, "cancel", lambda tx: job_actions.cancel(tx, id, asking.by))
 
 
 @router.post("/jobs/{id}/forget", responses=_ACTION)
@@ -140,7 +140,7 @@ def forget(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name i
     """Removes a job that has ended, with its history, and frees its unique."""
 
     def work(tx: Tx) -> str:
-        actions.forget(tx, id, asking.by)
+        job_actions.forget(tx, id, asking.by)
         return "forgotten"
 
     return _act(asking, id, "forget", work)

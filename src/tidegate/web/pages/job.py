@@ -11,7 +11,7 @@ from fastapi import APIRouter, Form, Path, Request, Response
 
 from tidegate.core.job import Job, JobEvent
 from tidegate.errors import NotThere, Refused
-from tidegate.ops import actions, allowed, reports
+from tidegate.ops import allowed, job_actions, reports
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.store.tx import Tx
 from tidegate.web.masking import shown_json
@@ -81,7 +81,7 @@ def router(site: Site) -> APIRouter:
     @found.post("/jobs/{id_}/retry")
     def retry(request: Request, id_: Id, back: Field = "") -> Response:
         done = Said(text=f"Job {id_} was queued again; its attempts start from one.")
-        said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+        said = act(site, lambda tx: job_actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
         return answer(request, said, back, f"/jobs/{id_}")
 
     @found.post("/jobs/{id_}/cancel")
@@ -102,7 +102,7 @@ def router(site: Site) -> APIRouter:
     @found.post("/jobs/{id_}/forget")
     def forget(request: Request, id_: Id, back: Field = "") -> Response:
         done = Said(text=f"Job {id_} was forgotten, with its history.")
-        said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+        said = act(site, lambda tx: job_actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
         return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
 
     return found
