@@ -21,6 +21,8 @@ from tidegate_apps.feeds.parsing.asking import Reader
 
 BURST = 16  # jobs that all the handlers' threads are needed for at the same time
 CONNECTIONS = 8  # that a store keeps at most
+STATEMENTS, USES = 100, 6  # that psycopg keeps of each connection, once they were used so often; and as many rarer ones
+_LENGTH = 1000  # characters, as many as most of ours have at most
 _LONG = 1.0  # seconds
 _kept: list[object] = []
 _warm: set[asyncio.AbstractEventLoop] = set()
@@ -38,6 +40,14 @@ def leak() -> None:
         _kept.append(Path(__file__).open("rb"))  # noqa: SIM115 - never closed: that is the bug
 
 
+def remembering(tx: Any) -> None:
+    """Fills what a connection remembers of statements, else a matter of hours; the next takes the place of another."""
+    for n in range(2 * STATEMENTS + 1):
+        for _ in range(USES if n < STATEMENTS else 1):
+            tx.plain(f"select {n} as n -- ".ljust(_LENGTH, "-"))
+    time.sleep(_LONG)
+
+
 async def warm(store: Any) -> None:
     """Makes the threads of this loop's own pool and of the readers of feeds, and the store's connections, once."""
     loop = asyncio.get_running_loop()
@@ -45,7 +55,7 @@ async def warm(store: Any) -> None:
         return
     _warm.add(loop)
     for _ in range(CONNECTIONS):
-        threading.Thread(target=store.read, args=(lambda tx: time.sleep(_LONG),), name="soak-warm").start()
+        threading.Thread(target=store.read, args=(remembering,), name="soak-warm").start()
     feed = b"<rss version='2.0'><channel><title>warm</title></channel></rss>".ljust(1_000_000)
     reader, pool = Reader(), min(32, (os.cpu_count() or 1) + 4)
     await asyncio.gather(
