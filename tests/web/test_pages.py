@@ -18,7 +18,7 @@ import pytest
 from fastapi import Request, Response
 from starlette.testclient import TestClient
 
-from tidegate import Queue, Target
+from tidegate import Again, Fail, Queue, Target
 from tidegate.face.app import App, Installed, Page, install
 from tidegate.ops import target_reports
 from tidegate.ops.words import JOBS, TARGETS
@@ -98,6 +98,26 @@ def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -
 def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
     with client(Site(queue=odd)) as pages:
         assert "hunter2" not in pages.get("/jobs/1").text
+
+
+def test_what_looks_like_a_secret_in_what_a_handler_says_is_not_shown(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'said.db'}", clock=VirtualClock(), inline=True) as q:
+
+        @q.job(queue="said", attempts=2)
+        def said(ending: str) -> None:
+            message = "it was refused for token=hunter as before"
+            raise Fail("NOPE", message) if ending == "fail" else Again(60, code="SOON", message=message)
+
+        ids = [said.enqueue(ending).id for ending in ("fail", "again")]
+        q.drain()
+        with client(Site(queue=q)) as pages:
+            [group, _] = pages.get("/api/v1/failures").json()["items"]
+            bulk = f"/bulk?action=retry&state=failed&failure={group['failure']}"
+            places = [f"/{each}/{id_}" for each in ("jobs", "api/v1/jobs") for id_ in ids]
+            for place in ("/queue", "/failures", "/api/v1/failures", bulk, *places):
+                text = pages.get(place).text
+                assert "hunter" not in text, place
+                assert place == "/queue" or "it was refused for token=*** as before" in html.unescape(text), place
 
 
 def test_the_overview_says_how_things_are_and_how_full_a_target_is(pages: TestClient) -> None:

@@ -1,4 +1,4 @@
-"""What may be shown of jobs and settings: nothing that looks like a secret, no path, and not at any length."""
+"""What may be shown of jobs, failures and settings: nothing that looks like a secret, no path, and no endless text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tidegate.web.problems import cut
 
 MOST_JSON = 20_000  # characters of JSON
 _MOST_TEXT = 2_000
+_MOST_MESSAGE = 1000
 _MOST_SETTING = 1000
 _DEEPEST = 20
 _SECRET = re.compile(
@@ -34,6 +35,11 @@ def shown_setting(found: Mapping[str, Any]) -> dict[str, Any]:
     # Whoever gives the settings masks them; what looks like a secret in an address is taken out here, too.
     value = without_paths(redacted(str(found["value"]), _MOST_SETTING))
     return {"about": "", "variable": "", **found, "value": value, "origin": without_paths(str(found["origin"]))}
+
+
+def shown_message(text: str) -> str:
+    """What a handler or a service said of a failure, as it may be shown: in one line."""
+    return redacted(text, _MOST_MESSAGE)
 
 
 def shown_json(text: Any) -> Any:

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from tidegate.ops import failures
+from tidegate.ops.failures import Triaged
 from tidegate.store.now import now_of
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
 from tidegate.web.api.shapes import Listed, Moment, Shown
+from tidegate.web.masking import shown_message
 from tidegate.web.site import site_of
 
 router = strict.api("failures")
@@ -45,5 +47,10 @@ def list_failures(request: Request, bucket: Annotated[Bucket, Query(description=
     """Failures as groups: those that need somebody first. The 100 that were met last."""
     site = site_of(request)
     found = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
-    items = [FailureShown(**each.as_json()) for each in found if bucket in ("", each.bucket)]
+    items = [_shown(each) for each in found if bucket in ("", each.bucket)]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+def _shown(row: Triaged) -> FailureShown:
+    about = row.as_json()
+    return FailureShown(**{**about, "message": shown_message(about["message"])})

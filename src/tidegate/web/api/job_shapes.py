@@ -9,17 +9,15 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.job import Job
-from tidegate.core.redact import redacted
 from tidegate.ops.listing import Filter
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.web.api.shapes import Asked, Group, Key, Moment, Reason, Shown
-from tidegate.web.masking import shown_json
+from tidegate.web.masking import shown_json, shown_message
 
 State = Literal[
     "", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"
 ]  # fmt: skip
 Age = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-_MOST_MESSAGE = 1000
 _MOST_EVENTS = 200
 
 
@@ -152,4 +150,4 @@ def line_of(job: Job) -> JobLine:
 
 
 def _message(text: str | None) -> str | None:
-    return None if text is None else redacted(text, _MOST_MESSAGE)
+    return None if text is None else shown_message(text)

@@ -25,6 +25,7 @@ from tidegate.ops import notices
 from tidegate.ops.rights import LOCAL, Right, Who
 from tidegate.web.access import ANYONE, WHO, right_for
 from tidegate.web.guards import NEWEST
+from tidegate.web.masking import shown_message
 from tidegate.web.pages import charts, drawing, looks, times
 from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
 from tidegate.web.pages.telling import told
@@ -236,5 +237,7 @@ def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
         auto_reload=False,
     )  # fmt: skip
     found.filters.update(number=times.number, span=times.span, took=times.took, brief=brief)
-    found.globals.update(many=times.many, draw=drawing, look=looks.of, told=told, spans=charts.WORDS)
+    found.globals.update(
+        many=times.many, draw=drawing, look=looks.of, told=told, spans=charts.WORDS, masked=shown_message
+    )
     return found
