@@ -10,6 +10,7 @@ from tidegate_apps.feeds.verdicts import FeedState
 
 LEAST, SHARE = 3, 0.6  # feeds of one host, and the share of them that fails with the same type
 LONGEST = 24 * 3600.0  # seconds that a host is blamed in place of its feeds
+_FEW = 1000
 _SPARED = frozenset({ErrorType.NETWORK, ErrorType.UPSTREAM})
 
 
@@ -36,6 +37,10 @@ class Hosts:
         self._on = on
         self._hosts: dict[str, _Host] = {}
         self._news: set[str] = set()
+        self._most = _FEW  # hosts; then those that are gone are forgotten
+
+    def __len__(self) -> int:
+        return len(self._hosts)
 
     def failed(self, state: FeedState, error: PollError, now: float) -> bool:
         """Whether this failure is its host's: then nothing is counted against the feed."""
@@ -59,12 +64,22 @@ class Hosts:
                 self._news.discard(name)
 
     def _noted(self, state: FeedState, kind: str, now: float) -> _Host:
+        if len(self._hosts) >= self._most:
+            self._forget(now)
         host = self._hosts.setdefault(state.host, _Host())
         host.seen[state.source_id] = now, kind
         host.judged(now)
         if len(host.seen) >= LEAST and (host.since is not None) is not host.told:
             self._news.add(state.host)
         return host
+
+    def _forget(self, now: float) -> None:
+        """Hosts that no feed was polled at for long, and of which nobody has heard."""
+        self._hosts = {
+            name: host for name, host in self._hosts.items()
+            if host.told is not None or name in self._news or any(now - at <= LONGEST for at, _ in host.seen.values())
+        }  # fmt: skip
+        self._most = max(_FEW, 2 * len(self._hosts))
 
     def _type_of(self, name: str) -> str:
         host = self._hosts[name]

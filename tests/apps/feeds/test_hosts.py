@@ -7,8 +7,10 @@ import logging
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
+from tidegate_apps.feeds.hosts import Hosts
 from tidegate_apps.feeds.poller import PollPolicy
 from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.verdicts import FeedState
 
 ON = PollPolicy(paced=False, guard=None, host_guard=True)
 FEEDS = [f"http://one.example/{n}" for n in range(5)]
@@ -118,3 +120,19 @@ def test_the_day_of_a_host_ends_with_it(host: Desk) -> None:
         polled(host, 1, poller)
     assert host.now - 1_700_000_000.0 > 2 * DAY
     assert all(not host.state(n).rest.disabled and host.state(n).consecutive_errors == 0 for n in range(1, 7))
+
+
+def test_hosts_whose_feeds_are_gone_are_forgotten_unless_people_have_heard_of_them() -> None:
+    def feed(n: int, host: str) -> FeedState:
+        return FeedState(source_id=n, name="", feed_url=f"http://{host}/{n}", host=host, interval=HOUR)
+
+    hosts = Hosts(on=True)
+    for n in range(3):
+        hosts.answered(feed(n, "known:80"), 0.0)
+    hosts.told(hosts.news())
+    for day in range(20):
+        for n in range(500):
+            hosts.answered(feed(n, f"{n}.{day}.example:80"), day * DAY)
+    assert len(hosts) <= 1001  # of two days, and the one
+    hosts.answered(feed(0, "known:80"), 20 * DAY)
+    assert hosts.news() == []  # they have heard that it is well
