@@ -15,7 +15,7 @@ from tidegate.settings.problems import Problem, meant
 from tidegate.settings.tree import PREFIX, Key, Path, Section, Shape, section_of, variables_of
 
 # Names with our prefix that are no keys.
-OTHERS = frozenset({FILE_VARIABLE, "TIDEGATE_SECRET_KEY", "TIDEGATE_SECRET_KEY_FILE"})
+OTHERS = frozenset({FILE_VARIABLE})
 
 # What Kubernetes puts into every container for a service whose name begins with "tidegate".
 _LINK_NAME = re.compile(r"TIDEGATE(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")

@@ -11,8 +11,7 @@ from fastapi.responses import RedirectResponse
 from starlette.types import Scope
 
 from tidegate.ops import accounts
-from tidegate.ops.rights import Via, Who
-from tidegate.web.access import COOKIE, WHO
+from tidegate.web.access import COOKIE
 from tidegate.web.pages.rendering import rendered
 from tidegate.web.pages.saying import local_path
 from tidegate.web.sign_in_limit import SignInLimit
@@ -75,12 +74,6 @@ def to_sign_in(scope: Scope) -> Response:
     base = str(scope.get("root_path", ""))
     asked = str(scope["path"]) + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
     return RedirectResponse(f"{base}/sign-in?{urlencode({'next': asked})}", status_code=303)
-
-
-def signed_in(request: Request) -> Who | None:
-    """Who is signed in with a password, and so can sign out."""
-    who = request.scope.get(WHO)
-    return who if isinstance(who, Who) and who.via is Via.SESSION else None
 
 
 def _form(request: Request, back: str, name: str = "", said: str = "", status: int = 200) -> Response:

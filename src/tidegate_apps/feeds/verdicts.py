@@ -47,11 +47,6 @@ class FeedState:
     last_polled_at: float | None = None
     last_success_at: float | None = None
 
-    @property
-    def on_probation(self) -> bool:
-        """It rests, or its rest is over and nothing has proved yet that it is well."""
-        return self.rest.disabled
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:

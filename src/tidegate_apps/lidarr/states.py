@@ -143,8 +143,3 @@ def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
     counts = {tab: found.get(stage, 0) for tab, stage in _STAGES.items()}
     counts["queued"] += found.get("running", 0)
     return {"": sum(counts.values()), **counts}
-
-
-def remaining_of(rows: list[tuple[Any, ...]]) -> int:
-    """Entries that are queued, or failed with a retry ahead."""
-    return sum(int(n) for what, n in rows if what in OPEN)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidegate import Db, DbTx
 from tidegate.secrets import BadSecret, Secrets
@@ -20,7 +19,6 @@ class Journey:
 
     user: str
     provider: str
-    values: Mapping[str, str] = field(repr=False)
     verifier: str = field(repr=False)
 
 
@@ -31,9 +29,7 @@ class Journeys:
         self._db, self._secrets, self._now = db, secrets, now
 
     def depart(self, state: str, journey: Journey) -> None:
-        kept = self._secrets().encrypt(
-            f"music journey {state}", json.dumps({"values": dict(journey.values), "verifier": journey.verifier})
-        )
+        kept = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
         now = self._now()
 
         def write(tx: DbTx) -> None:
@@ -49,7 +45,7 @@ class Journeys:
         if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LASTS:
             return None
         try:
-            kept: dict[str, Any] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+            kept: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
         except BadSecret:
             return None
-        return Journey(user, provider, kept["values"], kept["verifier"])
+        return Journey(user, provider, kept["verifier"])

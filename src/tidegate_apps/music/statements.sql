@@ -26,9 +26,6 @@ from music_connection where version > :after order by version limit :n;
 select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id order by provider;
 
--- name: newest_version
-select coalesce(max(version), 0) from music_connection;
-
 -- name: next_version
 -- Whoever changes a connection takes the next number under a lock, so that nobody who reads in order misses one.
 insert into music_counter (name, value) values ('version', 1)

@@ -148,7 +148,7 @@ def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[s
         now, i = heapq.heappop(due)
         state = states[i]
         assert state.rest.admits(now)  # one that rests is left alone
-        changes["probe"] += state.on_probation
+        changes["probe"] += state.rest.disabled
         status = next(status for at, status in reversed(weathers[i]) if at <= now)
         found = answered(state, status, now, dice.random())
         minutes[int(now // 60)] += 1

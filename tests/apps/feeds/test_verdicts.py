@@ -124,7 +124,7 @@ def test_patience_and_the_unknown_leave_a_feed_on_probation(kind: str) -> None:
     found = verdicts.failed(rested, error(kind), at, 0.5)
 
     assert found.change is RestChange.NONE
-    assert found.state.on_probation
+    assert found.state.rest.disabled
     assert found.state.rest.disabled_at == rested.rest.disabled_at
     assert (found.state.due_at, found.state.due_why) == (at + HOUR, "interval")
     assert verdicts.succeeded(found.state, UNMODIFIED, at + HOUR, 0.5).change is RestChange.ENABLED

@@ -38,9 +38,7 @@ def svc(**more: object):  # type: ignore[no-untyped-def]  # a kind of the tests
 def test_no_table_has_a_secret_in_plain_text_and_only_the_key_reads_it(queue: Queue, connections: Connections) -> None:
     connections.put("ada", svc(), {"user": "ada7", "password": SECRET, "session": "hidden-too"})
     db = tables(queue)
-    Journeys(db, lambda: KEY, lambda: 1.0).depart(
-        "the-state", Journey("ada", "svc", {"password": SECRET}, "the-verifier")
-    )
+    Journeys(db, lambda: KEY, lambda: 1.0).depart("the-state", Journey("ada", "svc", "the-verifier"))
 
     everything = json.dumps([db.all("connections_of", user_id="ada"), db.all("connections", after=0, n=9)])
     begun = db.one("end_journey", state=hidden("the-state"))
@@ -102,12 +100,12 @@ def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(queue: Queue, 
     journeys = Journeys(tables(queue), lambda: KEY, clock.now)
 
     def begun(state: str) -> None:
-        journeys.depart(state, Journey("ada", "svc", {"client_id": "7"}, "verifier"))
+        journeys.depart(state, Journey("ada", "svc", "verifier"))
 
     begun("one")
     found = journeys.arrive("one", "ada", "svc")
     assert found is not None
-    assert (found.verifier, found.values) == ("verifier", {"client_id": "7"})
+    assert found.verifier == "verifier"
     assert journeys.arrive("one", "ada", "svc") is None
     begun("two")
     assert journeys.arrive("two", "bob", "svc") is None

@@ -69,5 +69,5 @@ def _of_fault(code: Code, base: str) -> CodeShown:
 def _of_api(row: ApiCode, base: str) -> CodeShown:
     return CodeShown(
         **_class(not row.retriable), code=row.name, of="api", title=row.title,
-        advice=row.advice,        status=row.status, help=f"{base}/help/errors/{row.name}",
+        advice=row.advice, status=row.status, help=f"{base}/help/errors/{row.name}",
     )  # fmt: skip

@@ -14,6 +14,7 @@ from tidegate.errors import NotThere, Refused
 from tidegate.ops import allowed, job_actions, reports
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.store.tx import Tx
+from tidegate.web.api.job_shapes import line_of
 from tidegate.web.masking import shown_json
 from tidegate.web.pages import drawing, times
 from tidegate.web.pages.drawing import Stretch
@@ -115,16 +116,9 @@ def _seen(tx: Tx, id_: int) -> Seen:
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
     may = allowed.of_jobs(tx, [id_])[id_]
-    line = _line(job)
+    line = line_of(job)
     held = reports.holding(tx, [line])
     return Seen(report, line, found[::-1], others[::-1], parents, _twin(tx, job), held, may)
-
-
-def _line(job: Job) -> JobLine:
-    return JobLine(
-        job.id, job.queue, job.kind, job.target, job.lane, job.stage, job.priority, job.created_at, job.due_at,
-        job.attempt, job.most_attempts, job.error_code or job.last_code, job.finished_at,
-    )  # fmt: skip
 
 
 def _twin(tx: Tx, job: Job) -> int | None:

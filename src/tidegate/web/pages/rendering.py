@@ -27,6 +27,7 @@ from tidegate.web.access import ANYONE, WHO, right_for
 from tidegate.web.guards import NEWEST
 from tidegate.web.masking import shown_message
 from tidegate.web.pages import charts, drawing, looks, times
+from tidegate.web.pages.pausing import CHOICES
 from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
 from tidegate.web.pages.telling import told
 from tidegate.web.site import Site, site_of
@@ -238,6 +239,12 @@ def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
     )  # fmt: skip
     found.filters.update(number=times.number, span=times.span, took=times.took, brief=brief)
     found.globals.update(
-        many=times.many, draw=drawing, look=looks.of, told=told, spans=charts.WORDS, masked=shown_message
+        many=times.many,
+        draw=drawing,
+        look=looks.of,
+        told=told,
+        spans=charts.WORDS,
+        masked=shown_message,
+        pauses=CHOICES,
     )
     return found

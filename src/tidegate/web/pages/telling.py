@@ -96,8 +96,8 @@ def told(event: GateEvent) -> Line:
         tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
         text = say(event.fields, event.at)
     where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
-    key = f"{text}" if not event.lane else f"(key {event.lane}) {text}"
-    return Line(tone, icon, key, event.name, where, by)
+    shown = f"(key {event.lane}) {text}" if event.lane else text
+    return Line(tone, icon, shown, event.name, where, by)
 
 
 _JOB: dict[str, tuple[str, str, str]] = {

@@ -71,7 +71,7 @@ def router(there: Installed[Settings]) -> APIRouter:
             begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, surroundings=around(kind))
         except LoginRefused as error:
             return said(request, PAGE, str(error), tone="bad")
-        journeys.depart(state, Journey(user, kind.name, {}, begun.verifier))
+        journeys.depart(state, Journey(user, kind.name, begun.verifier))
         return RedirectResponse(begun.url, status_code=303)
 
     @found.get("/music/back/{provider}")
