@@ -96,6 +96,40 @@ def test_what_a_cycle_has_done_goes_too(tmp_path: Path) -> None:
         assert not _there(q, made)
 
 
+def test_a_program_that_only_works_in_cycles_removes_what_is_old_too(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    kept = {"*": {"done": "10m"}}
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True, retention=kept) as q:
+
+        @q.job(queue="visits")
+        async def visit(n: int) -> None: ...
+
+        made = [each.id for each in visit.enqueue_many(range(500))]  # more than one slice
+        clock.run(q.adrain())
+        clock.advance("8m")
+        clock.run(q.adrain())
+        assert all(_there(q, id_) for id_ in made)
+        clock.advance("6m")
+        clock.run(q.adrain())
+        assert not any(_there(q, id_) for id_ in made)
+        assert len(q.store.read(lambda tx: tx.all("rollups", {"scope": "all", "name": "", "since": 0}))) == 3
+
+
+def test_a_cycle_that_was_stopped_does_nothing_more(tmp_path: Path) -> None:
+    clock, stop = VirtualClock(), asyncio.Event()
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True, retention={"*": {"done": "1m"}}) as q:
+
+        @q.job()
+        async def visit(n: int) -> None: ...
+
+        made = visit.enqueue(1).id
+        clock.run(q.adrain())
+        clock.advance("1h")
+        stop.set()
+        clock.run(q.adrain(stop=stop))
+        assert _there(q, made)
+
+
 def _there(q: Queue, id_: int) -> bool:
     try:
         return q.get(id_).state == "done"

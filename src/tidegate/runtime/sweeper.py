@@ -35,6 +35,7 @@ KEPT_EVENTS = 30 * _DAY  # of queues and targets
 KEPT_NOTICES = 30 * _DAY  # after they have ended
 _SLICE = 200
 _MORE = 0.1  # seconds between two slices, while there are more
+_MOST_SLICES = 50  # that one cycle removes
 _SELDOM = 6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
 
 
@@ -59,6 +60,15 @@ class Sweeper:
                     wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
+
+    async def tidy(self) -> None:
+        """What else `run` does, once: for a program that works in cycles alone. Of very much, only some at a time."""
+        try:
+            for _ in range(_MOST_SLICES):
+                if not await self._tidied():
+                    return
+        except StoreError as error:
+            _log.warning("sweep_failed error=%s", type(error).__name__)
 
     async def sweep(self) -> int:
         """Takes back what was lost and ends what is too old; returns how many jobs that were."""

@@ -95,6 +95,8 @@ class Worker:
         async with self.wake.listening(others=False):
             await self.asker.once()
             await self._beside(self._cycle(stop or asyncio.Event()))
+        if stop is None or not stop.is_set():
+            await self.sweeper.tidy()
         return self.tally
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
