@@ -22,12 +22,13 @@ def routers() -> list[APIRouter]:
         notices,
         overview,
         queues,
+        target_actions,
         targets,
         workers,
     )
 
     resources = (
-        overview, targets, queues, jobs, bulk_actions, failures, workers, notices, channels, events, history, explain,
-        activity, classify, config, codes,
+        overview, targets, target_actions, queues, jobs, bulk_actions, failures, workers, notices, channels, events,
+        history, explain, activity, classify, config, codes,
     )  # fmt: skip
     return [each.router for each in resources]

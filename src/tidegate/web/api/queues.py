@@ -51,7 +51,7 @@ class QueueWithEvents(QueueShown):
     events: list[GateEventShown]
 
 
-class Done(Shown):
+class QueueChanged(Shown):
     queue: str
     action: str
     changed: bool
@@ -86,24 +86,24 @@ def one_queue(request: Request, name: Named) -> Response:
     return read(request, QueueWithEvents(**dict(found), events=told))
 
 
-@router.post("/queues/{name:path}/pause", responses=says(Done, 400, 404, 409))
+@router.post("/queues/{name:path}/pause", responses=says(QueueChanged, 400, 404, 409))
 def pause(name: Named, body: Ending, asking: Acting) -> Response:
     """Claims no job of it until a time."""
 
-    def work(tx: Tx) -> Done:
+    def work(tx: Tx) -> QueueChanged:
         known = asking.site.queue.queues()
         end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.because(body.reason), known)
-        return Done(queue=name, action="pause", changed=True, until=end)
+        return QueueChanged(queue=name, action="pause", changed=True, until=end)
 
     return once(asking, work)
 
 
-@router.post("/queues/{name:path}/resume", responses=says(Done, 400, 404, 409))
+@router.post("/queues/{name:path}/resume", responses=says(QueueChanged, 400, 404, 409))
 def resume(name: Named, asking: Acting) -> Response:
     """Ends a pause."""
 
-    def work(tx: Tx) -> Done:
+    def work(tx: Tx) -> QueueChanged:
         was = actions.resume_queue(tx, name, asking.by, asking.site.queue.queues())
-        return Done(queue=name, action="resume", changed=was)
+        return QueueChanged(queue=name, action="resume", changed=was)
 
     return once(asking, work)
