@@ -75,6 +75,20 @@ class Server:
         command = [str(Path(self._server.bin_path) / name), *args]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=patience)
 
+    def copy_to(self, place: Path) -> None:
+        """All of it, while it stands still."""
+        self._moved(Path(self._server.pgdata), place)
+
+    def go_back(self, copy: Path) -> None:
+        """As if it were replaced by a server that lacks what was committed since."""
+        self._moved(copy, Path(self._server.pgdata))
+
+    def _moved(self, source: Path, to: Path) -> None:
+        self._control("stop")
+        shutil.rmtree(to, ignore_errors=True)
+        subprocess.run(["cp", "-a", str(source), str(to)], check=True, timeout=_PATIENCE)  # with their owners
+        self._start()
+
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError):
             self._control("stop")

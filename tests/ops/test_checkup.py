@@ -64,7 +64,7 @@ def sql(store: Store, text: str) -> None:
 
 
 def seen(store: Store, queues: list[str]) -> None:
-    about = {"id": "w", "host": "attic", "pid": 77, "queues": json.dumps(queues), "stopping": 0}
+    about = {"id": "w", "host": "attic", "pid": 77, "queues": json.dumps(queues), "stopping": 0, "beat": 1}
 
     def write(tx: Tx) -> None:
         tx.all("worker_seen", about)

@@ -32,7 +32,7 @@ def kinds(found: Overview) -> list[str]:
 
 def working_on(q: Queue, *queues: str) -> None:
     """A worker that was just heard of."""
-    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0}
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0, "beat": 1}
     q.store.write(lambda tx: tx.all("worker_seen", about))
 
 

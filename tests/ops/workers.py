@@ -9,5 +9,5 @@ from tidegate.store.tx import Tx
 
 def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:
     """A worker that was just heard of."""
-    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": stopping}
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": stopping, "beat": 1}
     tx.all("worker_seen", about)

@@ -7,15 +7,18 @@ import json
 import logging
 import os
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.errors import StoreError
-from tidegate.store import claims
+from tidegate.store import beats, claims
 
 if TYPE_CHECKING:
     from tidegate.core.job import Claimed
     from tidegate.runtime.job_attempts import Attempt
     from tidegate.runtime.worker import Worker
+    from tidegate.store.backups import Restored
+    from tidegate.store.beats import Beat, Beaten
     from tidegate.store.claims import Renewed
     from tidegate.store.tx import Tx
 
@@ -23,6 +26,17 @@ _log = logging.getLogger("tidegate.worker")
 
 _SOON = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
 _TOO_LATE = 1.0  # seconds that the loop may stand still before it is said
+_REMEMBERED = 3600.0  # seconds in which the store must know a beat; who is silent for a day is forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What a heartbeat brought."""
+
+    beaten: Beaten
+    renewed: list[Renewed]
+    now: float  # of the store
+    paused: set[str]  # queues
 
 
 class Keeper:
@@ -34,6 +48,9 @@ class Keeper:
         self._ours = worker.clock.monotonic if worker.store.keeps_time else worker.clock.now
         self._offset = worker.clock.now() - self._ours()  # until the store is heard of
         self._heard = True  # the last heartbeat reached the store
+        self._beats = 0  # that were tried
+        self._last: tuple[Beat, float, float] | None = None  # that reached the store, and when, by two clocks
+        self._put_right: dict[int, int] = {}  # by epoch: jobs that were queued again, since the store had gone back
 
     def store_now(self) -> float:
         """The store's clock, as well as we know it."""
@@ -74,10 +91,15 @@ class Keeper:
         worker = self._worker
         held = self._held()
         jobs = [attempt.job for attempt in held]
-        sent = worker.clock.monotonic()
-        renewed, now, paused = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs)))
-        self._offset = now - self._ours()
-        alive = {each.id: each for each in renewed}
+        sent, at, last = worker.clock.monotonic(), worker.clock.now(), self._must_be_known()
+        self._beats += 1
+        number = self._beats
+        heard = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs, number, last)))
+        self._last = heard.beaten.beat, sent, at
+        worker.store.checks.add(self._check)
+        self._tell(heard.beaten.put_right)
+        self._offset = heard.now - self._ours()
+        alive = {each.id: each for each in heard.renewed}
         for attempt in held:
             found = alive.get(attempt.job.id)
             if found is None:
@@ -90,7 +112,7 @@ class Keeper:
                 attempt.deadline = sent + worker.policy.lease
             if found.stop_asked:
                 attempt.asked_to_stop()
-            if attempt.job.queue in paused:
+            if attempt.job.queue in heard.paused:
                 attempt.context.stopping = True
 
     def _held(self) -> list[Attempt]:
@@ -98,16 +120,39 @@ class Keeper:
         newest = {attempt.job.id: attempt for attempt in sorted(self._worker.leased.attempts.values(), key=_fence)}
         return [attempt for attempt in newest.values() if attempt.stop != "lost"]
 
-    def _renew(self, tx: Tx, held: list[Claimed]) -> tuple[list[Renewed], float, set[str]]:
-        """What was renewed, the time of the store, and the queues that somebody has paused."""
+    def _check(self, tx: Tx) -> None:
+        """Whether the server that is there now knows what the one before did: no lease counts before that is sure."""
+        last, worker = self._must_be_known(), self._worker
+        found = None if last is None else beats.check(tx, worker.store.dialect, worker.id, last)
+        if found is not None:
+            self._put_right[found.epoch] = found.requeued
+
+    def _tell(self, found: Restored | None) -> None:
+        """Once, when it is sure to be committed."""
+        if found is not None:
+            self._put_right[found.epoch] = found.requeued
+        while self._put_right:
+            epoch, requeued = self._put_right.popitem()
+            hint = "it lacks its last commits; no lease from before holds"
+            _log.error("database_went_back epoch=%s queued_again=%s hint=%s", epoch, requeued, hint)
+
+    def _must_be_known(self) -> Beat | None:
+        """The last beat, unless it is long ago. A machine that sleeps counts that by one of its clocks only."""
+        if self._last is None:
+            return None
+        beat, sent, at = self._last
+        clock = self._worker.clock
+        return beat if max(clock.monotonic() - sent, clock.now() - at) < _REMEMBERED else None
+
+    def _renew(self, tx: Tx, held: list[Claimed], number: int, last: Beat | None) -> _Heard:
         worker = self._worker
-        tx.all("worker_seen", {
+        beaten = beats.beat(tx, worker.store.dialect, {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
             "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
-        })  # fmt: skip
+        }, number, last)  # fmt: skip
         now = float(tx.all("clock")[0][0])
         paused = {name for name, _, until, _ in tx.all("queue_rows") if until is not None and now < until}
-        return claims.renew(tx, held, worker.policy.lease), now, paused
+        return _Heard(beaten, claims.renew(tx, held, worker.policy.lease), now, paused)
 
     def _self_fence(self) -> None:
         """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
@@ -120,6 +165,7 @@ class Keeper:
 
     async def goodbye(self) -> None:
         worker = self._worker
+        worker.store.checks.discard(self._check)
         try:
             gone = {"id": worker.id}
             await asyncio.wait_for(

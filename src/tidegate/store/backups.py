@@ -94,6 +94,9 @@ def _prepared(store: SqliteStore, file: Path) -> Restored:
 
 def restored(tx: Tx, dialect: Dialect) -> Restored:
     """What must change in a database that was put back, before anybody works on it."""
+    tx.one_migrator()  # it takes its time with many jobs
+    if dialect is Dialect.POSTGRES:
+        tx.plain("lock table tg_job in exclusive mode")  # workers may be at work, where it went back by itself
     tx.all("restored_fences", {"step": JUMP})
     tx.all("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
     tx.all("restored_notices")

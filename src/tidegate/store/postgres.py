@@ -126,6 +126,8 @@ class PostgresStore:
         self._book = Book(statements)
         self._announcer = Announcer(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._checked: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self.checks: set[Callable[[Tx], object]] = set()
         self._most = connections
         self._pool = ConnectionPool(
             self._conninfo, min_size=1, max_size=connections, kwargs={"autocommit": True}, timeout=patience, open=False,
@@ -221,9 +223,14 @@ class PostgresStore:
                 try:
                     with connection.pipeline() if self._pipelined else contextlib.nullcontext():
                         connection.execute(begin)
-                        result = work(PostgresTx(connection, self._book, self._now()))
+                        tx = PostgresTx(connection, self._book, self._now())
+                        writes = begin != _READING
+                        if writes and connection not in self._checked:
+                            for check in tuple(self.checks):
+                                check(tx)
+                        result = work(tx)
                         # What only reads may be repeated, whatever became of its end.
-                        committing = begin != _READING
+                        committing = writes
                         connection.execute("commit")
                 except BaseException as error:
                     if connection.broken and isinstance(error, psycopg.OperationalError) and not committing:
@@ -231,6 +238,8 @@ class PostgresStore:
                     if not connection.broken and connection.info.transaction_status is not TransactionStatus.IDLE:
                         connection.execute("rollback")
                     raise
+                if writes:
+                    self._checked.add(connection)
                 return result
         except PoolTimeout as error:
             raise StoreBusy("the database cannot be reached") from error

@@ -78,6 +78,7 @@ class SqliteStore:
         self._path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
         self._book = Book(statements)
+        self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
             local_disk.require_writable(path)
             make_private(path)

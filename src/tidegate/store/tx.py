@@ -31,7 +31,7 @@ class Tx(Protocol):
         """One statement over a table of parameters (`{rows ...}`); the rows that it returns, of all of them."""
 
     def plain(self, sql: str) -> None:
-        """A statement without a name: migrations only."""
+        """A statement without a name: for migrations, and for a database that was put back."""
 
     def one_migrator(self) -> None:
         """Keeps every other migrator out until the end of the transaction."""
@@ -46,6 +46,7 @@ class Store(Protocol):
     dialect: Dialect
     url: str
     keeps_time: bool  # its clock is its own, and not that of this machine
+    checks: set[Callable[[Tx], object]]  # made first in what a new connection writes: the server may be another
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Runs *work* in a transaction; when this returns, it is on disk. It may be run again: no effects outside."""

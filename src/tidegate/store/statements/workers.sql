@@ -1,9 +1,14 @@
 -- Who works, who leads, and what is due.
 
 -- name: worker_seen
-insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping)
-values (:id, :host, :pid, {now}, {now}, :queues, :stopping)
-on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping;
+insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping, beat)
+values (:id, :host, :pid, {now}, {now}, :queues, :stopping, :beat)
+on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping,
+    beat = excluded.beat;
+
+-- name: worker_beat
+-- The last beat of a worker that is known here, and how often this database was put back.
+select (select beat from tg_worker where id = :id), (select value from tg_store where name = 'epoch');
 
 -- name: worker_gone
 delete from tg_worker where id = :id or seen_at < {now} - 86400;
