@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 PAGE = "page"  # always there, and needs no settings
 LEVELS = ("info", "success", "warning", "error")  # the heaviest last
-TLS, STARTTLS, PLAIN = SECURITIES = ("tls", "starttls", "none")
+TLS, STARTTLS, PLAIN = "tls", "starttls", "none"
 PORTS = {TLS: 465, STARTTLS: 587, PLAIN: 25}
 
 

@@ -15,9 +15,8 @@ from tidegate.machine.quiet_hours import QuietHours
 
 HOUR = 3600.0
 RECOVERED = "recovered"
-BREAKER, FLAPPING, STUCK, NO_WORKER, PAUSED, GAVE_UP, CHANNEL = LOOKED = (
-    "breaker", "flapping", "stuck", "no_worker", "paused", "gave_up", "channel",
-)  # fmt: skip
+BREAKER, FLAPPING, STUCK, NO_WORKER = "breaker", "flapping", "stuck", "no_worker"
+PAUSED, GAVE_UP, CHANNEL = "paused", "gave_up", "channel"
 SNOOZES = {"15m": 900.0, "1h": HOUR, "4h": 4 * HOUR, "1d": 24 * HOUR}
 
 

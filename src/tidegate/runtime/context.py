@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tidegate.core.job import Claimed
-from tidegate.core.serial import encode
+from tidegate.core.serial import MOST, encode
 from tidegate.errors import LeaseLost
-
-_MOST = 1_000_000  # bytes of JSON
 
 
 class Saver(Protocol):
@@ -35,9 +33,8 @@ class Context:
         self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
         # The worker is to end, or the queue is paused: work that could go on for long ends where nothing is half done.
         self.stopping = False
-        self.in_cycle = (
-            False  # it is `drain` that waits: work that would go on for ever ends when nothing is left to do
-        )
+        # It is `drain` that waits: work that would go on for ever ends when nothing is left to do.
+        self.in_cycle = False
         self.lost = False  # the lease is gone, or soon may be: touch nothing outside any more
 
     @property
@@ -84,13 +81,13 @@ class Context:
         """Keeps small values for the next attempt, under the lease; raises LeaseLost when that is gone."""
         kept = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", most=_MOST))
+            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", most=MOST))
         )
 
     def save_now(self, **values: Any) -> None:
         """As `save`, for a handler that is a plain `def`."""
         kept = {**self._saved, **values}
-        self._settled(kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", most=_MOST)))
+        self._settled(kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", most=MOST)))
 
     def _settled(self, kept: dict[str, Any], *, ok: bool) -> None:
         if not ok:

@@ -137,12 +137,11 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
     match error:
         case Again():
             note = None if error.fault is None else _note(attempt, ok=_well(error.fault), fault=error.fault)
-            error.message = _clean(error.message)
             return Ended(lifecycle.again(job, error, kind.policy, roll), note)
         case Fail():
             known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)
-            failed = lifecycle.failed(job, error.code, _clean(message), error.status)
+            failed = lifecycle.failed(job, error.code, message, error.status)
             failed = replace(failed, keep_place=error.keep_place)
             return Ended(failed, _note(attempt, ok=_well(error.fault), fault=error.fault))
         case Held():
@@ -199,7 +198,7 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
         dumped = kind.encode_result(result)
     except Exception as error:
         _log.exception("result_not_serialisable kind=%s job=%s", kind.name, attempt.job.id)
-        message = _clean(f"The result cannot be stored: {error}")
+        message = f"The result cannot be stored: {error}"
         return Ended(lifecycle.failed(attempt.job, "bad_answer", message), note)
     return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes)
 
@@ -235,11 +234,6 @@ def _well(fault: Fault | None) -> bool | None:
 def _note(attempt: Attempt, *, ok: bool | None, fault: Fault | None = None) -> Note | None:
     job = attempt.job
     return Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None
-
-
-def _clean(text: str) -> str:
-    """As every database takes it: no NUL, no lone surrogates."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def parent_results(found: dict[int, str | None]) -> dict[int, Any]:

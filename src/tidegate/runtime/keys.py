@@ -13,6 +13,7 @@ from typing import Protocol
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
+from tidegate.core.storable import storable
 from tidegate.machine import cooldown as resting
 from tidegate.machine.cooldown import FRESH, RestChange
 from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
@@ -65,9 +66,8 @@ class Keys:
         self._plain = plain  # nothing but what is here can stand before a call
         self._watched = False
         self.states: dict[Hashable, KeyState] = {}
-        self.adopted: set[tuple[str, str | None]] = (
-            set()
-        )  # keys, as texts, that people were told of before, and operations
+        # Keys, as texts, that people were told of before, and operations.
+        self.adopted: set[tuple[str, str | None]] = set()
         self.clears = 0  # how often a key was cleared
         self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
         self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
@@ -361,7 +361,7 @@ class Keys:
 
 def key_text(key: Hashable) -> str:
     """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
-    text = "" if key is None else str(key).replace("\0", "").encode("utf-8", "replace").decode()
+    text = "" if key is None else storable(str(key))
     return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 

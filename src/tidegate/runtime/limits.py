@@ -7,7 +7,7 @@ import threading
 
 from tidegate.core.rate import Rate
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
-from tidegate.machine.ramp import RAMP
+from tidegate.machine.ramp import UNLIMITED, ramped
 
 
 class Limits:
@@ -22,7 +22,7 @@ class Limits:
         self._lock = threading.Lock()
         self._active = 0
         self._paid_until = -math.inf
-        self._closed_at = -math.inf
+        self._closed_at: float | None = None
 
     def take(self, now: float, most: float = math.inf) -> Hold | float:
         """Seconds to wait before the call, at most *most*; or why it may not go."""
@@ -61,11 +61,4 @@ class Limits:
 
     def allowed(self, now: float) -> int:
         """How many calls may be under way at this moment."""
-        if self.concurrency is None:
-            return 1_000_000_000
-        share = min(1.0, max(0.0, (now - self._closed_at) / RAMP))
-        return max(1, math.ceil(self.concurrency * share))
-
-    @property
-    def active(self) -> int:
-        return self._active
+        return UNLIMITED if self.concurrency is None else ramped(self.concurrency, self._closed_at, now)

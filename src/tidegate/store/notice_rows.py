@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tidegate.core.events import Notice, NoticeKind
+from tidegate.core.storable import storable
 from tidegate.store.tx import Row, Tx
 
-TARGET, QUEUE, JOB, SERVER = SUBJECTS = ("target", "queue", "job", "server")
+TARGET, QUEUE, SERVER = "target", "queue", "server"  # what a notice may be about
 # What a success of its key ends.
 TROUBLES = (NoticeKind.FATAL, NoticeKind.CAP, NoticeKind.DISABLED)
 _MOST_TEXT = 2000
@@ -133,5 +134,4 @@ def prune(tx: Tx, before: float, most: int) -> int:
 
 
 def _clean(text: str) -> str:
-    """As every database takes it."""
-    return text[:_MOST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+    return storable(text, _MOST_TEXT)

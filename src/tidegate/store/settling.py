@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.job import Ending, Outcome, Stage
+from tidegate.core.storable import storable
 from tidegate.store import failures, tallies
 from tidegate.store.failures import Failed
 from tidegate.store.tx import Tx
@@ -124,7 +125,5 @@ def _event(outcome: Outcome, stage: Stage, worker: str) -> dict[str, object]:
 
 
 def _text(text: str | None) -> str | None:
-    """As every database takes it, whatever a handler raised: one bad character must not keep a whole batch out."""
-    if text is None:
-        return None
-    return text[:_MOST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+    """Whatever a handler raised: one bad character must not keep a whole batch out."""
+    return None if text is None else storable(text, _MOST_TEXT)

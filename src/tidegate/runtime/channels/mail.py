@@ -34,12 +34,10 @@ def send(way: Mail, letter: Letter, *, now: float, timeout: float) -> None:
         with _connected(way, context, timeout) as server:
             if way.user:
                 server.login(way.user, way.password)
-            refused = server.send_message(message_of(way, letter, now))
+            # Whom it refuses alone is not told: whoever else is named has it, and would be told twice.
+            server.send_message(message_of(way, letter, now))
     except smtplib.SMTPException as error:
         raise _refusal(error) from error
-    if refused:
-        # Whoever else is named has it: to send it again would tell them twice.
-        return
 
 
 def _connected(way: Mail, context: ssl.SSLContext, timeout: float) -> smtplib.SMTP:

@@ -78,5 +78,3 @@ select id, at, kind, name, actor, fields from tg_account_event order by id desc 
 
 -- name: account_events_prune
 delete from tg_account_event where id < :before returning id;
-
--- many jobs at once

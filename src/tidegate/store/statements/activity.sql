@@ -15,5 +15,3 @@ order by id desc limit :n;
 
 -- name: activity_prune
 delete from tg_activity where id in (select id from tg_activity where at < :before order by at limit :n) returning id;
-
--- rollups

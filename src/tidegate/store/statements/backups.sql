@@ -46,8 +46,6 @@ returning value;
 select queue, state, count(*) from tg_job group by queue, state;
 
 -- name: loose_links
--- Links to jobs that are not there, and blocked jobs that wait for nobody.
+-- Blocked jobs of which nobody knows whom they wait for.
 select count(*) from tg_job as job
 where state = 'blocked' and not exists (select 1 from tg_link as link where link.child = job.id);
-
--- lists

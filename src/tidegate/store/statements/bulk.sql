@@ -66,5 +66,3 @@ delete from tg_bulk_item where bulk = :bulk;
 -- name: lead_over
 -- Somebody else may take the lead at once.
 delete from tg_leader where name = :name and holder = :holder;
-
--- activity

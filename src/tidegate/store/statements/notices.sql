@@ -93,12 +93,8 @@ delete from tg_notice where id in (
     select id from tg_notice where ended_at is not null and ended_at < :before order by ended_at limit :n
 ) returning id;
 
--- telling
-
 -- name: notices_needing
 -- What is told of targets that only a person can end, and that goes on.
 select name, title, message, advice, lane from tg_notice
 where subject = 'target' and kind = 'fatal' and ended_at is null and for_user is null
 order by name, lane, operation limit :n;
-
--- server

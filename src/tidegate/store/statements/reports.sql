@@ -57,13 +57,9 @@ select id, {now} - coalesce(written_at, 0) from tg_gate_event order by id desc l
 -- When the oldest ready job of a queue was put in. The sum keeps PostgreSQL from walking through all ids for it.
 select created_at from tg_job where id = (select min(id + 0) from tg_job where state = 'ready' and queue = :queue);
 
--- checkup
-
 -- name: late_leases
 -- How many jobs run under a lease that has ended, and when the first of them did.
 select count(*), min(lease_until) from tg_job where state = 'running' and lease_until < {now};
-
--- people
 
 -- name: ready_before
 -- How many ready jobs of its lane go before a job; counts no further than :n.

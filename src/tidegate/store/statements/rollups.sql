@@ -25,5 +25,3 @@ delete from tg_rollup where (scope, name, at) in (
     select scope, name, at from tg_rollup
     where at < :hours_before or (at < :fine_before and at % 3600 <> 0) order by at limit :n
 ) returning at;
-
--- failures
