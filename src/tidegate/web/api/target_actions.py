@@ -107,11 +107,11 @@ def pause(name: Named, body: Ending, asking: Acting) -> Response:
 @router.post("/targets/{name:path}/resume", responses=_ACTION)
 def resume(name: Named, asking: Acting) -> Response:
     """Ends a pause."""
-    return _act(
-        asking,
-        name,
-        lambda tx: TargetChanged(target=name, action="resume", changed=actions.resume_target(tx, name, asking.by)),
-    )
+
+    def work(tx: Tx) -> TargetChanged:
+        return TargetChanged(target=name, action="resume", changed=actions.resume_target(tx, name, asking.by))
+
+    return _act(asking, name, work)
 
 
 @router.post("/targets/{name:path}/test", responses=says(Tested, 400, 404, 409))
@@ -155,19 +155,23 @@ def force(name: Named, body: Force, asking: Acting) -> Response:
 @router.post("/targets/{name:path}/clear", responses=_ACTION)
 def clear(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
     """Forgets all state of a key, as after new credentials: its jobs go at once."""
-    return _act(
-        asking, name,
-        lambda tx: TargetChanged(target=name, action="clear", changed=actions.clear_key(tx, name, body.key, asking.by)),
-    )  # fmt: skip
+
+    def work(tx: Tx) -> TargetChanged:
+        was = actions.clear_key(tx, name, body.key, asking.by)
+        return TargetChanged(target=name, action="clear", changed=was)
+
+    return _act(asking, name, work)
 
 
 @router.post("/targets/{name:path}/enable", responses=_ACTION)
 def enable(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
     """Ends the rest of a key, whoever ordered it."""
-    return _act(
-        asking, name,
-        lambda tx: TargetChanged(target=name, action="enable", changed=actions.enable_key(tx, name, body.key, asking.by)),
-    )  # fmt: skip
+
+    def work(tx: Tx) -> TargetChanged:
+        was = actions.enable_key(tx, name, body.key, asking.by)
+        return TargetChanged(target=name, action="enable", changed=was)
+
+    return _act(asking, name, work)
 
 
 @router.post("/targets/{name:path}/disable", responses=_ACTION)
