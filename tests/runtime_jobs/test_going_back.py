@@ -128,6 +128,7 @@ def test_it_is_put_right_once_and_not_where_somebody_has_done_so(name: str, tmp_
 
         assert beats(1, None) == (Beat(1, 0), False)
         assert beats(3, Beat(1)) == (Beat(3, 0), False), "the second was never heard of"
+        assert beats(2, None) == (Beat(2, 0), False), "it was held up on its way"
         assert beats(4, Beat(3)) == (Beat(4, 0), False)
         assert beats(7, Beat(6)) == (Beat(7, 1), True), "the sixth was committed, and is not known"
         assert beats(8, Beat(7, 1)) == (Beat(8, 1), False)

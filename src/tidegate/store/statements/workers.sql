@@ -1,10 +1,11 @@
 -- Who works, who leads, and what is due.
 
 -- name: worker_seen
+-- A beat that was held up on its way may come after the next.
 insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping, beat)
 values (:id, :host, :pid, {now}, {now}, :queues, :stopping, :beat)
 on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping,
-    beat = excluded.beat;
+    beat = case when excluded.beat > tg_worker.beat then excluded.beat else tg_worker.beat end;
 
 -- name: worker_beat
 -- The last beat of a worker that is known here, and how often this database was put back.
