@@ -101,6 +101,13 @@ def test_what_was_claimed_ahead_does_not_wait_behind_slow_jobs(q: Queue, clock: 
     clock.run(main())
 
 
+@pytest.mark.parametrize("now", [0.0, 57.9, 58.1, 1_700_000_017.5])
+def test_work_without_an_end_makes_room_after_an_hour_just_before_the_next_is_put_in(now: float) -> None:
+    end = Context.end_of_turn(now)
+    assert 3598 < end - now <= 3658
+    assert end % 60 == 58
+
+
 def test_work_without_an_end_ends_when_its_queue_is_paused_and_goes_on_when_that_is_over(
     q: Queue, clock: VirtualClock
 ) -> None:

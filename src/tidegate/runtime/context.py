@@ -10,6 +10,9 @@ from tidegate.core.job import Claimed
 from tidegate.core.serial import MOST, encode
 from tidegate.errors import LeaseLost
 
+_TURN = 3600.0  # seconds
+_BEFORE_TICK = 2.0  # seconds before the minute in which a schedule puts in the next
+
 
 class Saver(Protocol):
     """Keeps what a handler saves, under the lease; False when that is lost."""
@@ -76,6 +79,14 @@ class Context:
     def saved(self) -> Mapping[str, Any]:
         """What an earlier attempt saved."""
         return self._saved
+
+    @staticmethod
+    def end_of_turn(now: float) -> float:
+        """When work without an end that begins *now* makes room for a fresh job: in an hour, just before a full minute.
+
+        A schedule of every minute puts the next one in then, and nothing waits.
+        """
+        return (now + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
 
     async def save(self, **values: Any) -> None:
         """Keeps small values for the next attempt, under the lease; raises LeaseLost when that is gone."""

@@ -27,8 +27,6 @@ from tidegate_apps.feeds.verdicts import FeedState
 _log = logging.getLogger("tidegate.feeds")
 
 QUEUE = "feeds"
-_TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
-_BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def declare(there: Installed[Settings], parse: Parse, outside: Outside | None = 
         @there.queue.job(queue=QUEUE, name="feeds.poll", unique=lambda which: which, attempts=1000)
         async def poll(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
             clock = there.queue.clock
-            end = _end_of_turn(clock.now())
+            end = job.end_of_turn(clock.now())
             if not found.contact_asked_for and (await there.db.aall("next_due"))[0][0] is not None:
                 found.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
@@ -147,11 +145,6 @@ def user_agent(settings: Settings) -> str:
     contact = settings.contact
     said = f"; {'+' if '://' in contact else ''}{contact}" if contact else ""
     return f"Tidegate/{__version__} (feed poller{said})"
-
-
-def _end_of_turn(now: float) -> float:
-    """An hour from now, just before a full minute: then the schedule puts in the next turn, and nothing waits."""
-    return (now + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
 
 
 async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:

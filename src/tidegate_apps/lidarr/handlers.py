@@ -19,8 +19,6 @@ from tidegate_apps.music.library import Library
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
 _KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
-_TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
-_BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
 _LOOK = 1.0  # seconds between two looks whether to stop, or at the time
 
 
@@ -70,7 +68,7 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
 
     @queue.job(queue=WAKES, name="lidarr.wakes", unique=lambda which: which, attempts=1000)
     async def wakes(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
-        end, done = _end_of_turn(clock.now()), 0
+        end, done = job.end_of_turn(clock.now()), 0
         if await queue.at_store(lambda: there.db.one("last_look")) is None:
             await look.aenqueue(False)  # nobody has to wait for the schedule to see something
         while not job.stopping and clock.now() < end:
@@ -101,8 +99,3 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
         library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,
         wake_now=wake_now, look=look,
     )  # fmt: skip
-
-
-def _end_of_turn(now: float) -> float:
-    """An hour from now, just before a full minute: then the schedule puts in the next turn, and nothing waits."""
-    return (now + _TURN) // 60 * 60 + 60 - _BEFORE_TICK

@@ -29,8 +29,6 @@ Opened = Callable[[Settings], AbstractAsyncContextManager[httpx2.AsyncBaseTransp
 _log = logging.getLogger("tidegate.music")
 QUEUE = "music"
 ALL = "all"
-_TURN = 3600.0  # seconds; a job that is an hour old makes room for a fresh one
-_BEFORE_TICK = 2.0  # seconds before the minute in which the schedule puts in the next
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +66,7 @@ def declare(
 
         @there.queue.job(queue=QUEUE, name="music.sync", unique=lambda which: which, attempts=1000)
         async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
-            end = (clock.now() + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
+            end = job.end_of_turn(clock.now())
             await ask_for_contact(there, found)
             async with opened(there.settings) as way:
                 await Syncer(found.shop(), way).run(lambda: job.stopping or job.cancelled or clock.now() >= end)
