@@ -16,7 +16,7 @@ from tidegate.core.codes import CORE
 from tidegate.core.job import Ending, JobState
 from tidegate.face.acting import Acting
 from tidegate.face.job_function import JobFunction
-from tidegate.ops import actions, trials
+from tidegate.ops import actions, job_actions, trials
 from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.store import bulk_work
 
@@ -88,7 +88,7 @@ def test_every_action_of_people_is_listed() -> None:
 
 
 def test_what_people_do_is_recorded_under_names_that_are_listed() -> None:
-    source = inspect.getsource(actions) + inspect.getsource(bulk_work) + inspect.getsource(trials)
+    source = "".join(map(inspect.getsource, (actions, job_actions, bulk_work, trials)))
     recorded = re.findall(r'"((?:queue|jobs?|breaker|target)_(?:\w+ed|forgotten|reset))"', source)
 
     assert set(first_column(PAGE, "event of a queue or a target")) == set(recorded)
