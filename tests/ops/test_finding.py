@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tidegate.ops.finding import Effort, Found, Several, Ways
+from tidegate.ops.finding import Effort, Ways
+from tidegate.ops.searching import Found, Several
 from tidegate.store.tx import Tx
 
 NO_STORE = cast(Tx, None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.ops import cursors
 from tidegate.ops.listing import Page
 from tidegate.store import activity_rows
 from tidegate.store.activity_rows import Deed, Place, Wanted
@@ -62,6 +63,7 @@ _SAID: Mapping[str, str] = {
 }  # fmt: skip
 _ONE: Mapping[str, str] = {"jobs": "{} job"}
 _HIDDEN = ("filter", "kind")
+_MARK = "a"  # of its cursors
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,9 @@ class Line:
 
 def listed(tx: Tx, wanted: Wanted, *, cursor: str | None = None, most: int = 50) -> Page[Line]:
     """What matches, the newest first. ValueError for a cursor that is none."""
-    found = activity_rows.listed(tx, wanted, most + 1, _before(cursor))
+    found = activity_rows.listed(tx, wanted, most + 1, cursors.read(cursor, _MARK))
     lines = [Line(each) for each in found[:most]]
-    return Page(lines, f"a{found[most - 1].id:x}" if len(found) > most else None)
+    return Page(lines, cursors.written(_MARK, found[most - 1].id) if len(found) > most else None)
 
 
 def named(place: Place) -> str:
@@ -113,12 +115,3 @@ def told(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
         words = _ONE[name] if value == 1 and name in _ONE else _SAID.get(name, f"{name} {{}}")
         parts.append(words.format(shown))
     return ", ".join(parts)
-
-
-def _before(cursor: str | None) -> int:
-    if cursor is None:
-        return 2**62
-    digits = cursor[1:]
-    if cursor[:1] != "a" or not digits or len(digits) > 15 or set(digits) - set("0123456789abcdef"):
-        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
-    return int(digits, 16)

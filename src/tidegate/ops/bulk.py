@@ -13,7 +13,7 @@ from typing import Any
 from tidegate.core.actor import Actor
 from tidegate.core.progress import Progress, unheard
 from tidegate.errors import NotThere, Refused, UniqueTaken
-from tidegate.ops import allowed, listing
+from tidegate.ops import allowed, cursors, listing
 from tidegate.ops.listing import Count, Filter, Page
 from tidegate.store import activity_rows, bulk_rows, bulk_work
 from tidegate.store.activity_rows import Place
@@ -217,8 +217,8 @@ def require(tx: Tx, id_: int) -> Bulk:
 
 def listed(tx: Tx, *, cursor: str | None = None, most: int = 50) -> Page[Bulk]:
     """The newest first."""
-    found = bulk_rows.listed(tx, most + 1, _number(cursor, "b", 2**62))
-    return Page(found[:most], f"b{found[most - 1].id:x}" if len(found) > most else None)
+    found = bulk_rows.listed(tx, most + 1, cursors.read(cursor, "b"))
+    return Page(found[:most], cursors.written("b", found[most - 1].id) if len(found) > most else None)
 
 
 def items(
@@ -226,18 +226,9 @@ def items(
 ) -> Page[Item]:  # fmt: skip
     """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
     require(tx, id_)
-    after = _number(cursor, "i", -1)
+    after = cursors.read(cursor, "i", -1)
     found = bulk_rows.items(tx, id_, refused_only=refused_only, after=after, most=most + 1)
-    return Page(found[:most], f"i{found[most - 1].at:x}" if len(found) > most else None)
-
-
-def _number(cursor: str | None, mark: str, first: int) -> int:
-    if cursor is None:
-        return first
-    digits = cursor[1:]
-    if cursor[:1] != mark or not digits or len(digits) > 15 or set(digits) - set("0123456789abcdef"):
-        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
-    return int(digits, 16)
+    return Page(found[:most], cursors.written("i", found[most - 1].at) if len(found) > most else None)
 
 
 def _missing(id_: int) -> str:

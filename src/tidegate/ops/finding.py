@@ -7,80 +7,14 @@ complete; only what lies above the highest of these floors is shown, so that no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from tidegate.ops.searching import FINAL, Ended, Found, Live, Plain, Search, Several, Way
 from tidegate.store import tallies
-from tidegate.store.tx import Row, Tx
+from tidegate.store.tx import Tx
 
-FINAL = ("done", "failed", "cancelled")
-LIVE = ("ready", "waiting", "blocked", "running")
-QUEUED = ("ready", "waiting", "blocked")
-
-END = 2**62  # above every id
-NEVER = 1e18
 MOST_PLACES = 1000  # pairs of queue and kind that are looked through one by one
-_MOST_LIVE = 5000  # candidates that are brought here to be looked at
-_ROUGHLY = 500
-_CREATED, _CODE = 7, 11  # columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What is looked for, with its times turned into ids."""
-
-    queue: str = ""
-    state: str = ""
-    kind: str = ""
-    target: str = ""
-    code: str = ""
-    failure: str = ""
-    above: int = 0  # ids are larger than this one
-    below: int = END  # and smaller than that one
-    earliest: float = 0.0  # when they were made
-    latest: float = NEVER
-
-    @property
-    def params(self) -> dict[str, Any]:
-        names = ("queue", "state", "kind", "target", "code", "failure", "above", "earliest", "latest")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def dated(self) -> bool:
-        return self.earliest > 0 or self.latest < NEVER
-
-    def most(self, n: int, candidates: int) -> int:
-        """How many to look at for *n*; with a date some more, because ids say only roughly when."""
-        return max(n, candidates) + (_ROUGHLY if self.dated else 0)
-
-    def fits(self, row: Row) -> bool:
-        """Whether a row has the code and the age."""
-        return bool((not self.code or row[_CODE] == self.code) and self.earliest <= row[_CREATED] <= self.latest)
-
-    def states(self, among: Sequence[str]) -> list[str]:
-        if not self.state:
-            return list(among)
-        wanted = QUEUED if self.state == "queued" else (self.state,)
-        return [state for state in wanted if state in among]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Rows, the newest first, that are complete down to *floor*; 0: to the end."""
-
-    rows: list[Row]
-    floor: int = 0
-
-
-class Way(Protocol):
-    """One way to find all that match."""
-
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        """The next *n* at most, of so many *candidates* where each must be looked at."""
-
-    def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        """How many there are, counted no further than *n*, and the floor to which they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +70,7 @@ def ways(tx: Tx, search: Search, effort: Effort = USUAL) -> Ways:
     live = Live(search, totals)
     found: list[Way] = []
     if search.code:
-        found.append(Plain("list_of_code", search, narrowed=_narrowed(search, "code")))
+        found.append(Plain("list_of_last_code", search, narrowed=_narrowed(search, "code")))
     if search.target:
         ended = Plain("list_of_target", search, narrowed=_narrowed(search, "target"))
         found.append(Several([*([ended] if search.states(FINAL) else []), live]))
@@ -173,126 +107,3 @@ def _places(tx: Tx, search: Search, totals: Mapping[tuple[str, str], int]) -> li
         for state in states
         if totals.get((queue, state))
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """One index in the order of ids. *narrowed*: each candidate must be looked at."""
-
-    name: str
-    search: Search
-    narrowed: bool
-
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        given = {**self.search.params, "before": before}
-        floor = self._floor(tx, given, candidates)
-        rows = tx.all(self.name, {**given, "floor": max(floor, self.search.above + 1), "n": n})
-        return Found(rows, _reached(rows, n, floor))
-
-    def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        given = {**self.search.params, "before": self.search.below, "n": n}
-        if not self.narrowed:
-            return int(tx.all(f"{self.name}_all", given)[0][0]), 0
-        floor = self._floor(tx, given, candidates)
-        return int(tx.all(f"{self.name}_count", {**given, "floor": max(floor, self.search.above + 1)})[0][0]), floor
-
-    def _floor(self, tx: Tx, given: Mapping[str, Any], candidates: int) -> int:
-        rows = tx.all(f"{self.name}_floor", {**given, "last": candidates - 1}) if self.narrowed else ()
-        return int(rows[0][0]) if rows else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Jobs that have ended, by queue, kind and state."""
-
-    search: Search
-    places: Sequence[Mapping[str, str]]
-
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        given = {**self.search.params, "before": before}
-        most = self.search.most(n, candidates if self.search.target or self.search.code else n)
-        floors = tx.many("list_ended_floors", self.places, {**given, "last": most - 1})
-        floor = max((int(row[-1]) for row in floors if row[-1] is not None), default=0)
-        given |= {"floor": max(floor, self.search.above + 1), "n": n}
-        rows: list[Row] = []
-        for queue, kind, state, newest, _ in floors:
-            if newest is not None and newest >= floor:
-                rows += tx.all("list_ended", {**given, "queue": queue, "kind": kind, "state": state})
-        rows = sorted(rows, reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
-
-    def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        if self.search.target or self.search.code:
-            seen = self.look(tx, self.search.below, min(n, candidates), candidates)
-            return len(seen.rows), seen.floor
-        given = {**self.search.params, "before": self.search.below, "n": n}
-        return sum(int(row[0]) for row in tx.many("list_ended_counts", self.places, given)), 0
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """Jobs that have not ended, state by state and queue by queue, where there are any; each question is asked once."""
-
-    search: Search
-    totals: Mapping[tuple[str, str], int]
-    asked: dict[tuple[int, ...], Any] = field(default_factory=dict)
-
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        most = self.search.most(n, min(candidates, _MOST_LIVE) if self.search.code else n)
-        if (before, n, most) not in self.asked:
-            self.asked[before, n, most] = self._looked(tx, before, n, most)
-        found: Found = self.asked[before, n, most]
-        return found
-
-    def _looked(self, tx: Tx, before: int, n: int, most: int) -> Found:
-        ids: list[int] = []
-        floor = 0
-        for state, queue in self._parts():
-            given = {**self.search.params, "queue": queue, "before": before, "n": most}
-            some = [int(row[0]) for row in tx.all(f"list_{state}", given)]
-            ids += some
-            floor = max(floor, some[-1] if len(some) >= most else 0)
-        ids = sorted((id_ for id_ in ids if id_ >= floor), reverse=True)[:most]
-        rows = [row for row in tx.many("list_rows", [{"id": id_} for id_ in ids]) if self.search.fits(row)]
-        floor = _reached([(id_,) for id_ in ids], most, floor)
-        rows = sorted(rows, reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
-
-    def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        if self.search.code:
-            seen = self.look(tx, self.search.below, _ROUGHLY, _ROUGHLY)
-            return len(seen.rows), seen.floor
-        if (n,) not in self.asked:
-            given = {**self.search.params, "before": self.search.below, "n": n}
-            self.asked[(n,)] = sum(
-                int(tx.all(f"list_{state}_count", {**given, "queue": queue})[0][0]) for state, queue in self._parts()
-            )
-        return int(self.asked[(n,)]), 0
-
-    def _parts(self) -> Iterator[tuple[str, str]]:
-        for state in self.search.states(LIVE):
-            for queue, what in sorted(self.totals):
-                if what == state and self.totals[queue, what] and self.search.queue in ("", queue):
-                    yield state, queue
-
-
-@dataclass(frozen=True, slots=True)
-class Several:
-    """Parts that together hold all that match."""
-
-    parts: Sequence[Way]
-
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        looks = [part.look(tx, before, n, candidates) for part in self.parts]
-        floor = max((look.floor for look in looks), default=0)
-        rows = sorted((row for look in looks for row in look.rows if row[0] >= floor), reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
-
-    def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        counts = [part.count(tx, n, candidates) for part in self.parts]
-        return sum(seen for seen, _ in counts), max((floor for _, floor in counts), default=0)
-
-
-def _reached(rows: Sequence[Row], n: int, floor: int) -> int:
-    """How far down the rows are complete: to the last of them when there may be more."""
-    return max(floor, int(rows[-1][0])) if len(rows) >= n else floor

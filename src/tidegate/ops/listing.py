@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from tidegate.ops import finding, target_reports
-from tidegate.ops.finding import USUAL, Effort, Search
+from tidegate.ops import cursors, finding, target_reports
+from tidegate.ops.finding import USUAL, Effort
 from tidegate.ops.reports import STAGES, JobLine
+from tidegate.ops.searching import NEVER, QUEUED, Search
 from tidegate.ops.target_reports import Stands, TargetReport
 from tidegate.ops.words import TARGETS, URGENCY
 from tidegate.store import tallies
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 MOST_COUNTED = 10_000
 STATES = ("queued", *STAGES)
+_MARK = "j"  # of the cursors of jobs
 _MOST_CHOICES = 300  # kinds or codes that a filter offers
 _SLACK = 5.0  # seconds by which a job may have a smaller id than one that was made before it
 
@@ -89,21 +90,21 @@ def jobs(tx: Tx, wanted: Filter, *, cursor: str | None = None, most: int = 50, e
     one page.
     """
     search = _search(tx, wanted, slack=_SLACK)
-    before = min(_before(cursor), search.below)
+    before = min(cursors.read(cursor, _MARK), search.below)
     seen = finding.ways(tx, search, effort).found(tx, before, most + 1)
     items = [JobLine(*row) for row in seen.rows[:most]]
     reached = items[-1].id if len(seen.rows) > most else seen.floor
-    return Page(items, f"j{reached:x}" if reached else None)
+    return Page(items, cursors.written(_MARK, reached) if reached else None)
 
 
 def count(tx: Tx, wanted: Filter, most: int = MOST_COUNTED, effort: Effort = USUAL) -> Count:
     """How many match, counted no further than *most*; at least so many when they are too rare to be counted."""
     narrow = (wanted.kind, wanted.target, wanted.code, wanted.failure)
     if not (any(narrow) or wanted.older is not None or wanted.younger is not None):
-        states = {"": STAGES, "queued": finding.QUEUED}.get(wanted.state, (wanted.state,))
+        states = {"": STAGES, "queued": QUEUED}.get(wanted.state, (wanted.state,))
         n = sum(n for (queue, what), n in tallies.read(tx).items() if what in states and wanted.queue in ("", queue))
         return Count(min(n, most), capped=n > most)
-    search = replace(_search(tx, wanted, slack=0), earliest=0.0, latest=finding.NEVER)
+    search = replace(_search(tx, wanted, slack=0), earliest=0.0, latest=NEVER)
     return Count(*finding.ways(tx, search, effort).counted(tx, most))
 
 
@@ -162,14 +163,6 @@ def _id_at(tx: Tx, moment: float) -> int:
     return int(tx.all("list_id_at", {"moment": moment})[0][0])
 
 
-def _before(cursor: str | None) -> int:
-    if cursor is None:
-        return finding.END
-    if not re.fullmatch(r"j[0-9a-f]{1,16}", cursor, re.ASCII):
-        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
-    return min(int(cursor[1:], 16), finding.END)
-
-
 def _place(cursor: str | None) -> tuple[int, str]:
     if cursor is None:
         return -1, ""
@@ -179,7 +172,7 @@ def _place(cursor: str | None) -> tuple[int, str]:
         )
         return int(rank), name
     except ValueError:
-        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew") from None
+        raise cursors.bad(cursor) from None
 
 
 def _cursor(where: tuple[int, str]) -> str:

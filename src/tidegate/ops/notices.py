@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import NotThere, Refused
 from tidegate.machine.telling import SNOOZES
+from tidegate.ops import cursors
 from tidegate.ops.listing import Page
 from tidegate.store import activity_rows
 from tidegate.store.activity_rows import Place as At
 from tidegate.store.tx import Tx
 
 MOST_UNREAD = 1000  # no further is counted
-_NEWEST = 2**62
+_MARK, _URGENT = "n", "u"  # of its cursors: where it goes on, and the oldest of the errors that stood first
 _SLICE = 500
 
 
@@ -67,9 +67,9 @@ class NoticeLine:
 def listed(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
     """The newest first. ValueError for a cursor that is none."""
     name = "notices_unread" if unread_only else "notices"
-    rows = tx.all(name, {"before": _before(cursor), "n": most + 1})
+    rows = tx.all(name, {"before": cursors.read(cursor, _MARK), "n": most + 1})
     items = [NoticeLine(*row) for row in rows[:most]]
-    return Page(items, f"n{items[-1].id:x}" if len(rows) > most else None)
+    return Page(items, cursors.written(_MARK, items[-1].id) if len(rows) > most else None)
 
 
 def urgent_first(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
@@ -83,14 +83,14 @@ def urgent_first(tx: Tx, *, unread_only: bool = False, cursor: str | None = None
     lowest = first[-1].id if first else lowest
     rest, more = list[NoticeLine](), True
     while more and len(rest) <= most:
-        found = listed(tx, unread_only=unread_only, cursor=f"n{place:x}", most=most)
+        found = listed(tx, unread_only=unread_only, cursor=cursors.written(_MARK, place), most=most)
         rest += [line for line in found.items if not (line.urgent and line.id >= lowest)]
         more = found.next is not None
         place = found.items[-1].id if more else place
     if len(rest) <= most:
         return Page([*first, *rest], None)
-    mark = "" if lowest == _NEWEST else f"u{lowest:x}"
-    return Page([*first, *rest[:most]], f"n{rest[most - 1].id:x}{mark}")
+    mark = "" if lowest == cursors.END else cursors.written(_URGENT, lowest)
+    return Page([*first, *rest[:most]], f"{cursors.written(_MARK, rest[most - 1].id)}{mark}")
 
 
 def urgent(tx: Tx, *, unread_only: bool = False, most: int = 50) -> list[NoticeLine]:
@@ -146,15 +146,7 @@ def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
     return until
 
 
-def _before(cursor: str | None) -> int:
-    if cursor is None:
-        return _NEWEST
-    if not re.fullmatch(r"n[0-9a-f]{1,16}", cursor, re.ASCII):
-        raise ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
-    return min(int(cursor[1:], 16), _NEWEST)
-
-
 def _places(cursor: str | None) -> tuple[int, int]:
     """Where a page begins, and the oldest of the errors that stood first."""
-    place, _, lowest = (cursor or f"n{_NEWEST:x}").partition("u")
-    return _before(place), _before(f"n{lowest}") if lowest else _NEWEST
+    place, mark, lowest = (cursor or cursors.written(_MARK, cursors.END)).partition(_URGENT)
+    return cursors.read(place, _MARK), cursors.read(f"{mark}{lowest}", _URGENT) if mark else cursors.END

@@ -130,34 +130,36 @@ select count(*) from (
     limit :n
 ) as counted;
 
--- name: list_of_code_floor
+-- name: list_of_<by>_floor of last_code, failure
 select id from tg_job
-where last_code = :code and last_code is not null and id < :before and id > :above
+where <by> = :<by> and <by> is not null and id < :before and id > :above
 order by id desc limit 1 offset :last;
 
--- name: list_of_code_all
+-- name: list_of_<by>_all of last_code, failure
 select count(*) from (
     select id from tg_job
-    where last_code = :code and last_code is not null and id < :before and id > :above
+    where <by> = :<by> and <by> is not null and id < :before and id > :above
     order by id desc limit :n
 ) as counted;
 
--- name: list_of_code
+-- name: list_of_<by> of last_code, failure
 select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
     job.most_attempts, job.last_code, job.finished_at
 from tg_job as job
-where job.last_code = :code and job.last_code is not null and job.id >= :floor and job.id < :before
+where job.<by> = :<by> and job.<by> is not null and job.id >= :floor and job.id < :before
     and job.created_at >= :earliest and job.created_at <= :latest
     and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+    and (:code = '' or job.last_code = :code)
     and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
 order by job.id desc limit :n;
 
--- name: list_of_code_count
+-- name: list_of_<by>_count of last_code, failure
 select count(*) from (
     select job.id from tg_job as job
-    where job.last_code = :code and job.last_code is not null and job.id >= :floor and job.id < :before
+    where job.<by> = :<by> and job.<by> is not null and job.id >= :floor and job.id < :before
         and job.created_at >= :earliest and job.created_at <= :latest
-        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
+        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind)
+        and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code)
         and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
     limit :n
 ) as counted;
@@ -211,37 +213,3 @@ select code from code_of where code is not null;
 -- name: list_newest_kinds
 -- The kinds of the newest jobs, also of those that have not ended.
 select distinct kind from (select kind from tg_job order by id desc limit :n) as newest;
-
--- name: list_of_failure_floor
-select id from tg_job
-where failure = :failure and failure is not null and id < :before and id > :above
-order by id desc limit 1 offset :last;
-
--- name: list_of_failure_all
-select count(*) from (
-    select id from tg_job
-    where failure = :failure and failure is not null and id < :before and id > :above
-    order by id desc limit :n
-) as counted;
-
--- name: list_of_failure
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
-from tg_job as job
-where job.failure = :failure and job.failure is not null and job.id >= :floor and job.id < :before
-    and job.created_at >= :earliest and job.created_at <= :latest
-    and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
-    and (:code = '' or job.last_code = :code)
-    and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
-order by job.id desc limit :n;
-
--- name: list_of_failure_count
-select count(*) from (
-    select job.id from tg_job as job
-    where job.failure = :failure and job.failure is not null and job.id >= :floor and job.id < :before
-        and job.created_at >= :earliest and job.created_at <= :latest
-        and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind)
-        and (:target = '' or job.target = :target) and (:code = '' or job.last_code = :code)
-        and (:state = '' or job.state = :state or (:state = 'queued' and job.state in ('blocked', 'waiting', 'ready')))
-    limit :n
-) as counted;
