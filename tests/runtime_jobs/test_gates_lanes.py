@@ -411,3 +411,28 @@ def test_enabling_does_not_end_a_fatal_fault(db: Database) -> None:
 def test_nothing_can_be_done_to_a_target_that_is_not_there(db: Database, act: Callable[[Any], object]) -> None:
     with queue_on(db, VirtualClock()) as q, pytest.raises(NotThere, match="'nobody'"):
         act(q.target("nobody"))
+
+
+def test_a_job_whose_target_this_program_does_not_know_is_not_held_by_a_gate_that_nobody_shuts(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        before = q.job(target=Target("svc"), name="call")(_nothing)
+        job = before.enqueue(1).id
+    service = Service(clock, takes=0, ill=Refusal(401))
+    with queue_on(db, clock) as q:
+
+        @q.job(name="call")
+        async def call(n: int) -> None:
+            assert len(service.calls) < 10, "it is called again and again"
+            await service.call(n)
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(60)
+
+        play(clock, main)
+        assert len(service.calls) == 1
+        assert (q.get(job).state, q.get(job).error_code) == ("failed", "unauthorized")
+
+
+async def _nothing(n: int) -> None: ...

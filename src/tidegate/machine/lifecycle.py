@@ -166,10 +166,13 @@ def not_begun(job: Claimed, code: str, message: str) -> Outcome:
     return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, refund=True, code=code, message=message or code)
 
 
-def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float) -> Outcome:
-    """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut."""
+def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> Outcome:
+    """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut.
+
+    *gated*: whether there is a gate before its target, if it has one; its program may have lost it since.
+    """
     status = fault.status or None
-    if job.target and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
+    if job.target and gated and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
         # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
         return given_back(job, unsent=True, code=fault.code)
     if fault.fatal or not policy.allows(job, fault.code):

@@ -13,7 +13,7 @@ from typing import Any
 from tidegate.core.classify import classify
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach, Reason
-from tidegate.core.job import Claimed
+from tidegate.core.job import Claimed, Outcome
 from tidegate.core.rule import Pack
 from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
 from tidegate.machine import lifecycle
@@ -22,6 +22,7 @@ from tidegate.runtime.children import ChildError
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended
 from tidegate.runtime.job_kinds import JobKind
+from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.lane_turn import Note
 from tidegate.runtime.threads import Threads
 
@@ -76,8 +77,8 @@ class Attempt:
             self.task.cancel()
 
 
-async def run(attempt: Attempt, threads: Threads, pack: Pack | None, roll: Callable[[], float]) -> Ended | None:
-    """How the attempt ended; None when its lease is lost and there is nothing to say."""
+async def run(attempt: Attempt, threads: Threads, rules: TargetRules | None, roll: Callable[[], float]) -> Ended | None:
+    """How the attempt ended; None when its lease is lost and there is nothing to say. *rules*: of its target."""
     job, kind = attempt.job, attempt.kind
     if kind is None:
         _log.error("unknown_kind queue=%s kind=%s job=%s", job.queue, job.kind, job.id)
@@ -87,7 +88,7 @@ async def run(attempt: Attempt, threads: Threads, pack: Pack | None, roll: Calla
     try:
         result = await _call(attempt, kind, threads)
     except (Exception, asyncio.CancelledError, SystemExit) as error:
-        return _raised(attempt, kind, _single(error), pack, roll())
+        return _raised(attempt, kind, _single(error), rules, roll())
     return _finished(attempt, kind, result)
 
 
@@ -132,8 +133,10 @@ def _single(error: BaseException) -> BaseException:
     return error
 
 
-def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | None, roll: float) -> Ended | None:
-    job = attempt.job
+def _raised(
+    attempt: Attempt, kind: JobKind, error: BaseException, rules: TargetRules | None, roll: float
+) -> Ended | None:
+    job, pack = attempt.job, None if rules is None else rules.pack
     match error:
         case Again():
             note = None if error.fault is None else _note(attempt, ok=_well(error.fault), fault=error.fault)
@@ -155,7 +158,8 @@ def _raised(attempt: Attempt, kind: JobKind, error: BaseException, pack: Pack | 
     fault = _fault_of(error, pack)
     if fault.reason is Reason.CANCELLED and attempt.stop is not None:
         return _stopped(attempt)  # the handler turned its cancellation into an error of its own
-    return _faulted(attempt, kind, fault, error, roll)
+    outcome = lifecycle.after_fault(job, fault, kind.policy, roll, gated=rules is not None)
+    return _faulted(attempt, outcome, fault, error)
 
 
 def _ended_from_outside() -> bool:
@@ -213,10 +217,9 @@ def _stopped(attempt: Attempt) -> Ended | None:
             return Ended(lifecycle.given_back(attempt.job, unsent=False, lost_code=attempt.lost_code))
 
 
-def _faulted(attempt: Attempt, kind: JobKind, fault: Fault, error: BaseException, roll: float) -> Ended:
+def _faulted(attempt: Attempt, outcome: Outcome, fault: Fault, error: BaseException) -> Ended:
     job = attempt.job
-    outcome = lifecycle.after_fault(job, fault, kind.policy, roll)
-    about = (kind.name, job.id, job.attempt, str(outcome.ending), fault.code)
+    about = (job.kind, job.id, job.attempt, str(outcome.ending), fault.code)
     text = "attempt_failed kind=%s job=%s attempt=%s then=%s code=%s"
     if fault.unclassified or isinstance(error, _Misfit):
         _log.error(text, *about, exc_info=error)

@@ -73,7 +73,7 @@ class Leased:
             task = attempt.task = asyncio.current_task()
             rules = self._gates.rules.get(attempt.job.target)
             try:
-                ended = await trying.run(attempt, worker.threads, None if rules is None else rules.pack, worker.dice)
+                ended = await trying.run(attempt, worker.threads, rules, worker.dice)
             finally:
                 attempt.task = None
             if attempt.stop is not None and task is not None:

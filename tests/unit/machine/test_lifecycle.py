@@ -98,6 +98,12 @@ def test_a_fatal_fault_ends_the_job_unless_it_shuts_a_gate_before_it(code: str, 
     assert ended.code == code
 
 
+def test_a_fatal_fault_ends_the_job_when_there_is_no_gate_that_could_hold_it() -> None:
+    ended = lifecycle.after_fault(replace(JOB, target="t"), fault("unauthorized"), POLICY, 0.5, gated=False)
+
+    assert (ended.ending, ended.refund) == (Ending.FAILED, False)
+
+
 @pytest.mark.parametrize("code", [name for name, code in CORE.items() if not code.fatal])
 def test_a_retriable_fault_of_any_code_is_tried_again_after_a_while(code: str) -> None:
     ended = after(code)
