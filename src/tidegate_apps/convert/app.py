@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from fastapi import APIRouter
-
-from tidegate import App, Every, Installed, Page
-from tidegate_apps.convert.codes import ALL, TARGET
-from tidegate_apps.convert.handlers import jobs
-from tidegate_apps.convert.pages import forms, show, show_help, show_one
-from tidegate_apps.convert.routes import api
+from tidegate import App, Every, Installed, Page, Simulated
+from tidegate_apps.convert import handlers
+from tidegate_apps.convert.codes import CODES, TARGET
+from tidegate_apps.convert.pages import show, show_help, show_one  # each is marked with the right that it needs
 from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.simulator import simulated
-from tidegate_apps.convert.uploading import Uploads
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+
+def jobs(there: Installed[Settings]) -> handlers.Jobs:
+    return handlers.declare(there)
 
 
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
@@ -22,10 +25,15 @@ def schedules(there: Installed[Settings]) -> Iterable[Every]:
 
 
 def routes(there: Installed[Settings]) -> APIRouter:
-    uploads = Uploads(there)
-    router = api(there, uploads)
-    router.include_router(forms(there, uploads))
-    return router
+    from tidegate_apps.convert.routes import routes as all_of_them
+
+    return all_of_them(there)
+
+
+def simulator() -> Simulated:
+    from tidegate_apps.convert.simulator import simulated
+
+    return simulated()
 
 
 app = App[Settings](
@@ -33,7 +41,7 @@ app = App[Settings](
     title="Convert",
     about="PDF files become XML.",
     settings=Settings,
-    codes=ALL,
+    codes=CODES,
     package="tidegate_apps.convert",
     jobs=jobs,
     schedules=schedules,
@@ -46,5 +54,5 @@ app = App[Settings](
     targets=[TARGET],
     help="/convert/help",
     commands="tidegate_apps.convert.commands:convert",
-    simulator=simulated,
+    simulator=simulator,
 )

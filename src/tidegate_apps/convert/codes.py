@@ -23,7 +23,7 @@ def _code(name: str, reason: Reason, reach: Reach, message: str, advice: str, le
     return Code(name=name, reason=reason, reach=reach, level=level, message=message, advice=advice)
 
 
-CODES = (
+TEN = (
     _code("NOT_PDF", Reason.ITEM, Reach.ITEM, "Only PDF files are supported.", "Choose a PDF file."),
     _code("TOO_LARGE", Reason.ITEM, Reach.ITEM, "File exceeds 50 MB limit.", "Make the file smaller, or split it."),
     _code("GW_4XX", Reason.ITEM, Reach.ITEM, "Couldn’t convert this file with the selected mapping.",
@@ -45,8 +45,8 @@ REFUSED = _code(
     "gateway_refused", Reason.CONFIG, Reach.TARGET, "The gateway does not take our calls.",
     "Check convert.gateway_url and what stands before the gateway; then clear the target.", Level.ERROR,
 )  # fmt: skip
-ALL = (*CODES, REFUSED)
-LINES: Mapping[str, str] = {code.name: code.message for code in CODES}
+CODES = (*TEN, REFUSED)
+LINES: Mapping[str, str] = {code.name: code.message for code in TEN}
 
 # What of a line is a promise that only a job which will be tried again may show.
 PROMISES = (" We’ll retry shortly.", " We’ll retry.")
@@ -80,7 +80,7 @@ PACK = rules.Pack(
         ),
         rules.Rule(name="unforeseen", code=UNKNOWN, test=lambda seen: isinstance(seen.error, Unforeseen)),
     ],
-    codes=ALL,
+    codes=CODES,
 )  # fmt: skip
 
 # What is tried once more and not as often as the settings say: codes, and rules of which the code does not tell.

@@ -67,7 +67,7 @@ class Jobs:
     sweep: JobFunction[str, dict[str, int]]
 
 
-def jobs(there: Installed[Settings], transport: Bounds | None = None) -> Jobs:
+def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs:
     """*transport*: for a gateway without sockets."""
     settings = there.settings
     storage = storage_at(settings.storage)

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from tidegate import Installed
 from tidegate.web import (
     ANYONE,
     Problem,
-    Right,
-    body_limit,
-    current_user,
-    form,
     needs,
     number_of,
     owner_session,
     page,
-    said,
 )
-from tidegate_apps.convert import intake, pausing
+from tidegate_apps.convert import intake
 from tidegate_apps.convert.codes import TARGET, size_shown
 from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import Mappings
-from tidegate_apps.convert.owned import mine, opened, ready, retried
+from tidegate_apps.convert.owned import mine, opened, ready
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
-from tidegate_apps.convert.uploading import Uploads
 
 BUSY = "Gateway busy, paused. Will retry automatically."
 _PAGE = 25
 _PREVIEW = 20_000  # bytes of the XML
-_LASTS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,48 +93,6 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
 
 def show_help(request: Request, there: Installed[Settings]) -> Response:
     return page(request, "convert/help.html", settings=there.settings)
-
-
-def forms(there: Installed[Settings], uploads: Uploads) -> APIRouter:
-    """What the pages send without any script."""
-    router = APIRouter(include_in_schema=False)
-
-    @router.post("/convert/upload")
-    @needs(ANYONE)
-    @body_limit(2**40)  # our own limit is checked, with our own words
-    async def upload(request: Request) -> Response:
-        try:
-            taken = await uploads.take(request, owner_session(request))
-        except Problem as error:
-            return said(request, "/convert", str(error.detail), tone="bad")
-        new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
-        return said(request, "/convert", new)
-
-    @router.post("/convert/jobs/{job}/retry")
-    @needs(ANYONE)
-    def retry(request: Request, job: int) -> Response:
-        try:
-            file = retried(there, job, owner_session(request), current_user(request))
-        except Problem as error:
-            return said(request, "/convert", str(error.detail), tone="bad")
-        return said(request, "/convert", f"{file.name} is tried again.")
-
-    @router.post("/convert/uploads/pause")
-    @needs(Right.PAUSE)
-    async def pause(request: Request) -> Response:
-        lasts = _LASTS.get((await form(request)).get("lasts", ""))
-        if lasts is None:
-            return said(request, "/convert", "Nothing was changed: choose how long.", tone="bad")
-        await asyncio.to_thread(pausing.pause, there, lasts, current_user(request))
-        return said(request, "/convert", "No file is taken for a while.")
-
-    @router.post("/convert/uploads/resume")
-    @needs(Right.PAUSE)
-    async def resume(request: Request) -> Response:
-        await asyncio.to_thread(pausing.resume, there, current_user(request))
-        return said(request, "/convert", "Files are taken again.")
-
-    return router
 
 
 def _limits(there: Installed[Settings]) -> dict[str, Any]:

@@ -26,12 +26,9 @@ def schedules(there: Installed[Settings]) -> Iterable[Every]:
 
 
 def routes(there: Installed[Settings]) -> APIRouter:
-    from tidegate_apps.lidarr.forms import forms
-    from tidegate_apps.lidarr.routes import api
+    from tidegate_apps.lidarr.routes import routes as all_of_them
 
-    router = api(there)
-    router.include_router(forms(there))
-    return router
+    return all_of_them(there)
 
 
 def show(request: Request, there: Installed[Settings]) -> Response:

@@ -17,14 +17,14 @@ from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate.testing import Status
 from tidegate.web import Problem
-from tidegate_apps.convert.codes import CODES
+from tidegate_apps.convert.codes import TEN
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.uploading import Uploads
 
 
 @pytest.mark.req("CNV-01")
 def test_the_codes_are_these_ten() -> None:
-    assert [code.name for code in CODES] == [
+    assert [code.name for code in TEN] == [
         "NOT_PDF", "TOO_LARGE", "GW_4XX", "GW_5XX", "GW_TIMEOUT", "IO_ERROR", "NOT_READY", "EXPIRED", "FORBIDDEN",
         "UNKNOWN",
     ]  # fmt: skip

@@ -39,7 +39,7 @@ class Convert(Part):
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = Blocking(self.sim.transport(), lambda what: self.world.note("gateway", what))
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.jobs(there, way))
+        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
         said = {"gateway_url": "http://gateway", "storage": str(self.files), "least_free": 0}
         return install(changed, queue, Settings.model_validate(said), None)
 

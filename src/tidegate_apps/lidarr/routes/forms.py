@@ -17,10 +17,10 @@ from tidegate_apps.lidarr.settings import Settings
 Number = Annotated[int, Path(ge=1, le=2**53)]
 
 
-def forms(there: Installed[Settings]) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter()
 
-    @router.post("/lidarr/wake")
+    @found.post("/lidarr/wake")
     @needs(Right.PUT_IN)
     def wake(request: Request) -> Response:
         try:
@@ -29,7 +29,7 @@ def forms(there: Installed[Settings]) -> APIRouter:
             return said(request, "/lidarr", str(error), tone="bad")
         return said(request, "/lidarr", "It is woken now." if made.created else "It is being woken already.")
 
-    @router.post("/lidarr/look")
+    @found.post("/lidarr/look")
     @needs(Right.PUT_IN)
     def look(request: Request) -> Response:
         try:
@@ -42,13 +42,13 @@ def forms(there: Installed[Settings]) -> APIRouter:
         )
         return said(request, "/lidarr", now if made.created else already)
 
-    @router.post("/lidarr/retry")
+    @found.post("/lidarr/retry")
     @needs(Right.RETRY)
     def retry_all(request: Request) -> Response:
         n = acting.retry_all(there, current_user(request))
         return said(request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry.")
 
-    @router.post("/lidarr/{id}/retry")
+    @found.post("/lidarr/{id}/retry")
     @needs(Right.RETRY)
     def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
         try:
@@ -60,7 +60,7 @@ def forms(there: Installed[Settings]) -> APIRouter:
         )  # fmt: skip
         return said(request, "/lidarr", words)
 
-    @router.post("/lidarr/{id}/cancel")
+    @found.post("/lidarr/{id}/cancel")
     @needs(Right.CANCEL)
     def cancel(request: Request, id: Number) -> Response:  # noqa: A002
         try:
@@ -69,7 +69,7 @@ def forms(there: Installed[Settings]) -> APIRouter:
             return said(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
         return said(request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that.")
 
-    @router.get("/lidarr/to/{kind}/{id}")
+    @found.get("/lidarr/to/{kind}/{id}")
     @needs(Right.SEE)
     def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
         """The page of Lidarr about it; there is none while it is queued, or was given up."""
@@ -79,4 +79,4 @@ def forms(there: Installed[Settings]) -> APIRouter:
         page = "artist" if kind == "artist" else "album"
         return RedirectResponse(f"{there.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
 
-    return router
+    return found

@@ -13,20 +13,19 @@ from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import TABS
 
 JobId = Annotated[int, Path(ge=1, le=reading.NEWEST)]
-_API = "/api/v1/lidarr"
 _STATES = ("queued", "artist", "retrying", "gave_up", "submitted", "cancelled")
 
 
-def api(there: Installed[Settings]) -> APIRouter:
-    router = APIRouter(tags=["lidarr"])
+def router(there: Installed[Settings]) -> APIRouter:
+    found = APIRouter(tags=["lidarr"])
 
-    @router.get(_API)
+    @found.get("")
     @needs(Right.SEE)
     def status() -> dict[str, Any]:
         """How many entries there are in which state, how full Lidarr is, the last wake and the next."""
         return reading.standing(there).as_json()
 
-    @router.get(f"{_API}/queue")
+    @found.get("/queue")
     @needs(Right.SEE)
     def queue(
         state: Annotated[
@@ -39,39 +38,39 @@ def api(there: Installed[Settings]) -> APIRouter:
         if state not in TABS:
             raise Problem("invalid", f"state: give one of {', '.join(_STATES)}.", field="state")
         try:
-            found, following = there.db.read(lambda tx: reading.listed(tx, state, cursor, limit))
+            entries, following = there.db.read(lambda tx: reading.listed(tx, state, cursor, limit))
         except ValueError as error:
             raise Problem("invalid", f"{error}.", field="cursor") from error
-        return {"items": [each.as_json() for each in found], "next_cursor": following}
+        return {"items": [each.as_json() for each in entries], "next_cursor": following}
 
-    @router.get(f"{_API}/queue/{{id}}")
+    @found.get("/queue/{id}")
     @needs(Right.SEE)
     def entry(id: JobId) -> dict[str, Any]:  # noqa: A002 - the name of the parameter is part of the path
         """One entry, by the number of its job."""
         with _asked():
             return acting.entry_at(there, id).as_json()
 
-    @router.post(f"{_API}/queue/{{id}}/retry")
+    @found.post("/queue/{id}/retry")
     @needs(Right.RETRY)
     def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Puts an entry that was given up or cancelled back into the queue."""
         with _asked():
             return acting.retry(there, id, current_user(request)).as_json()
 
-    @router.post(f"{_API}/queue/{{id}}/cancel")
+    @found.post("/queue/{id}/cancel")
     @needs(Right.CANCEL)
     def cancel(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Takes an entry out of the queue, until somebody puts it back."""
         with _asked():
             return acting.cancel(there, id, current_user(request)).as_json()
 
-    @router.post(f"{_API}/retry")
+    @found.post("/retry")
     @needs(Right.RETRY)
     def retry_all(request: Request) -> dict[str, int]:
         """Puts all that were given up back."""
         return {"retried": acting.retry_all(there, current_user(request))}
 
-    @router.post(f"{_API}/wake", status_code=202)
+    @found.post("/wake", status_code=202)
     @needs(Right.PUT_IN)
     def wake(request: Request) -> dict[str, Any]:
         """Wakes the sender now; the job says what came of it."""
@@ -79,7 +78,7 @@ def api(there: Installed[Settings]) -> APIRouter:
             made = acting.wake_now(there, current_user(request))
         return {"job": made.id, "created": made.created}
 
-    @router.post(f"{_API}/look", status_code=202)
+    @found.post("/look", status_code=202)
     @needs(Right.PUT_IN)
     def look(request: Request) -> dict[str, Any]:
         """Looks for everything in the library once more."""
@@ -87,7 +86,7 @@ def api(there: Installed[Settings]) -> APIRouter:
             made = acting.look_now(there, current_user(request))
         return {"job": made.id, "created": made.created}
 
-    @router.get(f"{_API}/events")
+    @found.get("/events")
     @needs(Right.SEE)
     def events(
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
@@ -98,7 +97,7 @@ def api(there: Installed[Settings]) -> APIRouter:
         names = ("id", "at", "kind", "entity_id", "user", "lidarr_id", "job")
         return {"items": [dict(zip(names, row, strict=True)) for row in rows]}
 
-    return router
+    return found
 
 
 class _asked:  # noqa: N801 - it reads as a statement

@@ -53,10 +53,10 @@ _SAME: dict[str, Any] = {
 }  # fmt: skip
 
 
-def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
-    router = APIRouter()
+def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
+    found = APIRouter()
 
-    @router.post("/api/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
+    @found.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
     @needs(ANYONE)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request, owner: Owner) -> Response:
@@ -67,7 +67,7 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         headers = {"Location": f"{base}/api/jobs/{taken.file.job}"}
         return JSONResponse(shape, 202 if taken.created else 200, headers)
 
-    @router.get("/api/jobs")
+    @found.get("/jobs")
     @needs(ANYONE)
     def listed(
         request: Request,
@@ -86,15 +86,15 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
             raise Problem("invalid", "since: give a time in seconds.", field="since")
         base = str(request.scope.get("root_path", ""))
         now = there.queue.clock.now()
-        found = files_of(there.db, owner, since=since, status=status, below=cursor, most=limit + 1)
+        files = files_of(there.db, owner, since=since, status=status, below=cursor, most=limit + 1)
         return {
-            "jobs": [each.as_json(base) for each in found[:limit]],
+            "jobs": [each.as_json(base) for each in files[:limit]],
             "active_count": active_of(there.db, owner),
-            "next_cursor": found[limit - 1].job if len(found) > limit else None,
+            "next_cursor": files[limit - 1].job if len(files) > limit else None,
             "now": now,
         }
 
-    @router.get("/api/jobs/{job}")
+    @found.get("/jobs/{job}")
     @needs(ANYONE)
     def one(request: Request, job: int, owner: Owner) -> dict[str, Any]:
         """One job with its transitions."""
@@ -102,7 +102,7 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         events = events_json(there.queue.events(job), file.made)
         return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
 
-    @router.get("/api/jobs/{job}/download", response_class=Response)
+    @found.get("/jobs/{job}/download", response_class=Response)
     @needs(ANYONE)
     def download(job: int, owner: Owner) -> Response:
         """The XML."""
@@ -113,14 +113,14 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
             there.db.all("downloaded", job=job)
             return _Sent(file, size, xml, stack.pop_all())
 
-    @router.post("/api/jobs/{job}/retry", status_code=202)
+    @found.post("/jobs/{job}/retry", status_code=202)
     @needs(ANYONE)
     def retry(request: Request, job: int, owner: Owner) -> dict[str, Any]:
         """Queues a failed job again."""
         file = retried(there, job, owner, current_user(request))
         return file.as_json(str(request.scope.get("root_path", "")))
 
-    @router.get("/api/convert/schemas/{mapping}", response_class=Response)
+    @found.get("/convert/schemas/{mapping}", response_class=Response)
     @needs(ANYONE)
     def schema(mapping: str) -> Response:
         """The XML Schema of what a mapping writes."""
@@ -129,19 +129,19 @@ def api(there: Installed[Settings], uploads: Uploads) -> APIRouter:
             raise Problem("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
         return Response(known.schema(mapping), media_type="application/xml")
 
-    @router.post("/api/convert/uploads/pause")
+    @found.post("/convert/uploads/pause")
     @needs(Right.PAUSE)
     def pause(request: Request, how: Pause) -> dict[str, Any]:
         """No upload is taken for a time."""
         return {"paused_until": pausing.pause(there, how.seconds, current_user(request))}
 
-    @router.post("/api/convert/uploads/resume")
+    @found.post("/convert/uploads/resume")
     @needs(Right.PAUSE)
     def resume(request: Request) -> dict[str, Any]:
         """Uploads are taken again."""
         return {"resumed": pausing.resume(there, current_user(request))}
 
-    return router
+    return found
 
 
 class _Sent(StreamingResponse):

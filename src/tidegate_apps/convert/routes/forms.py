@@ -1,0 +1,58 @@
+"""What people do on the page: forms that work without script."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from tidegate import Installed
+from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, said
+from tidegate_apps.convert import pausing
+from tidegate_apps.convert.owned import retried
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.uploading import Uploads
+
+_LASTS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
+
+
+def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
+    """What the pages send without any script."""
+    found = APIRouter()
+
+    @found.post("/convert/upload")
+    @needs(ANYONE)
+    @body_limit(2**40)  # our own limit is checked, with our own words
+    async def upload(request: Request) -> Response:
+        try:
+            taken = await uploads.take(request, owner_session(request))
+        except Problem as error:
+            return said(request, "/convert", str(error.detail), tone="bad")
+        new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
+        return said(request, "/convert", new)
+
+    @found.post("/convert/jobs/{job}/retry")
+    @needs(ANYONE)
+    def retry(request: Request, job: int) -> Response:
+        try:
+            file = retried(there, job, owner_session(request), current_user(request))
+        except Problem as error:
+            return said(request, "/convert", str(error.detail), tone="bad")
+        return said(request, "/convert", f"{file.name} is tried again.")
+
+    @found.post("/convert/uploads/pause")
+    @needs(Right.PAUSE)
+    async def pause(request: Request) -> Response:
+        lasts = _LASTS.get((await form(request)).get("lasts", ""))
+        if lasts is None:
+            return said(request, "/convert", "Nothing was changed: choose how long.", tone="bad")
+        await asyncio.to_thread(pausing.pause, there, lasts, current_user(request))
+        return said(request, "/convert", "No file is taken for a while.")
+
+    @found.post("/convert/uploads/resume")
+    @needs(Right.PAUSE)
+    async def resume(request: Request) -> Response:
+        await asyncio.to_thread(pausing.resume, there, current_user(request))
+        return said(request, "/convert", "Files are taken again.")
+
+    return found
