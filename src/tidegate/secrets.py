@@ -125,6 +125,8 @@ def _read(path: Path) -> str:
         text = "\n".join(line.strip() for line in path.read_text().splitlines() if line.strip())
     except OSError as error:
         raise BadSecret(f"secret_key_file: {path.name} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise BadSecret(f"secret_key_file: {path.name} is no text; give a line such as 64 random hex digits") from error
     if stat.S_IMODE(mode) & 0o077:
         raise BadSecret(f"secret_key_file: others may read {path.name}; run: chmod 600 {path.name}")
     return text

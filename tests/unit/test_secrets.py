@@ -83,6 +83,15 @@ def test_a_short_key_is_refused_and_none_is_shown() -> None:
     assert repr(ONE) == "<Secrets>"
 
 
+def test_a_file_of_bytes_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.key"
+    path.write_bytes(b"\xff" * 32)
+    path.chmod(0o600)
+
+    with pytest.raises(BadSecret, match=r"^secret_key_file: tidegate\.key is no text; give a line such as"):
+        Secrets.in_file(path)
+
+
 def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadSecret, match=r"tidegate\.key cannot be made \(No such file or directory\)"):
         Secrets.in_file(tmp_path / "nowhere" / "tidegate.key")

@@ -51,10 +51,9 @@ class Engine:
         stop = asyncio.Event()
         with self._lock:
             self._stop = asyncio.get_running_loop(), stop
-        if self._asked.is_set():
-            return
         try:
-            await self._work(stop)
+            if not self._asked.is_set():
+                await self._work(stop)
         finally:
             with self._lock:  # nobody may call a loop that is about to be closed
                 self._stop = None

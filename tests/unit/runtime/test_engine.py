@@ -60,3 +60,15 @@ def test_asked_while_it_rests_it_does_not_begin_again() -> None:
     engine.ask()
     assert engine.join(60)
     assert times == [1]
+
+
+def test_asked_as_soon_as_it_has_begun_it_may_be_asked_again_after_its_end() -> None:
+    async def work(stop: asyncio.Event) -> None:
+        await stop.wait()
+
+    for _ in range(20):
+        engine = Engine(work)
+        engine.start()
+        engine.ask()
+        assert engine.join(60)
+        engine.ask()
