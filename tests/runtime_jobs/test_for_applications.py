@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.runtime_jobs.building import days_pass, work_for
-from tests.runtime_jobs.gating import queue_on
+from tests.runtime_jobs.gating import queue_on, working
 from tidegate import Fail, NotThere, Queue, Target, classify
 from tidegate.core.job import JobState
 from tidegate.runtime.clock import VirtualClock
@@ -81,3 +82,21 @@ def test_a_queue_keeps_its_jobs_as_its_program_says_unless_the_settings_name_it(
 def test_what_is_kept_is_checked() -> None:
     with Queue("sqlite:///never-opened.db") as q, pytest.raises(ValueError, match="no state that a job ends in"):
         q.keep("mail", queued="1d")
+
+
+def test_a_job_that_an_application_puts_in_with_its_own_rows_wakes_a_worker_at_once(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True) as q:
+        db = q.db("shop", statements="-- name: one\nselect 1;")
+
+        @q.job()
+        async def send(n: int) -> None: ...
+
+        async def main() -> JobState:
+            async with working(q, poll_every=1800.0):
+                await asyncio.sleep(60)
+                job = db.write(lambda tx: send.enqueue(1, connection=tx))
+                await asyncio.sleep(1)
+                return q.get(job).state
+
+        assert clock.run(main()) is JobState.DONE

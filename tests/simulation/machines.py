@@ -15,8 +15,8 @@ from tidegate import Installed
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-NUMBERS: dict[str, Any] = {"poll_every": 25.0, "sweep_every": 25.0, "listen_every": 30.0}
-LOOK = 150.0  # seconds between two looks at what people are to be told
+NUMBERS: dict[str, Any] = {"poll_every": 45.0, "sweep_every": 40.0, "listen_every": 60.0}
+LOOK = 300.0  # seconds between two looks at what people are to be told
 
 
 class Machine:

@@ -98,4 +98,5 @@ def _ordered() -> tuple[Statement, ...]:
 
 def _in_order(statement: Statement) -> Statement:
     """The ids of workers are random, so what is ordered by them comes in another order each time."""
-    return replace(statement, sql=statement.sql.replace("order by lease_by", "order by id"))
+    # The plus is for SQLite, which would else read every job in the order of the ids.
+    return replace(statement, sql=statement.sql.replace("order by lease_by", "order by +id"))

@@ -28,11 +28,12 @@ _TAKEN = ("tg", "tidegate", "pg", "sqlite", "information_schema")
 class DbTx:
     """An open transaction of an application. As `connection=` of an enqueue, it takes the job in, too."""
 
-    __slots__ = ("_db", "tx")
+    __slots__ = ("_db", "took_in", "tx")
 
     def __init__(self, db: Db, tx: Tx) -> None:
         self._db = db
         self.tx = tx
+        self.took_in = False  # a job was put in with it, or one was changed
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """The rows of a statement."""
@@ -124,10 +125,7 @@ class Db:
         bound = self.bind(name, **params)
         store = self._store()
         run = store.write if writes(self._bodies[name]) else store.read
-        found = run(lambda tx: tx.all(bound.name, bound.params))
-        if run == store.write:
-            self._written()
-        return found
+        return run(lambda tx: tx.all(bound.name, bound.params))
 
     def one(self, name: str, /, **params: Any) -> Row | None:
         """The first row of a statement; None when there is none."""
@@ -139,8 +137,16 @@ class Db:
 
     def write(self, work: Callable[[DbTx], T]) -> T:
         """Runs *work* in one transaction; when this returns it is on disk. It may be run again: no effects outside."""
-        result = self._store().write(lambda tx: work(DbTx(self, tx)))
-        self._written()
+        last: DbTx | None = None
+
+        def run(tx: Tx) -> T:
+            nonlocal last
+            last = DbTx(self, tx)
+            return work(last)
+
+        result = self._store().write(run)
+        if last is not None and last.took_in:
+            self._written()  # else no worker has anything new to do
         return result
 
     async def aall(self, name: str, /, **params: Any) -> list[Row]:

@@ -236,7 +236,10 @@ class Queue(Working):
             result = self.store.write(work)
             self.woken()
             return result
-        return work(connection.tx if isinstance(connection, DbTx) else self.store.on(connection))
+        if isinstance(connection, DbTx):
+            connection.took_in = True
+            return work(connection.tx)
+        return work(self.store.on(connection))
 
     def put_one(self, job: NewJob, connection: Any = None) -> Taken:
         """The job that now stands for it; see `put`."""

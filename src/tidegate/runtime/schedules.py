@@ -6,7 +6,8 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,16 +42,27 @@ class Schedule:
 
     def after(self, moment: datetime) -> datetime:
         """The first tick after a moment."""
-        found: datetime = next(_ticks(self.expression, moment))
-        return found
+        return _after(self.expression, self.zone, math.floor(moment.timestamp()))
 
     def last(self, moment: datetime) -> datetime | None:
         """The last tick at or before a moment; None when there was none."""
-        # Backwards it leaves out the moment itself, and it counts in whole seconds.
-        return next(_ticks(self.expression, moment + timedelta(seconds=1), reverse=True), None)
+        return _last(self.expression, self.zone, math.floor(moment.timestamp()))
 
     def at(self, moment: float) -> datetime:
         return datetime.fromtimestamp(moment, self.zone)
+
+
+# It counts in whole seconds. Several schedules share an expression, and several workers look at the same second.
+@lru_cache(256)
+def _after(expression: str, zone: tzinfo, second: int) -> datetime:
+    found: datetime = next(_ticks(expression, datetime.fromtimestamp(second, zone)))
+    return found
+
+
+@lru_cache(256)
+def _last(expression: str, zone: tzinfo, second: int) -> datetime | None:
+    # Backwards it leaves out the moment itself.
+    return next(_ticks(expression, datetime.fromtimestamp(second + 1, zone), reverse=True), None)
 
 
 def _ticks(expression: str, moment: datetime, *, reverse: bool = False) -> Any:
