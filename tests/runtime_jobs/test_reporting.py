@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,38 @@ def test_a_summary_that_fails_is_told_when_it_does_not_any_more(q: Queue) -> Non
     row = eventually(lambda: row_of(q, "api"))
     assert json.loads(row.summary)[this_program()]["unhealthy"] == 0
     end(reporter)
+
+
+class Slow:
+    """A target whose summary takes as long as it is told to."""
+
+    def __init__(self) -> None:
+        self.inside, self.go_on = threading.Event(), threading.Event()
+
+    def summary(self) -> dict[str, Any]:
+        self.inside.set()
+        assert self.go_on.wait(60)
+        return {"unhealthy": 0}
+
+
+def test_one_that_was_closed_while_it_told_ends_also_when_another_has_begun_since(q: Queue) -> None:
+    reporter, slow = Reporter(q.url, every=0.01), Slow()
+    before = reporters()
+    reporter.add("api", slow.summary, Bus())
+    assert slow.inside.wait(60)
+    (first,) = reporters() - before
+    reporter.close()
+    reporter.add("api", slow.summary, Bus())
+    slow.go_on.set()
+
+    eventually(lambda: first not in reporters())
+    eventually(lambda: row_of(q, "api"))
+    end(reporter)
+    eventually(lambda: not reporters() - before)
+
+
+def reporters() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == "tidegate-report"}
 
 
 def event(n: int) -> Event:

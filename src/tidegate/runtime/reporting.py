@@ -140,25 +140,31 @@ class Reporter:
         with self._lock:
             if self._process == os.getpid():
                 return
-            # The first time, or the first time after a fork, which leaves threads and connections behind.
+            # The first time, after it was closed, or after a fork, which leaves threads and connections behind.
             if self._process and self._store is not None:
                 _LEFT_BEHIND.append(self._store)
-            self._process, self._store = os.getpid(), None
+                self._store = None
+            self._process = os.getpid()
             self._news, self._stop = threading.Event(), threading.Event()
-            self._thread = threading.Thread(target=self._run, name="tidegate-report", daemon=True)
+            begun = (self._news, self._stop)
+            self._thread = threading.Thread(target=self._run, args=begun, name="tidegate-report", daemon=True)
             self._thread.start()
             atexit.register(self.close)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._news.clear()
+    def _run(self, news: threading.Event, stop: threading.Event) -> None:
+        while not stop.is_set():
+            news.clear()
             self._report()
-            if not self._events and not self._stop.is_set():
-                self._news.wait(self._every)
-            self._stop.wait(_SOON)
-        self._report()
-        if self._store is not None:
-            self._store.close()
+            if not self._events and not stop.is_set():
+                news.wait(self._every)
+            stop.wait(_SOON)
+        if self._stop is stop:
+            self._report()
+        with self._lock:
+            if self._stop is not stop or self._store is None:
+                return  # another thread has begun since, and goes on with the store
+            store, self._store = self._store, None
+        store.close()
 
     def _report(self) -> None:
         told = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
