@@ -15,6 +15,7 @@ from tidegate_apps.feeds.looks import DAY, Look, Piece
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import Settings
 from tidegate_apps.feeds.source import Source, public
+from tidegate_apps.feeds.source_rows import matching
 from tidegate_apps.feeds.verdicts import FeedState, name_of
 
 _PAGE = 50
@@ -113,10 +114,10 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
 def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> list[Source]:
     n = _PAGE + 1
     if like:
-        pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
-        if elsewhere:
-            return [_source(tx, row[0]) for row in tx.all("states_found", after=after, n=n, like=pattern)]
-        return [Source(*row) for row in tx.all("sources_found", after=after, n=n, like=pattern)]
+        known = (
+            (lambda **asked: [_source(tx, row[0]) for row in tx.all("states_found", **asked)]) if elsewhere else None
+        )
+        return matching(tx, like, after, n, read=known)
     if tab == "disabled" and elsewhere:
         return [_source(tx, row[0]) for row in tx.all("states_disabled", after=after, n=n)]
     if tab == "disabled":

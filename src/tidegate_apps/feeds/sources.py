@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tidegate import Db, DbTx, NotThere, Refused
-from tidegate_apps.feeds import dues, telling
+from tidegate import Db, DbTx, Refused
+from tidegate_apps.feeds import dues, resting, telling
 from tidegate_apps.feeds.dues import Why
-from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
+from tidegate_apps.feeds.matrix import rest_of
 from tidegate_apps.feeds.mirroring import mirrored
 from tidegate_apps.feeds.source import AUTO, Source, Wanted, public
+from tidegate_apps.feeds.source_rows import active_from, found_in, matching, standing
 from tidegate_apps.feeds.verdicts import host_of, name_of
 
 _SLICE = 500
@@ -26,12 +27,12 @@ class Sources:
 
     def get(self, id_: int) -> Source:
         """NotThere when there is no such source."""
-        return self._db.read(lambda tx: _found(tx, id_))
+        return self._db.read(lambda tx: found_in(tx, id_))
 
-    def listed(self, after: int = 0, n: int = 100, like: str = "") -> list[Source]:
+    def listed(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
+        """By number; with *like*, those that have it in their names or addresses, of which *whole* sees the secrets."""
         if like:
-            pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
-            return [Source(*row) for row in self._db.all("sources_found", after=after, n=n, like=pattern)]
+            return self._db.read(lambda tx: matching(tx, like, after, n, whole=whole))
         return [Source(*row) for row in self._db.all("sources", after=after, n=n)]
 
     def active(self, after: tuple[float, int] = (-1.0, 0), n: int = 100) -> list[Source]:
@@ -77,7 +78,7 @@ class Sources:
             interval = each.interval or self._interval
             row = tx.one(
                 "add_source", name=each.name or name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
-                enabled=int(each.enabled), active_from=_active(each.feed_url, enabled=each.enabled), at=at,
+                enabled=int(each.enabled), active_from=active_from(each.feed_url, enabled=each.enabled), at=at,
             )  # fmt: skip
             made.append(None if row is None else int(row[0]))
             if row is None:
@@ -110,13 +111,13 @@ class Sources:
 
         def work(tx: DbTx) -> Source:
             at = self._now()
-            was = _found(tx, id_, lock=True)
+            was = found_in(tx, id_, lock=True)
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
             if other is not None and other[0] != id_:
                 raise Refused(f"there is a source with that feed_url already: {other[0]}")
             interval = wanted.interval or was.interval
-            active = _active(url, enabled=wanted.enabled)
+            active = active_from(url, enabled=wanted.enabled)
             if active is not None and was.feed_disabled_at is not None:
                 rest = rest_of(was.feed_disable_reason or "")
                 active = None if rest is None else was.feed_disabled_at + rest
@@ -125,7 +126,7 @@ class Sources:
                 enabled=int(wanted.enabled), active_from=active,
             )  # fmt: skip
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
-            now = _found(tx, id_)
+            now = found_in(tx, id_)
             mirrored(tx, was, now, at)
             self._wake(tx)
             if by != AUTO:
@@ -141,8 +142,8 @@ class Sources:
         """With its items and its history; NotThere when there is no such source."""
 
         def first(tx: DbTx) -> None:
-            found = _found(tx, id_, lock=True)
-            was = {"feed": found.name, **_state_of(found)}
+            found = found_in(tx, id_, lock=True)
+            was = {"feed": found.name, **standing(found)}
             tx.noted(by, "target_removed", telling.TARGET, id_, was=was, became={"state": "gone"})
             tx.all("remove_source", id=id_)
             tx.all("remove_state", source_id=id_)
@@ -185,7 +186,7 @@ class Sources:
         return found
 
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
-        found = _found(tx, id_, lock=True)
+        found = found_in(tx, id_, lock=True)
         if not found.enabled or not found.feed_url:
             raise Refused("the source is switched off, or has no feed_url; change that first")
         if found.active_from is None or found.active_from > self._now():
@@ -197,59 +198,17 @@ class Sources:
 
     def disable_in(self, tx: DbTx, id_: int, reason: str, by: str, *, recorded: bool = False) -> Source:
         """*recorded*: the poller has written in this transaction what it means for its own state."""
-        if reason not in REASONS:
-            raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
-        found = _found(tx, id_, lock=True)
-        if _only_a_person_ends_it(found, by):
-            return found
-        at, rest = self._now(), rest_of(reason)
-        until = None if rest is None else at + rest
-        able = _active(found.feed_url, enabled=found.enabled) is not None
-        tx.all(
-            "set_rest", id=id_, feed_disabled_at=at, feed_disable_reason=reason, disabled_by=by,
-            active_from=until if able else None,
-        )  # fmt: skip
-        tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
-        if by != AUTO:
-            became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
-            tx.noted(by, "target_disabled", telling.TARGET, id_, was=_state_of(found), became=became)
-        if not recorded:
-            tx.all(
-                "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
-                due_at=until if able else None, due_why=str(Why.COOLDOWN),
-            )  # fmt: skip
-        if reason != MANUAL:
-            tx.tell(telling.resting(id_, found.name, reason, at))
-        return _found(tx, id_)
+        return resting.disable(tx, id_, reason, by, self._now(), recorded=recorded)
 
     def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
-        found = _found(tx, id_, lock=True)
-        if found.feed_disabled_at is None or _only_a_person_ends_it(found, by):
-            return found
-        at = self._now()
-        active = _active(found.feed_url, enabled=found.enabled)
-        tx.all(
-            "set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active
-        )
-        tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
-        if by != AUTO:
-            became = {"state": "enabled", "feed": found.name}
-            tx.noted(by, "target_enabled", telling.TARGET, id_, was=_state_of(found), became=became)
-        if not recorded:
-            tx.all(
-                "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-                due_at=None if active is None else dues.AT_ONCE, due_why=str(Why.ASKED),
-            )  # fmt: skip
+        was, now = resting.enable(tx, id_, by, self._now(), recorded=recorded)
+        if was != now and not recorded:
             self._wake(tx)
-        if by == AUTO:
-            tx.tell(telling.recovered(id_, found.name, at))
-        else:
-            tx.settled(telling.TARGET, id_)
-        return _found(tx, id_)
+        return now
 
     def moved_in(self, tx: DbTx, id_: int, url: str) -> bool:
         """The feed has moved for good; False when another source is there already."""
-        found = _found(tx, id_, lock=True)
+        found = found_in(tx, id_, lock=True)
         if tx.one("source_at", feed_url=url) is not None:
             return False
         tx.all(
@@ -258,28 +217,6 @@ class Sources:
         )  # fmt: skip
         tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
         return True
-
-
-def _found(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
-    row = tx.one("lock_source" if lock else "source", id=id_)
-    if row is None:
-        raise NotThere(f"there is no source {id_}")
-    return Source(*row)
-
-
-def _active(url: str | None, *, enabled: bool) -> float | None:
-    return 0.0 if enabled and url else None
-
-
-def _only_a_person_ends_it(source: Source, by: str) -> bool:
-    return by == AUTO and source.feed_disable_reason == MANUAL
-
-
-def _state_of(found: Source) -> dict[str, str | None]:
-    """How it was, for those who ask who changed it."""
-    if found.feed_disabled_at is None:
-        return {"state": "enabled"}
-    return {"state": "disabled", "why": found.feed_disable_reason, "by": found.disabled_by}
 
 
 def _values(source: Source) -> dict[str, str]:

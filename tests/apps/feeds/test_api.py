@@ -224,6 +224,29 @@ def test_an_address_shows_its_password_to_whoever_may_change_it_or_polls_it(
     assert "hunter2" not in page
 
 
+def test_nobody_finds_a_password_letter_by_letter_who_may_not_see_it(desk: Desk, client: TestClient) -> None:
+    desk.add("https://ann:hunter2@a.example/f?token=tr33", name="A")
+    desk.add("https://b.example/f", name="Hunters of b")
+    viewer, operator = bearer(desk, Role.VIEWER), bearer(desk, Role.OPERATOR)
+
+    def found(query: str, headers: dict[str, str]) -> list[int]:
+        answer = client.get("/api/v1/sources", params={"q": query, "limit": 1}, headers=headers).json()
+        rest = answer["next_cursor"] and client.get(
+            "/api/v1/sources", params={"q": query, "cursor": answer["next_cursor"]}, headers=headers
+        )
+        return [each["id"] for each in (*answer["items"], *(rest.json()["items"] if rest else []))]
+
+    for query, seen, whole in (
+        ("hunt", [2], [1, 2]),
+        ("tr33", [], [1]),
+        ("ANN:", [1], [1]),
+        ("example", [1, 2], [1, 2]),
+    ):
+        assert (found(query, viewer), found(query, operator)) == (seen, whole), query
+        page = client.get("/feeds", params={"q": query}, headers=operator).text
+        assert [id_ for id_ in (1, 2) if f'href="/feeds/{id_}"' in page] == seen, query
+
+
 def test_a_page_shows_no_password_of_the_address_that_a_feed_moves_to(desk: Desk, client: TestClient) -> None:
     old = "http://ann:hunter2@a.example/old"
     found = fetched(304, url="http://a.example/new?token=hunter2")

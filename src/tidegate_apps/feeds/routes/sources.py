@@ -37,7 +37,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         if feed_active:
             rows = sources.active(_place(cursor), limit + 1)
         else:
-            rows = sources.listed(int(_place(cursor)[1]), limit + 1, q)
+            rows = sources.listed(int(_place(cursor)[1]), limit + 1, q, whole=whole)
         following = _cursor(rows[limit - 1]) if len(rows) > limit else None
         if following is not None:
             query = urlencode({**request.query_params, "limit": limit, "cursor": following})
