@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, working
 from tidegate import Target
+from tidegate.runtime.claiming import Taken, Terms, claim
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.store import claims
+from tidegate.store.claims import START, Rounds
 from tidegate.store.tx import Params, Row, Tx
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
@@ -132,6 +135,31 @@ def test_one_slot_goes_round_over_all_targets_and_queues(db: Database) -> None:
 
     order = [who for _, who in service.calls]
     assert [set(order[at : at + 3]) for at in range(0, 12, 3)] == [set("abc")] * 4
+
+
+def test_the_order_in_which_a_database_sorts_names_keeps_nobody_from_their_turn(db: Database) -> None:
+    """Many a PostgreSQL puts B between a and c."""
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        for name in "aBc":
+
+            @q.job(queue="all", target=Target(name), name=name)
+            async def call(who: str) -> None: ...
+
+            call.enqueue_many([name] * 2)
+
+        def turn(tx: Tx, rounds: Rounds) -> Taken:
+            gates = JobGates({}, lambda: 0.5).turn(tx, "w", clock.now())
+            fronts = sorted(claims.fronts(tx, ["all"]), key=lambda front: front.target.lower())
+            return claim(tx, gates, fronts, Terms(worker="w", lease=30.0, room=1, slots=1, rounds=rounds))
+
+        rounds, order = START, list[str]()
+        for _ in range(6):
+            taken = q.store.write(partial(turn, rounds=rounds))
+            rounds = taken.rounds
+            order += [job.target for job in taken.jobs]
+
+    assert [set(order[at : at + 3]) for at in (0, 3)] == [set("aBc")] * 2
 
 
 def test_within_a_key_the_most_urgent_and_then_the_oldest_goes_first(db: Database) -> None:

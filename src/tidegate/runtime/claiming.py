@@ -158,6 +158,7 @@ class _Sharing:
 
 
 def _after(fronts: Sequence[Front], last: tuple[str, str]) -> list[Front]:
-    """Beginning behind the one that was served last."""
-    at = next((i for i, front in enumerate(fronts) if front.place > last), 0)
-    return [*fronts[at:], *fronts[:at]]
+    """Beginning behind the one that was served last, in our own order: that of a database depends on its language."""
+    ordered = sorted(fronts, key=lambda front: front.place)
+    at = next((i for i, front in enumerate(ordered) if front.place > last), 0)
+    return [*ordered[at:], *ordered[:at]]
