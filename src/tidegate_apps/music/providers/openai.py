@@ -98,7 +98,7 @@ def _found(wanted: Wanted, said: object) -> Found:
     return Found(id=wanted.id, tags=tags, nothing=not tags)
 
 
-_MODEL = Field(name="model", label="Model", required=False, operator=True, default="gpt-4o-mini")
+_MODEL = Field(name="model", label="Model", required=False, operator=True, default="gpt-6-luna")
 
 kind = Kind(
     name="openai",

@@ -92,7 +92,7 @@ class OpenAiService(Service):
         return [] if name in self.unknown else [_TAGS[(first + step) % len(_TAGS)] for step in (0, 3)]
 
     def _models(self, asked: Asked) -> object:
-        return self._kept_out(asked) or {"object": "list", "data": [{"id": "gpt-4o-mini", "object": "model"}]}
+        return self._kept_out(asked) or {"object": "list", "data": [{"id": "gpt-6-luna", "object": "model"}]}
 
     def _chat(self, asked: Asked) -> object:
         if (no := self._kept_out(asked)) is not None:
