@@ -120,6 +120,11 @@ class Db:
 
     # -- asking --------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def containing(text: str) -> str:
+        """What finds *text* anywhere, whatever signs are in it: for `name like :pattern escape '!'`."""
+        return "%" + text.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """The rows of a statement, in a transaction of its own."""
         bound = self.bind(name, **params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate import DbTx, NotThere
+from tidegate import Db, DbTx, NotThere
 from tidegate_apps.feeds.source import Source, public
 
 
@@ -23,7 +23,7 @@ def matching(
 
     Who does not see an address *whole* must not find out a password in it letter by letter. *read* asks elsewhere.
     """
-    pattern = "%" + like.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+    pattern = Db.containing(like.lower())
     found: list[Source] = []
     while len(found) < n:
         asked = {"after": after, "n": n, "like": pattern}

@@ -56,8 +56,7 @@ def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", 
     if shelf not in SHELVES:
         raise NotThere(f"there is no shelf {shelf[:40]!r}")
     if like.strip():
-        pattern = "%" + key_of(like.strip()).replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
-        rows = db.all(f"find_{shelf}", user_id=user, like=pattern, n=n)
+        rows = db.all(f"find_{shelf}", user_id=user, like=db.containing(key_of(like.strip())), n=n)
         return Paged([_entry(shelf, row) for row in rows], None)
     plays, before = _place(cursor)
     rows = db.all(f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)

@@ -123,3 +123,7 @@ def test_the_parameters_of_a_statement_are_read_off_its_text() -> None:
 )
 def test_a_statement_that_writes_is_told_from_one_that_reads(body: str, expected: bool) -> None:
     assert writes(body) is expected
+
+
+def test_what_is_looked_for_is_found_as_it_is_written() -> None:
+    assert Db.containing("50 %_of! it") == "%50 !%!_of!! it%"
