@@ -12,6 +12,7 @@ import pytest
 
 from tests.databases import APSW, Database, database
 from tests.store.jobs import Jobs, sqlite
+from tidegate.store.tx import Tx
 
 
 @pytest.fixture
@@ -37,3 +38,20 @@ def test_readers_that_are_not_needed_any_more_are_closed(jobs: Jobs) -> None:
     for _ in range(1010):
         store.read(lambda tx: None)
     assert connections() == alone
+
+
+def test_readers_keep_little_of_a_large_database(jobs: Jobs) -> None:
+    store, readers = sqlite(jobs), 5
+    store.write(lambda tx: tx.plain("create table large (text text)"))
+    rows = "with recursive s(i) as (select 1 union all select i + 1 from s where i < 5000)"
+    store.write(lambda tx: tx.plain(f"insert into large {rows} select hex(zeroblob(500)) from s"))  # 5 MB
+    before = apsw.memory_used()
+    together = threading.Barrier(readers)
+
+    def look(tx: Tx) -> None:
+        together.wait(30)
+        tx.plain("select count(*) from large where text like '%1%'")
+
+    with ThreadPoolExecutor(readers) as pool:
+        list(pool.map(lambda _: store.read(look), range(readers)))
+    assert apsw.memory_used() - before < readers * 1_000_000

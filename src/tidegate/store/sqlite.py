@@ -20,6 +20,7 @@ T = TypeVar("T")
 Now = Callable[[], float]
 
 _MOST_IDLE = 8
+_READ_CACHE = 512  # kB of pages that each reader keeps; what others write takes them away, and the system has them, too
 _FORGOTTEN = 1000  # reads that others made: a reader that was not needed for so many is closed
 _FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
 
@@ -182,6 +183,7 @@ class SqliteStore:
             reader = self._idle.pop()[0] if self._idle else None
         if reader is None:
             reader = connect(self._path, self.driver, self._patience)
+            reader.execute(f"pragma cache_size = -{_READ_CACHE}")
         try:
             yield reader
         except BaseException:
