@@ -13,7 +13,7 @@ from tidegate.ops import channels
 from tidegate.ops.figures import figures
 from tidegate.runtime.channels import NotSent
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import telling_rows
+from tidegate.store import channel_rows, telling_rows
 
 
 @on_sqlite
@@ -106,7 +106,7 @@ def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
     def off(scene: Scene) -> dict[str, Any]:
-        return {row.name: row.disabled_why for row in scene.q.store.read(telling_rows.channel_rows)}
+        return {row.name: row.disabled_why for row in scene.q.store.read(channel_rows.every)}
 
     with Scene(db, clock, outside) as scene:
         outside.ill["hook"] = Refusal(410)

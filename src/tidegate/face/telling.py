@@ -24,7 +24,7 @@ from tidegate.ops.telling import look, wording
 from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.runtime.channels import send
 from tidegate.runtime.channels.refusing import GONE, PACK
-from tidegate.store import activity_rows, gate_rows, intake, telling_rows
+from tidegate.store import activity_rows, channel_rows, gate_rows, intake, telling_rows
 from tidegate.store.activity_rows import Place as At
 from tidegate.store.telling_rows import PERSON, Row, Sent
 from tidegate.store.tx import BoundStatement, Tx
@@ -149,7 +149,7 @@ class Telling:
         self.queue.store.write(self._known)
 
     def _known(self, tx: Tx) -> None:
-        moved = telling_rows.declare(tx, self.channels)
+        moved = channel_rows.declare(tx, self.channels)
         for channel in self.channels:
             if channel.name in moved:
                 _afresh(tx, channel, "settings")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.store import telling_rows
-from tidegate.store.telling_rows import ChannelRow, Delivery
+from tidegate.store import channel_rows
+from tidegate.store.channel_rows import ChannelRow
+from tidegate.store.telling_rows import Delivery
 from tidegate.store.tx import Tx
 
 # How a channel stands: the word, the tone and the icon of it.
@@ -87,7 +88,7 @@ class ChannelReport:
 
 def channels(tx: Tx) -> list[ChannelReport]:
     """Those of the settings, in their order."""
-    return [ChannelReport(row) for row in telling_rows.channel_rows(tx) if row.there]
+    return [ChannelReport(row) for row in channel_rows.every(tx) if row.there]
 
 
 def failing(tx: Tx) -> list[ChannelReport]:

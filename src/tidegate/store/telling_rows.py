@@ -1,13 +1,11 @@
-"""What channels are told, as rows: notices that nobody has decided about, deliveries, and the channels themselves."""
+"""What channels are told, as rows: notices that nobody has decided about, and deliveries."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from tidegate.core.channel import QUEUE, Channel
+from tidegate.core.channel import QUEUE
 from tidegate.machine.telling import Heard
 from tidegate.store import tallies
 from tidegate.store.notice_rows import Place
@@ -104,28 +102,6 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRow:
-    """One channel, as it was last declared, and how its last delivery went. The fields are the columns."""
-
-    name: str
-    kind: str
-    shown: str
-    level: str
-    place: int
-    standby: bool
-    digest: str
-    there: bool
-    last_at: float | None
-    last_ok: bool | None
-    last_why: str | None
-    tested_at: float | None
-    tested_ok: bool | None
-    tested_why: str | None
-    disabled_at: float | None
-    disabled_why: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Sent:
     """What names a delivery."""
 
@@ -215,48 +191,6 @@ def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
     return found
 
 
-# -- channels ----------------------------------------------------------------------------------------------------------
-
-
-def digest_of(channel: Channel) -> str:
-    """Tells whether a channel leads elsewhere than before, without saying where."""
-    way = channel.way
-    values = [repr(getattr(way, name)) for name in way.__slots__]
-    return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
-
-
-def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
-    """Writes what the settings have, where it differs from what is there; what they lack is out of use.
-
-    Returns the names of those that lead elsewhere than before.
-    """
-    moved = []
-    known = {row.name: row for row in channel_rows(tx)}
-    for channel in channels:
-        way = channel.way
-        said = {
-            "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
-            "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
-        }  # fmt: skip
-        row = known.pop(channel.name, None)
-        if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
-            tx.all("channel_put", said)
-            moved += [channel.name] if row is not None and row.digest != said["digest"] else []
-    for row in known.values():
-        if row.there:
-            tx.all("channel_left_out", {"name": row.name})
-    return moved
-
-
-def channel_rows(tx: Tx) -> list[ChannelRow]:
-    names = ChannelRow.__slots__
-    flags: dict[str, Callable[[Any], Any]] = {"standby": bool, "there": bool, "last_ok": _flag, "tested_ok": _flag}
-    return [
-        ChannelRow(**{name: flags.get(name, _same)(value) for name, value in zip(names, row, strict=True)})
-        for row in tx.all("channels")
-    ]
-
-
 def delivered(sent: Sent) -> list[BoundStatement]:
     """What is written with the end of the job that delivered it."""
     return [
@@ -274,11 +208,3 @@ def failed(tx: Tx, sent: Sent, code: str, why: str) -> bool:
     counted = _counted(sent, FAILED)
     tx.all(counted.name, counted.params)
     return True
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _flag(value: object) -> bool | None:
-    return None if value is None else bool(value)

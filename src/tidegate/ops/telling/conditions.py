@@ -34,7 +34,7 @@ from tidegate.machine.telling import (
 from tidegate.ops import explain, reports
 from tidegate.ops.reports import JobLine, QueueReport
 from tidegate.ops.telling import wording
-from tidegate.store import gate_rows, notice_rows, telling_rows
+from tidegate.store import channel_rows, gate_rows, notice_rows, telling_rows
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
 from tidegate.store.telling_rows import GoingOn
@@ -161,7 +161,7 @@ def _still_failed(tx: Tx, known: GoingOn, now: float) -> bool:
 
 
 def _channels(tx: Tx) -> Iterator[NewNotice]:
-    for row in telling_rows.channel_rows(tx):
+    for row in channel_rows.every(tx):
         at = row.disabled_at if row.disabled_at is not None else row.last_at
         if not row.there or at is None or (row.disabled_at is None and row.last_ok is not False):
             continue

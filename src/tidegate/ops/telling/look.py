@@ -13,7 +13,7 @@ from tidegate.core.channel import TARGETS, Channel, Mail
 from tidegate.machine.telling import Drop, Tell, TellingPolicy, Wait, Why, decide
 from tidegate.ops.telling import conditions, wording
 from tidegate.ops.telling.conditions import Now, Unmanned
-from tidegate.store import notice_rows, telling_rows
+from tidegate.store import channel_rows, notice_rows, telling_rows
 from tidegate.store.notice_rows import TARGET
 from tidegate.store.now import now_of
 from tidegate.store.telling_rows import FAILED, PERSON, Row, Sent
@@ -66,7 +66,7 @@ class Plan:
 
 def plan(tx: Tx, policy: TellingPolicy, channels: Sequence[Channel], unmanned: Unmanned) -> Plan:
     now = now_of(tx)
-    off = {row.name for row in telling_rows.channel_rows(tx) if row.disabled_at is not None}
+    off = {row.name for row in channel_rows.every(tx) if row.disabled_at is not None}
     found = Plan(
         now=conditions.looked(tx, policy, now, unmanned),
         snoozed_out=int(tx.all("notices_snoozing_out")[0][0]) > 0,
