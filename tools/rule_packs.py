@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 
 from tidegate.core.duration import brief, seconds
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules import PACKS
 
 HEAD = """\

@@ -12,7 +12,7 @@ from tidegate.cli.curl_dump import headers_of, heard
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import suggestion
 from tidegate.cli.verdict import lines
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 from tidegate.ops.verdicts import Heard, packs, verdict
 from tidegate.runtime.clock import SYSTEM
 

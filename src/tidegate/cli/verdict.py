@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidegate.core.duration import brief, seconds
 from tidegate.core.fault import Fault, Reach, Reason
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 from tidegate.ops.verdicts import Heard
 
 _WIDTH, _LABEL = 80, 16

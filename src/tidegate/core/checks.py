@@ -19,9 +19,14 @@ def valid_name(name: object, *, field: str) -> str:
     return name
 
 
+def is_code(text: str) -> bool:
+    """Whether a code may be called so."""
+    return _CODE.fullmatch(text) is not None
+
+
 def valid_code(code: object, *, field: str) -> str:
     """The name of a code: of the book, or of an application."""
-    if not isinstance(code, str) or not _CODE.fullmatch(code):
+    if not isinstance(code, str) or not is_code(code):
         raise ValueError(f"{field}: {code!r:.80} is no code; give 2 to 64 letters, digits and underscores")
     return code
 

@@ -12,10 +12,11 @@ from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.gather import evidence_of
 from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
+from tidegate.core.pack import Pack
 from tidegate.core.reading import message_of, read, type_name
 from tidegate.core.redact import MOST, redacted
 from tidegate.core.retry_after import retry_after
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.rule import Rule
 
 __all__ = ["classify", "evidence_of", "status_code"]
 

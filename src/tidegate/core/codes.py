@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tidegate.core.checks import is_code
 from tidegate.core.fault import Fault, Level, Reach, Reason, breaker_verdict, fault_from
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +74,26 @@ class CodeBook(Mapping[str, Code]):
 def _check(code: Code) -> None:
     if not isinstance(code, Code):
         raise TypeError(f"{code!r} is no Code")
-    if not _NAME.fullmatch(code.name):
+    if not is_code(code.name):
         raise ValueError(f"code {code.name!r}: a name has 2 to 64 letters, digits and underscores")
     for field in ("message", "advice"):
         text = getattr(code, field)
         if not text.strip() or not text.rstrip().endswith((".", "?", "!")):
             raise ValueError(f"code {code.name!r}: its {field} must be a whole sentence, with a full stop")
-    if code.reason is Reason.ITEM and code.reach.rank > Reach.OPERATION.rank:
-        raise ValueError(f"code {code.name!r}: a fault of one item cannot reach {code.reach}")
-    if code.reason is Reason.AUTH and code.reach in (Reach.ITEM, Reach.SELF):
-        raise ValueError(f"code {code.name!r}: a refused credential cannot reach only {code.reach}")
+    if why := wrong_reach(code.reason, code.reach):
+        raise ValueError(f"code {code.name!r}: {why}")
 
+
+def wrong_reach(reason: Reason, reach: Reach) -> str:
+    """Why a fault for such a reason cannot reach so far, or no further; empty when it can."""
+    if reason is Reason.ITEM and reach.rank > Reach.OPERATION.rank:
+        return f"a fault of one item cannot reach {reach}"
+    if reason is Reason.AUTH and reach in (Reach.ITEM, Reach.SELF):
+        return f"a refused credential cannot reach only {reach}"
+    return ""
+
+
+Row = tuple[str, str, str, str, str, str]
 
 _AGAIN = "Nothing to do: it is tried again by itself."
 _RECONNECT = "Connect the account again, or enter new credentials."
@@ -142,7 +149,13 @@ _ROWS = (
     ("own_pool", "overloaded", "self", "WARN", "Too many of our own calls are waiting.", _AGAIN),
 )  # fmt: skip
 
-CORE = CodeBook(
-    Code(name=name, reason=Reason(reason), reach=Reach(reach), level=Level(level), message=message, advice=advice)
-    for name, reason, reach, level, message, advice in _ROWS
-)
+
+def from_rows(*rows: Row) -> tuple[Code, ...]:
+    """Codes from rows of name, reason, reach, level, message and advice."""
+    return tuple(
+        Code(name=name, reason=Reason(reason), reach=Reach(reach), level=Level(level), message=message, advice=advice)
+        for name, reason, reach, level, message, advice in rows
+    )
+
+
+CORE = CodeBook(from_rows(*_ROWS))

@@ -1,22 +1,16 @@
-"""A rule reads one answer; a pack is the rules of one service, asked before the general ones."""
+"""A rule reads one answer: the conditions under which it speaks, and the code that it gives."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.core import heuristics
-from tidegate.core.chain import is_bug
-from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.evidence import Evidence
-from tidegate.core.fault import Reach, Reason
+from tidegate.core.fault import Reach
 from tidegate.core.kinds import Kind
-from tidegate.core.policy import Confirm
 
 Statuses = int | range | tuple[int, ...]
 Said = int | str
@@ -57,7 +51,7 @@ class Rule:
     _needles: tuple[bytes, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise ValueError(f"rule {self.name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
         if all(getattr(self, each) in (None, (), "", {}) for each in _CONDITIONS):
             raise ValueError(f"rule {self.name!r}: give at least one condition, or it speaks of everything")
@@ -129,118 +123,9 @@ class Rule:
         return all(_holds(seen.json, path, want) for path, want in self.json.items())
 
 
-class Pack:
-    """The rules of one service, its own codes, and what must be confirmed before it is believed.
-
-    *says* reads the service's own word for what went wrong off an answer, once for all rules: a number or a text, None
-    when there is none. *codes* join the code book for this pack.
-    """
-
-    __slots__ = ("_of_status", "book", "codes", "confirm", "name", "rules", "says")
-
-    def __init__(
-        self,
-        name: str,
-        rules: Iterable[Rule],
-        *,
-        codes: Iterable[Code] = (),
-        confirm: Iterable[Confirm] = (),
-        says: Callable[[Evidence], Said | None] | None = None,
-    ) -> None:
-        self.name = name
-        self.rules = tuple(rules)
-        self.codes = tuple(codes)
-        self.confirm = tuple(confirm)
-        self.says = says
-        try:
-            self.book: CodeBook = CORE.extend(*self.codes)
-        except ValueError as error:
-            raise ValueError(f"pack {name!r}: {error}") from error
-        # At most one entry for each status there is.
-        self._of_status: dict[int, tuple[tuple[Rule, ...], bool]] = {}
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"pack {name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
-        _check_once(name, "rule", [rule.name for rule in self.rules])
-        _check_once(name, "Confirm", [each.code for each in self.confirm])
-        for rule in self.rules:
-            self._check(rule)
-        for each in self.confirm:
-            for code in (each.code, each.becomes, each.until_then):
-                if code is not None and code not in self.book:
-                    raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
-
-    def needs_body(self, status: int) -> bool:
-        """Whether a rule must see the body of an answer with this status."""
-        return any(rule.needs_body for rule in self._speaking_of(status)[0])
-
-    def first(self, seen: Evidence) -> Rule | None:
-        """The first rule that matches; one that raises does not."""
-        status, typed = seen.status, False
-        if not status:
-            if seen.kind is not None or is_bug(seen.error):
-                typed = True  # what the exception is outweighs what its message says
-            else:
-                # A message about a good status is about something else that went wrong.
-                named = heuristics.status_in(seen.text)
-                status = named if named >= 400 else 0
-                _unwrap(seen)
-        rules, asked = self._speaking_of(status)
-        said = self._said(seen) if asked and not typed else None
-        for rule in rules:
-            if typed and rule.reads_body:
-                continue
-            try:
-                if rule.matches(seen, said):
-                    return rule
-            except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
-                continue
-        return None
-
-    def _speaking_of(self, status: int) -> tuple[tuple[Rule, ...], bool]:
-        """The rules for a status, and whether one of them wants to know what the answer says."""
-        found = self._of_status.get(status)
-        if found is None:
-            rules = tuple(rule for rule in self.rules if rule.speaks_of(status))
-            found = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
-        return found
-
-    def _said(self, seen: Evidence) -> Said | None:
-        try:
-            return None if self.says is None else self.says(seen)
-        except Exception:  # as above
-            return None
-
-    def _check(self, rule: Rule) -> None:
-        where = f"pack {self.name!r}, rule {rule.name!r}"
-        if rule.says is not None and self.says is None:
-            raise ValueError(f"{where}: it has says=, but the pack has no function for that")
-        if rule.code is None:
-            return
-        if rule.code not in self.book:
-            raise ValueError(f"{where}: there is no code {rule.code!r} in the book")
-        reason, reach = self.book[rule.code].reason, rule.reach or self.book[rule.code].reach
-        if reason is Reason.ITEM and reach.rank > Reach.OPERATION.rank:
-            raise ValueError(f"{where}: a fault of one item cannot reach {reach}")
-        if reason is Reason.AUTH and reach in (Reach.ITEM, Reach.SELF):
-            raise ValueError(f"{where}: a refused credential cannot reach only {reach}")
-
-    def __repr__(self) -> str:
-        return f"<Pack {self.name!r} of {len(self.rules)} rules>"
-
-
-def _check_once(pack: str, what: str, names: list[str]) -> None:
-    twice = {each for each in names if names.count(each) > 1}
-    if twice:
-        raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
-
-
-def _unwrap(seen: Evidence) -> None:
-    """Lets a message that quotes a JSON answer be read as that answer."""
-    text = seen.text
-    start, end = text.find("{"), text.rfind("}")
-    if 0 <= start < end and seen.json is None:
-        with suppress(ValueError, RecursionError):
-            seen._json = json.loads(text[start : end + 1])
+def is_name(text: str) -> bool:
+    """Whether a rule or a pack may be called so."""
+    return _NAME.fullmatch(text) is not None
 
 
 def _each(given: str | tuple[str, ...]) -> tuple[str, ...]:

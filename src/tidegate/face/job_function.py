@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tidegate.core.checks import valid_code, whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import NewJob
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 from tidegate.core.serial import Serial, encode
 from tidegate.face.enqueued import Enqueued, id_of
 from tidegate.runtime.job_kinds import JobKind

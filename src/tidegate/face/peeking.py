@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from tidegate.core.evidence import MOST_BODY, Evidence
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 
 # Nobody hides an error message in these, and waiting for 4 kB of a live one could take for ever.
 _NEVER_READ = ("text/event-stream", "audio/", "video/", "image/")

@@ -20,7 +20,7 @@ from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration
 from tidegate.core.job import DEFAULT_ATTEMPTS, NewJob
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.db import Db, DbTx, Source

@@ -11,9 +11,10 @@ from tidegate.core.checks import valid_name
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.events import EventKind
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.rule import Rule
 from tidegate.face.breakers import Telling, breakers_of
 from tidegate.face.health import Health, health_of
 from tidegate.face.part import Part, Until, steady

@@ -11,7 +11,7 @@ from tidegate.core import rules
 from tidegate.core.classify import classify
 from tidegate.core.fault import Fault
 from tidegate.core.known import NAMES
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 
 SCHEMA = "tidegate.verdict/1"
 

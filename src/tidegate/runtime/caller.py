@@ -14,8 +14,8 @@ from tidegate.core.classify import classify, evidence_of
 from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind
 from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm, Cooldown
-from tidegate.core.rule import Pack
 from tidegate.errors import Held
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.doubt import Doubt

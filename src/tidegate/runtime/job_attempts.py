@@ -14,7 +14,7 @@ from tidegate.core.classify import classify
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.job import Claimed, Outcome
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, Done, Fail

@@ -11,9 +11,9 @@ from typing import Any
 from tidegate.core.backoff import Backoff
 from tidegate.core.duration import seconds
 from tidegate.core.fault import Fault
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Cooldown
 from tidegate.core.rate import Rate
-from tidegate.core.rule import Pack
 from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime.capacity import Capacity
 

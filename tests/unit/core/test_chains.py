@@ -14,7 +14,8 @@ import pytest
 from tests.unit.core.failing import AppError, StatusError, chained, raised, verdict
 from tidegate.core.chain import BUGS, MOST_NODES
 from tidegate.core.classify import classify
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 from tidegate.errors import BreakerOpen, Held
 
 

@@ -11,7 +11,8 @@ import pytest
 from bench.classify import TYPED, per_second
 from tidegate.core.classify import classify
 from tidegate.core.evidence import MOST_BODY, Evidence
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 
 MEGABYTE = 1_000_000
 WORST = (

@@ -13,7 +13,8 @@ from tidegate.core.checks import number, share, valid_code, valid_name, whole
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.duration import seconds
 from tidegate.core.fault import Level, Reach, Reason
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 
 NAME = "give 1 to 200 printable characters, no space at the ends"
 DURATION = "give a number of seconds, a text such as '30s', '5m' or '1h30m', or a timedelta"

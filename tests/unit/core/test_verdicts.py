@@ -12,7 +12,8 @@ from tidegate.core.classify import classify, said_status, status_code
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.kinds import Kind
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 from tidegate.errors import Held
 
 DATE, LATER = "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:50:37 GMT"

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
 from tidegate import Held, Rate, Reach
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 
 
 def shut_everything(scene: Scene) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down, held
 from tidegate import Backoff, Cooldown, Reach, rules
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 
 
 @pytest.mark.req("SYNC-06")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from tidegate.core.codes import Code
 from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.kinds import Kind
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
+from tidegate.core.rule import ANY, Rule
 
 __all__ = [
     "ANY",

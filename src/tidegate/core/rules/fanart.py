@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.pack import Pack
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _FAILED = {"status": "error"}
@@ -34,7 +35,7 @@ fanart = Pack(
         Rule(name="no-art-in-200", code=None, status=200, text='"not found"', json=_FAILED),
         Rule(name="error-in-200", code="upstream_failure", status=200, json=_FAILED),
     ],
-    codes=own_codes(
+    codes=from_rows(
         ("key_invalid", "config", "target", "ERROR", "Fanart.tv does not accept the API key of this program.",
          "The operator must enter a valid API key."),
         NO_SERVICE,

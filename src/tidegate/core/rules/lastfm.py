@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
 from tidegate.core.kinds import Kind
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import WEB_PAGE
 
 _XML = re.compile(rb'<lfm\b[^>]{0,100}\bstatus="failed"[^>]{0,100}>\s{0,20}<error\b[^>]{0,100}\bcode="([0-9]{1,3})"')
@@ -72,7 +73,7 @@ lastfm = Pack(
         Rule(name="not-json", code="upstream_failure", kind=Kind.NOT_JSON),
     ],
     says=_number,
-    codes=own_codes(
+    codes=from_rows(
         ("session_revoked", "auth", "credential", "ERROR", "Last.fm no longer accepts our access to this account.",
          "Reconnect the account."),
         ("login_unfinished", "auth", "credential", "ERROR", "The login at Last.fm was not finished, or not in time.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.pack import Pack
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
 
 
@@ -36,7 +37,7 @@ lidarr = Pack(
         Rule(name="starting", code="starting", status=503, json={"errorMessage": ANY}),
         Rule(name="metadata-down", code="metadata_down", status=503, text="lidarrapi"),
     ],
-    codes=own_codes(
+    codes=from_rows(
         ("path_taken", "item", "item", "WARN", "Lidarr uses the folder of this artist for another one.",
          "Rename one of the two folders, then try this entry again."),
         ("unknown_music", "item", "item", "WARN", "Lidarr does not know this artist or album.",

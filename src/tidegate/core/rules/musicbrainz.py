@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
+from tidegate.core.pack import Pack
 from tidegate.core.retry_after import http_date
-from tidegate.core.rule import Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import Rule
 from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _ID = re.compile(r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -42,6 +43,6 @@ musicbrainz = Pack(
         # To slow down for nothing is the cheaper mistake.
         Rule(name="unexplained", code="rate_limited", status=503, reach=Reach.TARGET, after=_until_reset),
     ],
-    codes=own_codes(NO_SERVICE),
+    codes=from_rows(NO_SERVICE),
     confirm=[NEVER_WORKED, NEVER_THERE],
 )  # fmt: skip

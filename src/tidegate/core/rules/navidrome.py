@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
 
 # Navidrome always answers 200; other Subsonic servers put the envelope into a 4xx.
@@ -58,7 +59,7 @@ navidrome = Pack(
         Rule(name="no-server", code="no_server", status=404, path=("/rest/", "/auth/login", "/api/song")),
     ],
     says=_number,
-    codes=own_codes(
+    codes=from_rows(
         ("wrong_password", "auth", "credential", "ERROR", "The music server refuses the user name or the password.",
          "Enter the user name and the password again."),
         ("login_method", "auth", "credential", "ERROR", "The music server does not accept this way of logging in.",

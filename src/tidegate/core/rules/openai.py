@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.core.codes import from_rows
 from tidegate.core.duration import seconds
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _QUOTA = frozenset({
@@ -123,7 +124,7 @@ openai = Pack(
         Rule(name="empty", code="no_completion", status=200, test=_empty),
     ],
     says=_code,
-    codes=own_codes(
+    codes=from_rows(
         ("request_too_large", "item", "item", "WARN", "This request is larger than the plan allows at once.",
          "Make the entry shorter, or raise the limit; the others go on."),
         ("refused_for_good", "item", "item", "WARN", "The service refused this one request and asked not to repeat it.",

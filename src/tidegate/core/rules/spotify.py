@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import Rule
 from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _FORBIDDEN = {"error.message": "Forbidden"}
@@ -44,7 +45,7 @@ spotify = Pack(
         # The window is counted for the whole app, whoever the user is.
         Rule(name="too-fast", code="rate_limited", status=429, reach=Reach.TARGET),
     ],
-    codes=own_codes(
+    codes=from_rows(
         ("grant_revoked", "auth", "credential", "ERROR",
          "Spotify no longer accepts our access to this account.",
          "Reconnect the account: access ends when it is withdrawn, and some months after it was given."),

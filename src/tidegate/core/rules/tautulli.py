@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
-from tidegate.core.rules.own_codes import own_codes
+from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
 
 _ERRORS = (0, 200, 400)
@@ -58,7 +59,7 @@ tautulli = Pack(
         Rule(name="no-rows", code="empty_history", status=200, json=_NO_ROWS),
     ],
     says=_message,
-    codes=own_codes(
+    codes=from_rows(
         ("api_off", "config", "target", "ERROR", "The API of Tautulli is switched off or has no key.",
          "The operator must switch the API on in the settings of Tautulli and enter its key here."),
         ("empty_history", "transient", "operation", "WARN", "Tautulli sent an empty history.",

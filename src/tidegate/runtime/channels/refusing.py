@@ -7,7 +7,8 @@ from collections.abc import Callable
 from tidegate.core.codes import Code
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Level, Reach, Reason
-from tidegate.core.rule import Pack, Rule
+from tidegate.core.pack import Pack
+from tidegate.core.rule import Rule
 
 GONE = "channel_gone"
 

@@ -11,7 +11,7 @@ import requests
 
 from tidegate.core.classify import classify, evidence_of
 from tidegate.core.fault import Fault
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 
 GOOD = "good"
 

@@ -38,7 +38,7 @@ from tests.unit.core.rules.case import (
 from tidegate.core import rules
 from tidegate.core.classify import classify
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.rule import Pack
+from tidegate.core.pack import Pack
 
 TABLES = (
     test_navidrome,

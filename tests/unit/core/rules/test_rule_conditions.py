@@ -12,8 +12,9 @@ from tests.unit.core.failing import AppError
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
 from tidegate.core.kinds import Kind
+from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Pack, Rule
+from tidegate.core.rule import ANY, Rule
 
 JSON = b'{"error": {"code": 5, "list": [{"a": "x"}, [], null], "yes": true, "half": 0.5, "many": [1]}}'
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tidegate.core import rules
+from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.rules import Pack, fanart, lastfm, lidarr, musicbrainz, navidrome, openai, spotify, tautulli
-from tidegate.core.rules.own_codes import own_codes
 
 UUID = "0383dadf-2a4e-4d10-a46a-e9e041da8eb3"
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"  # 784111777
@@ -228,7 +228,7 @@ def test_a_rule_looks_at_the_address_or_at_the_answer(pack: Pack, name: str, evi
 
 
 def test_a_code_of_a_service_comes_from_a_row() -> None:
-    (made,) = own_codes(("odd", "auth", "credential", "ERROR", "It is odd.", "Wait."))
+    (made,) = from_rows(("odd", "auth", "credential", "ERROR", "It is odd.", "Wait."))
 
     assert (made.name, made.reason, made.reach, made.level) == ("odd", Reason.AUTH, Reach.CREDENTIAL, Level.ERROR)
     assert (made.message, made.advice) == ("It is odd.", "Wait.")
