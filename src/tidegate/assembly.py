@@ -90,17 +90,13 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = Fa
 def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> Telling:
     """What tells people through the channels of the settings, beside every worker."""
     values = loaded.values
-    host = f"[{values.server.host}]" if ":" in values.server.host else values.server.host
 
     def path(row: Row) -> str:
         from tidegate.web.pages.notices import place_of
 
         return place_of(row, apps) or "/notices"
 
-    made = Telling(
-        queue, values.channels.all(), values.notices.policy(),
-        address=values.notices.address or f"http://{host}:{values.server.port}", path=path,
-    )  # fmt: skip
+    made = Telling(queue, values.channels.all(), values.notices.policy(), address=values.address, path=path)
     queue.alongside(made.run)
     return made
 
@@ -157,8 +153,9 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             engine.start()
             while not server.started and not answering.done():  # noqa: ASYNC110 - it has only a flag
                 await asyncio.sleep(0.01)
-            ready(url_of(at))
-            _log.info("server_started address=%s", url_of(at).removeprefix("http://"))
+            if server.started:
+                ready(url_of(at))
+                _log.info("server_started address=%s", url_of(at).removeprefix("http://"))
             asked = asyncio.create_task(stop.wait())
             await asyncio.wait({answering, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()

@@ -48,8 +48,7 @@ def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
     with plain_mistakes():
         values = load_settings(config).values
         with Queue(values.url) as queue:
-            address = values.notices.address or f"http://{values.server.host}:{values.server.port}"
-            tested = Telling(queue, values.channels.all(), address=address).test(name, by)
+            tested = Telling(queue, values.channels.all(), address=values.address).test(name, by)
     fine = tested.fault is None
     said = f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
     code = None if tested.fault is None else tested.fault.code

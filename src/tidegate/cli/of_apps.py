@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli import at_store
-from tidegate.cli.at_store import Stopped, my_login, plain_mistakes
+from tidegate.cli.at_store import CONFIG_HELP, Stopped, my_login, plain_mistakes
 from tidegate.cli.exits import Exit
 from tidegate.core.actor import Actor, Origin, of_person
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from tidegate.face.app import Installed
 
 _OPTIONS = (
-    click.option(
-        "--config", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
-    ),
+    click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP),
     click.option("--url", help="The database, if not that of the settings."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )

@@ -9,14 +9,12 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import Stopped, plain_mistakes, shown_url
+from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, shown_url
 from tidegate.cli.exits import Exit
 
 
 @click.command()
-@click.option(
-    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
-)
+@click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
 @click.option("--url", help="The database: sqlite:///tidegate.db or postgresql://user@host/database.")
 @click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.  [default: 8321]")

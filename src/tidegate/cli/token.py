@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, plain_mistakes, say, store_at, table, when
+from tidegate.cli.at_store import CONFIG_HELP, by_option, command_at_store, plain_mistakes, say, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.cli.numbers import duration
@@ -67,9 +67,7 @@ def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> i
 @click.option("--role", type=_ROLE, required=True, help=_ROLE_HELP)
 @click.option("--ttl", metavar="TIME", default="30d", show_default=True, callback=duration, help="How long it is good.")
 @click.option("--name", default="machine", show_default=True, help="Whose it is, for the events.")
-@click.option(
-    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
-)
+@click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> int:
     """Makes a JSON Web Token with the key of this server. Nothing is kept of it: it ends by itself, and not before."""

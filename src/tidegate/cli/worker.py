@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli.at_store import Stopped, plain_mistakes, say
+from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, say
 from tidegate.cli.exits import Exit
 from tidegate.runtime import heaps
 from tidegate.runtime.log_lines import write_log
@@ -32,9 +32,7 @@ _CONCURRENCY = 20
 )
 @click.option("--queues", metavar="NAMES", help="Only these queues, with commas between them.")
 @click.option("--json", "as_json", is_flag=True, help="Print what it did as one JSON document when it ends.")
-@click.option(
-    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), help="The settings, if not ./tidegate.toml."
-)
+@click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
 def worker(source: str | None, concurrency: int | None, queues: str | None, as_json: bool, file: Path | None) -> int:
     """Works on the jobs that a module declares, or on those of the installed applications, until SIGTERM or SIGINT.
 

@@ -164,3 +164,9 @@ class Settings(Part):
     retention: Retention = Retention()
     notices: Notices = Notices()
     channels: Channels = Channels()
+
+    @property
+    def address(self) -> str:
+        """Where people reach the page, for links in what they are told."""
+        host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
+        return self.notices.address or f"http://{host}:{self.server.port}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.settings.weather import origins, settings
 from tidegate.core.channel import Apprise, Mail, Webhook
-from tidegate.settings import SettingsError
+from tidegate.settings import Settings, SettingsError
 
 HOOK = '[channels.hook]\nkind = "webhook"\nurl = "https://hooks.example/T0/hidden"\n'
 MAIL = '[channels.mail]\nkind = "smtp"\nhost = "mail.example"\nsender = "a@example.org"\nto = ["b@example.org"]\n'
@@ -72,3 +74,15 @@ def test_the_numbers_of_telling_are_those_of_the_settings() -> None:
     assert (found.grace, found.flaps, found.steady) == (120.0, 9, 600.0)
     assert found.quiet is not None
     assert found.quiet.until(1_800_000_000.0) is None  # 09:00 in Berlin
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ({}, "http://127.0.0.1:8321"),
+        ({"server": {"host": "::1", "port": 80}}, "http://[::1]:80"),
+        ({"server": {"host": "::1"}, "notices": {"address": "https://tidegate.lan/"}}, "https://tidegate.lan"),
+    ],
+)
+def test_links_lead_to_where_people_reach_the_page(given: dict[str, Any], address: str) -> None:
+    assert Settings.model_validate(given).address == address
