@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 JOBS = "select id, state, result, unique_key from tg_job where kind = 'convert.pdf'"
+HEIR = """
+select max(id) from tg_job where state <> 'failed' and unique_key = (select unique_key from tg_job where id = ?)
+"""
 
 
 class Convert(Part):
@@ -83,9 +86,12 @@ class Convert(Part):
     def put_right(self, machine: Machine) -> None:
         if not self.settled():
             self.world.server.ask("POST", f"/api/v1/targets/{TARGET}/clear")  # as after a new key
-        for id_ in self.accepted.values():
-            if self._state(id_) == "failed":
-                self.world.server.ask("POST", f"/api/jobs/{id_}/retry")
+        for name, id_ in self.accepted.items():
+            if self._state(id_) != "failed":
+                continue
+            if self.world.server.ask("POST", f"/api/jobs/{id_}/retry").status_code == 409:
+                # An upload that nobody had heard of arrived after this one had failed: it has taken its place.
+                self.accepted[name] = self.world.rows(HEIR, id_)[0][0] or id_
 
     def settled(self) -> bool:
         return all(self._state(id_) == "done" for id_ in self.accepted.values())
