@@ -78,6 +78,7 @@ __all__ = [
     "Target",
     "TidegateError",
     "TooManyRequests",
+    "address_of",
     "children",
     "classify",
     "fault_of",
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
     from tidegate.face.queue import Queue
     from tidegate.face.target import Target
     from tidegate.face.working import Drained
-    from tidegate.face.written import Seconds
+    from tidegate.face.written import Seconds, address_of
     from tidegate.machine.breaker import Breaker
     from tidegate.machine.cooldown import Rest, RestChange
     from tidegate.machine.epoch import Counts
@@ -160,7 +161,7 @@ else:
         "runtime.context": ("Context",),
         "runtime.sinks": ("sinks",),
         "runtime.stale": ("Answer",),
-        "face.written": ("Seconds",),
+        "face.written": ("Seconds", "address_of"),
         "store.tx": ("BoundStatement",),
     }
     _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

@@ -21,7 +21,7 @@ PUBLIC = """
     Cooldown Counts Db DbTx Depth Done Drained Enqueued Event EventKind Every Fail Fault Health Held Hold Installed
     Job JobEvent JobFunction JobState LeaseLost Level NotThere Notice NoticeKind OwnLink Page Part Permit Place
     Queue Rate Reach Reason Refused Rest RestChange Seconds SelfGuard Simulated Strip Subscription Target TidegateError
-    TooManyRequests children classify fault_of install rules sinks subscribe
+    TooManyRequests address_of children classify fault_of install rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule

@@ -1,9 +1,14 @@
-"""Durations in settings: `3m` in the file, 180.0 in the program, and `3m` again where it is shown."""
+"""What settings hold as people write it.
+
+Durations: `3m` in the file, 180.0 in the program, and `3m` again where it is shown. Addresses of services: checked, and
+without a slash at their end.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from tidegate.core.duration import Duration, brief, seconds
 
@@ -67,3 +72,23 @@ def _brief(value: float) -> str:
     """The shortest text that means exactly *value*."""
     text = brief(value)
     return text if seconds(text) == value else f"{value!r}s"
+
+
+def address_of(value: str, give: str, *, login: bool = False) -> str:
+    """*value* as the address of a service, without a slash at its end; empty stays empty. *give* says what fits.
+
+    ValueError for what is none, and unless *login* for one with a name or a password: pages link to it, for everybody.
+
+        base_url: Annotated[str, AfterValidator(lambda value: address_of(value, "one such as http://weather:80"))] = ""
+    """
+    text = value.strip()
+    try:
+        found = urlsplit(text)
+        fits = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:  # its words may show a part of a password
+        raise ValueError(f"it is no address; give {give}") from None
+    if text and (not fits or found.query or found.fragment):
+        raise ValueError(f"it is no address; give {give}")
+    if "@" in found.netloc and not login:
+        raise ValueError(f"give it without a name or a password: {give}")
+    return text.rstrip("/")

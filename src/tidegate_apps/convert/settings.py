@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tidegate import Seconds
+from tidegate import Seconds, address_of
 from tidegate_apps.convert.codes import MEGABYTE
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
@@ -19,12 +18,7 @@ def _mapping(value: str) -> str:
 
 
 def _address(value: str) -> str:
-    found = urlsplit(value)
-    if value and (found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment):
-        raise ValueError(
-            "it is no address; give one such as http://gateway:8400, or nothing for the one that is built in"
-        )
-    return value.rstrip("/")
+    return address_of(value, "one such as http://gateway:8400, or nothing for the one that is built in", login=True)
 
 
 def _patience(value: Seconds) -> Seconds:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
-from tidegate import Seconds
+from tidegate import Seconds, address_of
+
+
+def _address(value: str) -> str:
+    return address_of(value, "one such as https://sources.example.org, or nothing to keep the sources here")
+
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
@@ -42,7 +47,7 @@ class Settings(BaseModel):
         default=False, description="Blame a host, and none of its feeds, when most of three or more fail alike."
     )
     simulated: str = Field(default="", description="Where simulated feeds are, which the page then offers.")
-    source_manager_url: str = Field(
+    source_manager_url: Annotated[str, AfterValidator(_address)] = Field(
         default="", description="The server that keeps the sources, if it is another one; empty: this one does."
     )
     source_manager_token: SecretStr = Field(

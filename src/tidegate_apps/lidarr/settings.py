@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate import Seconds
+from tidegate import Seconds, address_of
 
 
 def _address(value: str) -> str:
-    found = urlsplit(value)
-    if value and (found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment):
-        raise ValueError("it is no address; give one such as http://lidarr:8686, or nothing to send nothing")
-    if "@" in found.netloc:
-        # The pages link to it, for everybody who may see them.
-        raise ValueError("give it without a name or a password, such as http://lidarr:8686")
-    return value.rstrip("/")
+    return address_of(value, "one such as http://lidarr:8686, or nothing to send nothing")
 
 
 class Settings(BaseModel):
