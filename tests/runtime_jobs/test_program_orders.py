@@ -136,6 +136,46 @@ def test_a_key_that_is_disabled_in_the_store_rests_until_it_is_enabled(q: Queue)
     eventually(lambda: not reasons(target, "k"))
 
 
+@both
+def test_an_order_for_a_key_holds_it_whatever_it_is_made_of_and_whether_or_not_it_has_ever_failed(q: Queue) -> None:
+    target = made(q)
+    call = target.guard(key="user")(_fine)
+    assert call(7) == 7
+    q.target("api").key("7").disable(by="ada")
+
+    eventually(lambda: _is_held(call, 7))
+    assert call(8) == 8
+    assert [hold.reason for hold in target.key(7).explain()] == ["cooldown"]
+    assert [(each.key, each.disabled_by) for each in target.unhealthy()] == [(7, "ada")]
+    q.target("api").key("7").enable(by="ada")
+    eventually(lambda: not _is_held(call, 7))
+    assert target.unhealthy() == []
+
+
+@both
+def test_a_program_may_end_a_rest_that_was_ordered(q: Queue) -> None:
+    target = made(q)
+    for key in (7, 8):
+        q.target("api").key(str(key)).disable(by="ada")
+        eventually(lambda key=key: target.key(key).explain())  # type: ignore[misc]
+    target.key(7).enable()
+    target.key(8).clear()
+
+    assert target.key(7).explain() == target.key(8).explain() == []
+
+
+def _fine(user: int) -> int:
+    return user
+
+
+def _is_held(call: Callable[[int], int], user: int) -> bool:
+    try:
+        call(user)
+    except Held as held:
+        return held.reason == "cooldown"
+    return False
+
+
 def shown(q: Queue) -> TargetDetail:
     """As the page has it."""
     return q.store.read(lambda tx: target_reports.one(tx, "api"))

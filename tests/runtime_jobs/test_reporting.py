@@ -18,10 +18,10 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
 from tidegate import Bus, Target
 from tidegate.core.events import Event, EventKind
+from tidegate.core.storable import key_text
 from tidegate.errors import StoreError
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.keys import key_text
 from tidegate.runtime.reporting import Reporter, reporter_of, this_program
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import TargetRow

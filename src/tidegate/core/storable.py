@@ -1,8 +1,19 @@
-"""Texts of strangers, before they reach a database."""
+"""Texts and keys of strangers, before they reach a database."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+from hashlib import sha256
+
+_LONGEST = 200  # characters of a key that are kept as they are
 
 
 def storable(text: str, most: int | None = None) -> str:
     """*text* as every database takes it, cut after *most* characters: without NULs, and without half characters."""
     return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def key_text(key: Hashable) -> str:
+    """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
+    text = "" if key is None else storable(str(key))
+    return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tidegate.core.storable import key_text
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.gate import HoldReason
 from tidegate.runtime.caller import Caller
-from tidegate.runtime.keys import key_text
 
 _MOST_KEYS = 50  # that a summary names
 

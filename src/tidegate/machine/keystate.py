@@ -8,7 +8,7 @@ from enum import IntFlag
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reason
-from tidegate.machine.cooldown import AUTO, FRESH, Rest, admits
+from tidegate.machine.cooldown import AUTO, FRESH, Rest, admits, given_back
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
 
 _IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
@@ -49,6 +49,24 @@ class KeyState:
         """Whether the service has said how long to wait."""
         fault = self.fault
         return fault is not None and fault.retry_after is not None and fault.reason in _ASKED
+
+    def part(self, operation: str | None) -> KeyState | None:
+        """The state of one operation; None when it has none of its own."""
+        return None if operation is None or self.parts is None else self.parts.get(operation)
+
+    def made_part(self, operation: str, now: float) -> KeyState:
+        """The same, made if there is none."""
+        if self.parts is None:
+            self.parts = {}
+        return self.parts.setdefault(operation, KeyState(now))
+
+    def give_back(self, probe_until: float, operation: str | None, now: float) -> None:
+        """A probe that was reserved until then is free again: its call proved nothing."""
+        if self.rest.probing_until == probe_until:
+            self.rest = given_back(self.rest)
+        for each in (self, self.part(operation)):
+            if each is not None and each.fatal and each.until == probe_until:
+                each.until = now
 
     def idle(self, now: float) -> bool:
         """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""

@@ -7,13 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Protocol
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
-from tidegate.core.storable import storable
+from tidegate.core.storable import key_text
 from tidegate.machine import cooldown as resting
 from tidegate.machine.cooldown import FRESH, RestChange
 from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
@@ -24,7 +23,6 @@ from tidegate.runtime.clock import Clock
 
 _SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
 _MOST_CLEARED = 1024
-_LONGEST = 200  # characters of a key that are kept as they are
 
 
 class KeyPolicy(Protocol):
@@ -68,6 +66,8 @@ class Keys:
         self.states: dict[Hashable, KeyState] = {}
         # Keys, as texts, that people were told of before, and operations.
         self.adopted: set[tuple[str, str | None]] = set()
+        # Rests that people ordered elsewhere, by the text of a key: until when, by whom and why.
+        self._ordered: dict[str, tuple[float | None, str, str]] = {}
         self.clears = 0  # how often a key was cleared
         self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
         self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
@@ -77,7 +77,7 @@ class Keys:
 
     def enter(self, call: Admission) -> Hold | None:
         """Lets the call in, with the one probe if there is one to reserve; or says why it may not go."""
-        if not self.states and self.paused is None:
+        if not self.states and self.paused is None and not self._ordered:
             return None
         with self._lock:
             # Not before: a failure meanwhile, after which nothing is waited, would seem to hold the call.
@@ -88,7 +88,7 @@ class Keys:
             state = self.states.get(call.key)
             if state is None:
                 return None
-            part = _part_of(state, call.operation)
+            part = state.part(call.operation)
             call.failures = state.failures
             call.part_failures = 0 if part is None else part.failures
             if state.rest.disabled or state.fatal or (part is not None and part.fatal):
@@ -112,7 +112,7 @@ class Keys:
         with self._lock:
             state = self.states.get(call.key)
             if state is not None:
-                _give_back(state, call, now)
+                state.give_back(call.probe_until, call.operation, now)
 
     # -- after it ------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Keys:
         """What an earlier process knew of a key, or of one operation of it; unless more is known already."""
         with self._lock:
             state = self._state(key, known.since)
-            part = state if operation is None else _made_part(state, operation, known.since)
+            part = state if operation is None else state.made_part(operation, known.since)
             if not part.failures:
                 part.failures, part.fault, part.fatal = known.failures, known.fault, known.fatal
                 part.since, part.until = known.since, known.until
@@ -171,6 +171,7 @@ class Keys:
         """Forgets all of it. If people were told of trouble, the next success still tells them that it is over."""
         with self._lock:
             text, state = key_text(key), self.states.pop(key, None)
+            self._forget_order(key)
             others = {each for each in self.adopted if each[0] != text}
             owed = len(others) < len(self.adopted) or (state is not None and state.told_of)
             self.adopted = others | {(text, None)} if owed and len(others) < _MOST_CLEARED else others
@@ -197,9 +198,22 @@ class Keys:
             state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
             self._held_until(math.inf)
 
+    def order(self, text: str, until: float | None, by: str, reason: str) -> None:
+        """A person has ordered a rest of all keys that look so; they may be met later."""
+        with self._lock:
+            self._ordered[text] = (until, by, reason)
+            self._held_until(math.inf)
+            self._look()
+
+    def end_order(self, text: str) -> None:
+        with self._lock:
+            self._ordered.pop(text, None)
+            self._look()
+
     def enable(self, key: Hashable) -> bool:
         """Ends a rest, whoever ordered it; False when there was none."""
         with self._lock:
+            self._forget_order(key)
             state = self.states.get(key)
             if state is None or not state.rest.disabled:
                 return False
@@ -242,6 +256,7 @@ class Keys:
     # -- inside, under the lock ----------------------------------------------------------------------------------
 
     def _holds(self, key: Hashable, operation: str | None, now: float) -> list[Hold]:
+        self._follow_order(key, now)
         found: list[Hold] = []
         if self.paused is not None:
             since, until, message = self.paused
@@ -255,7 +270,7 @@ class Keys:
         state = self.states.get(key)
         if state is not None:
             found += state.holds(now)
-            part = _part_of(state, operation)
+            part = state.part(operation)
             found += [] if part is None else part.holds(now, operation)
         return sorted(found, key=rank)
 
@@ -263,13 +278,13 @@ class Keys:
         policy = self._policy
         self._take_in(call)
         state = self._state(call.key, now)
-        _give_back(state, call, now)
+        state.give_back(call.probe_until, call.operation, now)
         changes = self._rest(state, fault, now)
         governed = policy.cooldown is not None and policy.cooldown.governs(fault.code)
         if fault.reach is Reach.SELF or (fault.reach is Reach.ITEM and not governed):
             return changes
         operation = call.operation if fault.reach is Reach.OPERATION else None
-        part = state if operation is None else _made_part(state, operation, now)
+        part = state if operation is None else state.made_part(operation, now)
         fatal = fault.fatal and not governed
         if part.failures > (call.failures if part is state else call.part_failures) and not fatal:
             return changes  # it was let through before the last failure was known: one outage, counted once
@@ -317,9 +332,23 @@ class Keys:
             if (text, operation) in self.adopted:
                 self.adopted.discard((text, operation))
                 state = self._state(call.key, now)
-                part = state if operation is None else _made_part(state, operation, now)
+                part = state if operation is None else state.made_part(operation, now)
                 part.told |= Told.BEFORE
         self._look()
+
+    def _follow_order(self, key: Hashable, now: float) -> None:
+        """Lets a key rest if that was ordered before anything was known of it."""
+        ordered = self._ordered.get(key_text(key)) if self._ordered else None
+        if ordered is None or (ordered[0] is not None and now >= ordered[0]):
+            return
+        state = self._state(key, now)
+        if not state.rest.disabled:
+            until, by, reason = ordered
+            state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
+
+    def _forget_order(self, key: Hashable) -> None:
+        if self._ordered and self._ordered.pop(key_text(key), None) is not None:
+            self._look()
 
     def _settle_down(self, key: Hashable) -> None:
         """Forgets a key that is well."""
@@ -335,9 +364,10 @@ class Keys:
         self.quiet_from = max(self.quiet_from, until)
 
     def _look(self) -> None:
-        if not self.states and self.paused is None:
+        if not self.states and self.paused is None and not self._ordered:
             self.quiet_from = -math.inf
-        self.well = not self.states and self.paused is None and not self._watched and not self.adopted
+        known = self.states or self.paused is not None or self.adopted or self._ordered
+        self.well = not known and not self._watched
         self.calm = self._plain and self.well
 
     def _sweep_now_and_then(self, now: float) -> None:
@@ -359,31 +389,7 @@ class Keys:
         self._look()
 
 
-def key_text(key: Hashable) -> str:
-    """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
-    text = "" if key is None else storable(str(key))
-    return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"
-
-
 def _unhealthy(key: Hashable, state: KeyState) -> Iterator[tuple[Hashable, str | None, KeyState]]:
     if state.failures or state.rest is not FRESH:
         yield key, None, state
     yield from ((key, operation, part) for operation, part in (state.parts or {}).items())
-
-
-def _part_of(state: KeyState, operation: str | None) -> KeyState | None:
-    return None if operation is None or state.parts is None else state.parts.get(operation)
-
-
-def _made_part(state: KeyState, operation: str, now: float) -> KeyState:
-    if state.parts is None:
-        state.parts = {}
-    return state.parts.setdefault(operation, KeyState(now))
-
-
-def _give_back(state: KeyState, call: Admission, now: float) -> None:
-    if state.rest.probing_until == call.probe_until:
-        state.rest = resting.given_back(state.rest)
-    for each in (state, _part_of(state, call.operation)):
-        if each is not None and each.fatal and each.until == call.probe_until:
-            each.until = now

@@ -11,9 +11,9 @@ import time
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 
+from tidegate.core.storable import key_text
 from tidegate.machine.cooldown import AUTO
 from tidegate.runtime.caller import Caller
-from tidegate.runtime.keys import key_text
 from tidegate.runtime.stale import Shelf
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import TargetRow
@@ -93,12 +93,14 @@ class Follower:
             else:
                 keys.pause(orders.paused[0] + to_steady, f"Paused by {orders.paused[1]}.")
         for text in self._resting.keys() - orders.resting.keys():
+            keys.end_order(text)
             for key in self._named(text):
                 keys.enable(key)
         for text, rest in orders.resting.items():
             if rest != self._resting.get(text):
                 until = None if rest.until is None else rest.until + to_steady
-                for key in self._named(text) or [text or None]:
+                keys.order(text, until, rest.by, rest.reason)
+                for key in self._named(text):
                     keys.disable(key, until, rest.by, rest.reason)
         self._resting = orders.resting
         for text, at in orders.cleared.items():

@@ -6,9 +6,9 @@ import socket
 from dataclasses import replace
 
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
+from tidegate.core.storable import key_text
 from tidegate.machine.cooldown import AUTO
 from tidegate.runtime import notices
-from tidegate.runtime.keys import key_text
 from tidegate.runtime.notices import Subject
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.events import Event, EventKind, Notice
+from tidegate.core.storable import key_text
 from tidegate.errors import StoreError
 from tidegate.runtime import orders, program_notices
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.keys import key_text
 from tidegate.runtime.orders import Orders
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
