@@ -37,7 +37,10 @@ class DbTx:
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """The rows of a statement."""
-        bound = self._db.bind(name, **params)
+        return self.run(self._db.bind(name, **params))
+
+    def run(self, bound: BoundStatement) -> list[Row]:
+        """The rows of a statement with its values, as `Db.bind` gives it; it may be of another application's tables."""
         return self.tx.all(bound.name, bound.params)
 
     def one(self, name: str, /, **params: Any) -> Row | None:

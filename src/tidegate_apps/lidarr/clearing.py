@@ -64,6 +64,5 @@ def _remove(
                 there.queue.forget(child, by=there.app.name, connection=tx)
                 tx.all("look_again", job=child)
         there.queue.forget(job, by=there.app.name, connection=tx)
-    bound = library.badge(*entity, None)
-    tx.tx.all(bound.name, bound.params)
+    tx.run(library.badge(*entity, None))
     return len(tx.all("remove_entity", kind=entity[0], entity_id=entity[1]))

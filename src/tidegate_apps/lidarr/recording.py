@@ -120,8 +120,7 @@ class Recorder:
             self._badge(tx, "track", row["entity_id"], row["status"])
 
     def _badge(self, tx: DbTx, kind: EntityKind, entity_id: int, status: str | None) -> None:
-        bound = self._library.badge(kind, entity_id, badge_of(kind, entity_id, status))
-        tx.tx.all(bound.name, bound.params)
+        tx.run(self._library.badge(kind, entity_id, badge_of(kind, entity_id, status)))
 
 
 def _still(was: Known | None, job: int | None) -> str | None:

@@ -48,8 +48,7 @@ def _orphans(library: Library, tx: DbTx) -> None:
 def _release(library: Library, tx: DbTx, job: int) -> None:
     for kind, entity_id, status in tx.all("release", job=job):
         if status is None:
-            bound = library.badge(kind, entity_id, None)
-            tx.tx.all(bound.name, bound.params)
+            tx.run(library.badge(kind, entity_id, None))
 
 
 def reconcile(library: Library, tx: DbTx) -> int:
@@ -59,6 +58,5 @@ def reconcile(library: Library, tx: DbTx) -> int:
         status = {"failed": "gave_up", "cancelled": None}.get(state, "queued")
         note = error_of(code, message) or "" if status == "gave_up" else ""
         tx.all("set_status", kind=kind, entity_id=entity_id, status=status, note=note)
-        bound = library.badge(kind, entity_id, badge_of(kind, entity_id, status))
-        tx.tx.all(bound.name, bound.params)
+        tx.run(library.badge(kind, entity_id, badge_of(kind, entity_id, status)))
     return len(changed)

@@ -111,7 +111,7 @@ class Library:
 
     def put(self, *badges: BoundStatement) -> None:
         """Writes badges, in one transaction."""
-        self._db.write(lambda tx: [tx.tx.all(each.name, each.params) for each in badges])
+        self._db.write(lambda tx: [tx.run(each) for each in badges])
 
 
 def tables(queue: Queue) -> Db:
