@@ -13,10 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from tests.soak import inside
 from tidegate import App, Backoff, Installed, Target
+from tidegate.runtime import sweeper
+from tidegate.store import rollups
 from tidegate_apps.feeds.parsing.asking import Reader
 
 BURST = 16  # jobs that all the handlers' threads are needed for at the same time
@@ -24,6 +27,8 @@ CONNECTIONS = 8  # that a store keeps at most
 STATEMENTS, USES = 100, 6  # that psycopg keeps of each connection, once they were used so often; and as many rarer ones
 _LENGTH = 1000  # characters, as many as most of ours have at most
 _LONG = 1.0  # seconds
+_STARTED = 20.0  # seconds after which a server answers
+_FORGOTTEN = 120.0  # seconds
 _kept: list[object] = []
 _warm: set[asyncio.AbstractEventLoop] = set()
 
@@ -48,14 +53,24 @@ def remembering(tx: Any) -> None:
     time.sleep(_LONG)
 
 
+def remember(store: Any) -> None:
+    for _ in range(CONNECTIONS):
+        threading.Thread(target=store.read, args=(remembering,), name="soak-warm").start()
+
+
+def routes(there: Installed[Settings]) -> APIRouter:
+    """None; but a server calls this when it starts, and it has no jobs that could make it warm."""
+    threading.Timer(_STARTED, remember, (there.queue.store,)).start()
+    return APIRouter()
+
+
 async def warm(store: Any) -> None:
     """Makes the threads of this loop's own pool and of the readers of feeds, and the store's connections, once."""
     loop = asyncio.get_running_loop()
     if loop in _warm:
         return
     _warm.add(loop)
-    for _ in range(CONNECTIONS):
-        threading.Thread(target=store.read, args=(remembering,), name="soak-warm").start()
+    remember(store)
     feed = b"<rss version='2.0'><channel><title>warm</title></channel></rss>".ljust(1_000_000)
     reader, pool = Reader(), min(32, (os.cpu_count() or 1) + 4)
     await asyncio.gather(
@@ -104,6 +119,14 @@ def jobs(there: Installed[Settings]) -> Any:
     return {"work": here, "beside": beside, "after": after, "long": long}
 
 
-app = App[Settings](name="plain", settings=Settings, jobs=jobs)
+def forget_soon() -> None:
+    """What no setting shortens: a run of an hour would see it grow for all of its time, and pages with it."""
+    sweeper.KEPT_EVENTS = sweeper.KEPT_NOTICES = _FORGOTTEN
+    rollups.KEPT_FINE = int(_FORGOTTEN)
+
+
+app = App[Settings](name="plain", settings=Settings, jobs=jobs, routes=routes)
+
+forget_soon()
 
 inside.watch()

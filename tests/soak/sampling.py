@@ -34,9 +34,6 @@ HISTORY = {
     "tg_activity": "what people did, 90 days",
     "tg_failure": "kinds of failures, for days",
     "tg_failure_hour": "failures by hour, for days",
-    "tg_gate_event": "what happened to targets, for days",
-    "tg_notice": "what people were told, for days",
-    "tg_rollup": "the figures of the charts, by minute for a day",
     "tg_worker": "workers that died, a day",
 }
 

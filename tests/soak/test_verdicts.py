@@ -20,7 +20,7 @@ def samples(**by_name: float) -> list[tuple[float, dict[str, float]]]:
     [
         ("memory server", Kind.SHARE), ("handles of all", Kind.EXACT), ("threads of all", Kind.EXACT),
         ("sockets of all", Kind.EXACT), ("log of the database, MB", Kind.BOUNDED), ("rows tg_job", Kind.SHARE),
-        ("rows of_somebody_new", Kind.SHARE), ("rows tg_rollup", Kind.KEPT),
+        ("rows of_somebody_new", Kind.SHARE), ("rows tg_worker", Kind.KEPT),
         ("rows tg_job of lidarr", Kind.SHARE), ("rows convert_file", Kind.BOUNDED), ("database, MB", Kind.KEPT),
     ],
 )  # fmt: skip
@@ -29,13 +29,13 @@ def test_everything_is_judged_but_what_is_kept_for_days(name: str, kind: Kind) -
 
 
 def test_memory_may_grow_by_a_hundredth_in_an_hour_and_a_table_by_a_tenth() -> None:
-    found = verdicts(samples(memory_of_server=3, rows_of_tg_job=9, rows_of_tg_hold=15, rows_of_tg_notice=900))
+    found = verdicts(samples(memory_of_server=3, rows_of_tg_job=9, rows_of_tg_hold=15, rows_of_tg_failure=900))
 
     grown = {name for name, (_, said) in found.items() if said.grows}
     assert grown == {"memory server", "rows tg_hold"}
     shown = table(found)
     assert shown.count("GROWS") == 2
-    assert f"kept: {HISTORY['tg_notice']}" in shown
+    assert f"kept: {HISTORY['tg_failure']}" in shown
 
 
 def test_a_table_that_came_late_counts_as_empty_before() -> None:

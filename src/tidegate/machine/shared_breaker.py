@@ -56,7 +56,7 @@ class BreakerRow:
         return cls(state=state, generation=generation, since=since, until=until, closed_at=closed_at, **_kept(counts))
 
 
-@lru_cache(512)  # every turn of a worker reads the rows of its targets, and most of them have not changed
+@lru_cache(128)  # every turn of a worker reads the rows of its targets, and most of them have not changed
 def _kept(counts: str) -> dict[str, Any]:
     """What `dumped` wrote; nobody changes it."""
     kept = json.loads(counts)
