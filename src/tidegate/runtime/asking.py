@@ -39,7 +39,10 @@ class Asker:
         self._worker, self._gates = worker, gates
         self._tasks: set[asyncio.Task[None]] = set()
         self._next_suspicion: dict[str, float] = {}
-        self._pool = DaemonPool(2, "tidegate-ask")
+        # Each question has a thread: one that hangs holds up no other, and is not asked on top of that.
+        questions = [each for rules in gates.rules.values() for each in (rules.probe, rules.capacity) if each]
+        self._pool = DaemonPool(max(1, len(questions)), "tidegate-ask")
+        self._hanging: set[str] = set()  # questions in threads that have not come back
 
     @property
     def busy(self) -> bool:
@@ -63,7 +66,7 @@ class Asker:
         if policy is None:
             return
         try:
-            answer = _checked(await self._call(policy.depth))
+            answer = _checked(await self._call(policy.depth, f"depth {ask.target}"))
         except Exception as error:
             _log.warning("depth_unknown target=%s error=%s", ask.target, _short(error))
             await self._fill(ask.target, lambda filling, now: capacity.unanswered(filling, policy.limits, ask.who, now))
@@ -113,7 +116,7 @@ class Asker:
         if rules.probe is None:
             return False
         try:
-            answer = await self._call(rules.probe)
+            answer = await self._call(rules.probe, f"probe {rules.name}")
             fault = classify(answer, rules.pack) if hasattr(answer, "status_code") else None
         except Exception as error:
             _log.info("probe_failed name=%s error=%s", rules.name, _short(error))
@@ -168,7 +171,7 @@ class Asker:
         worker.store.announce()
         worker.wake.news()
 
-    async def _call(self, fn: Callable[[], Any]) -> Any:
+    async def _call(self, fn: Callable[[], Any], question: str) -> Any:
         """Calls a function of the user's, `def` or `async def`, within the time that a question may take."""
         async with asyncio.timeout(ASK_TIME * 0.8):
             if inspect.iscoroutinefunction(fn):
@@ -176,8 +179,21 @@ class Asker:
             if isinstance(self._worker.threads, Inline):
                 answer = fn()
             else:
-                answer = await asyncio.get_running_loop().run_in_executor(self._pool, fn)
+                answer = await self._in_thread(fn, question)
             return await answer if inspect.isawaitable(answer) else answer
+
+    async def _in_thread(self, fn: Callable[[], Any], question: str) -> Any:
+        if question in self._hanging:
+            raise TimeoutError("its last answer is still awaited")
+
+        def asked() -> Any:
+            try:
+                return fn()
+            finally:
+                self._hanging.discard(question)
+
+        self._hanging.add(question)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, asked)
 
 
 def _half_open(gates: GateTurn) -> Callable[[BreakerRow], BreakerRow]:
