@@ -12,7 +12,7 @@ CALLED = "CHAOS_CALLED"  # the name of a process, such as worker-1
 THE_ENQUEUER = "enqueuer"
 LEASE = 6.0
 # Short, so that minutes show what takes hours otherwise.
-NUMBERS = {"lease": LEASE, "renew_every": 1.5, "margin": 1.5, "sweep_every": 0.4, "poll_every": 0.3, "grace": 5.0}
+NUMBERS = {"lease": LEASE, "renew_every": 1.5, "margin": 1.5, "sweep_every": 0.1, "poll_every": 0.3, "grace": 5.0}
 
 
 @dataclass(frozen=True)
