@@ -121,6 +121,23 @@ def test_the_person_whose_account_it_is_gets_one_mail_a_week(scene: Scene, outsi
 
 
 @on_sqlite
+def test_a_person_who_was_mailed_hears_of_the_end_only_while_there_is_a_channel_that_sends_mail(
+    db: Database, clock: VirtualClock, outside: Outside
+) -> None:
+    with Scene(db, clock, outside) as scene:
+        scene.q.store.write(lambda tx: tx.all("address_put", {"who": "7", "mail": "ada@example.org"}))
+        raise_fatal(scene)
+        scene.pass_(60)
+        assert outside.to.count(("ada@example.org",)) == 1
+    with Scene(db, clock, outside, channels=(HOOK,)) as scene:  # the operator has taken it out
+        recover(scene)
+        scene.pass_(1800)
+
+        assert outside.titles("hook") == ["spotify needs your attention", "spotify works again"]
+        assert outside.to.count(("ada@example.org",)) == 1
+
+
+@on_sqlite
 def test_a_mail_that_was_not_sent_is_not_counted(scene: Scene, outside: Outside) -> None:
     scene.q.store.write(lambda tx: tx.all("address_put", {"who": "7", "mail": "ada@example.org"}))
     outside.ill["mail"] = NotSent("misconfigured", "550 no")

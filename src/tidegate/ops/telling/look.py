@@ -93,7 +93,8 @@ def _told(
         # Whoever was told of the trouble is told of its end, whatever else they are told.
         told = telling_rows.deliveries(tx, [of])[of]
         names = {each.channel for each in told if each.state != FAILED}
-        to = [name for name in names if name.startswith(PERSON) or name in {each.name for each in channels}]
+        there = {each.name for each in channels}
+        to = [name for name in names if (_mails(channels) if name.startswith(PERSON) else name in there)]
     else:
         to = [each.name for each in channels if each.takes(row.level) and f"{TARGETS}{each.name}" != row.name]
         to += _person(tx, row, policy, channels, now)
@@ -109,17 +110,17 @@ def _next_of(row: Row, channels: Sequence[Channel]) -> list[str]:
 
 def _person(tx: Tx, row: Row, policy: TellingPolicy, channels: Sequence[Channel], now: float) -> list[str]:
     """The person whose key was refused, if they gave an address, and were not mailed about this target lately."""
-    if (
-        row.kind != "fatal"
-        or row.subject != TARGET
-        or not row.user
-        or not any(isinstance(c.way, Mail) for c in channels)
-    ):
+    if row.kind != "fatal" or row.subject != TARGET or not row.user or not _mails(channels):
         return []
     if not tx.all("address", {"who": row.user}):
         return []
     mailed = tx.all("mailed", {"who": row.user, "target": row.name})
     return [] if mailed and now - mailed[0][0] < policy.mail_again else [f"{PERSON}{row.user}"]
+
+
+def _mails(channels: Sequence[Channel]) -> bool:
+    """Whether one of them could send a mail to somebody."""
+    return any(isinstance(each.way, Mail) for each in channels)
 
 
 def _given_up(tx: Tx, channels: Sequence[Channel], off: set[str]) -> Iterator[GivenUp]:
