@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.face.app import App, Installed, Simulator, install, known, load
+from tidegate.face.app import App, Installed, Simulator, install
+from tidegate.face.installed_apps import known, load
 from tidegate.face.queue import Queue
 from tidegate.face.telling import Telling
 from tidegate.ops import accounts

@@ -59,7 +59,7 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
 
 def _check_installed() -> None:
     """Before anything of them is imported: the demo has all of them."""
-    from tidegate.face.app import known
+    from tidegate.face.installed_apps import known
 
     missing = [name for name in _NEEDED if name not in known()]
     if missing:

@@ -87,7 +87,7 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 def _settings(
     config: Path | None, url: str | None, apps: list[App[Any]], broken: dict[str, str]
 ) -> tuple[Loaded | None, list[Finding]]:
-    from tidegate.face.app import lacking
+    from tidegate.face.installed_apps import lacking
     from tidegate.settings import SettingsError, load
 
     try:

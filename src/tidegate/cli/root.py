@@ -79,7 +79,7 @@ def _apps() -> list[str]:
 def _command_of(app: str) -> click.Command | None:
     """The command that an application brings; None when it brings none."""
     from tidegate.errors import TidegateError
-    from tidegate.face.app import load
+    from tidegate.face.installed_apps import load
 
     try:
         where = load(app).commands

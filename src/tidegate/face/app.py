@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tidegate.core.codes import CORE, Code, CodeBook
-from tidegate.errors import NotThere
 from tidegate.face.db import Db, Source
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
@@ -29,9 +27,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
     from prometheus_client.core import Metric
 
-GROUP = "tidegate.apps"
 _NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
-_PACKAGE = re.compile(r"[A-Za-z0-9._-]+")
 _PATH = re.compile(r"(/[a-z0-9{}_.-]+)+")
 
 S = TypeVar("S")
@@ -211,51 +207,3 @@ def install(
 
 def _package(app: App[Any]) -> str | None:
     return None if app.statements is not None and app.migrations is not None else app.package
-
-
-# -- finding them ----------------------------------------------------------------------------------------------------
-
-
-def known() -> dict[str, EntryPoint]:
-    """The applications that can be used, by name; none is imported."""
-    return {name: each for name, each in _all().items() if not _wants(each)}
-
-
-def lacking() -> dict[str, str]:
-    """The applications that need more than is installed, by name, and what to install."""
-    return {name: install for name, each in _all().items() if (install := _wants(each))}
-
-
-def _all() -> dict[str, EntryPoint]:
-    return {each.name: each for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
-
-
-def _wants(each: EntryPoint) -> str:
-    """The extras that an entry point names (`feeds = "module:app [feeds]"`), for pip; empty when all is there."""
-    extras = "|".join(map(re.escape, each.extras))
-    if each.dist is None or not extras:
-        return ""
-    wanted = [line for line in each.dist.requires or () if re.search(rf"""extra == ['"]({extras})['"]""", line)]
-    names = [found[0] for line in wanted if (found := _PACKAGE.match(line))]
-    return "" if all(map(_there, names)) else f"{each.dist.name}[{','.join(each.extras)}]"
-
-
-def _there(package: str) -> bool:
-    try:
-        distribution(package)
-    except PackageNotFoundError:
-        return False
-    return True
-
-
-def load(name: str) -> App[Any]:
-    """One application; NotThere when there is none of that name, ValueError when it is none."""
-    found = known()
-    if name not in found and (install := lacking().get(name)):
-        raise NotThere(f"the application {name!r} needs more than is installed: pip install '{install}'")
-    if name not in found:
-        raise NotThere(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
-    app = found[name].load()
-    if not isinstance(app, App) or app.name != name:
-        raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")
-    return app

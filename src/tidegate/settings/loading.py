@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tidegate.errors import NotThere
-from tidegate.face.app import lacking
+from tidegate.face.installed_apps import lacking
 from tidegate.settings.effective import Effective, addresses, effective, secret_files
 from tidegate.settings.models import ALL, Settings
 from tidegate.settings.place import SettingsFile, find

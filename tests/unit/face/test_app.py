@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tidegate import App, Capacity, Code, Every, Installed, JobFunction, Page, Queue, Reach, Reason, Target
 from tidegate.errors import NotThere
-from tidegate.face import app as apps
+from tidegate.face import installed_apps as apps
 from tidegate.face.app import install
 from tidegate.secrets import Secrets
 from tidegate.settings import SettingsError, load
