@@ -152,7 +152,7 @@ ALLOWED = {
         "tidegate/runtime/schedules.py": "whether a schedule ever comes does not depend on when it is asked",
     },
     "what went wrong is never thrown away unseen": {
-        "tidegate/core/rule.py": "a rule of a user that cannot read an answer does not match it",
+        "tidegate/core/pack.py": "a rule of a user that cannot read an answer does not match it",
         "tidegate/runtime/stopping.py": "there is nothing left to tell it to: the process ends",
         "tidegate_apps/music/loop.py": "a provider that is thrown away cannot be closed twice",
     },
