@@ -11,9 +11,11 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import play, queue_on, working
 from tests.store.jobs import rows
 from tidegate.face.queue import Queue
+from tidegate.machine.cooldown import Rest
 from tidegate.ops import idempotency
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, notice_rows
+from tidegate.store.gate_rows import HoldRow
 from tidegate.store.notice_rows import NewNotice, Place
 from tidegate.store.tx import Tx
 
@@ -68,6 +70,52 @@ def test_what_nobody_needs_any_more_goes_by_itself_and_what_is_open_stays(db: Da
             {"tg_gate_event": 0, "tg_notice": n // 2, "tg_request": 0, "probes": 0},
         ]
         assert rows(q.store, "select count(*) from tg_notice where ended_at is not null") == [(0,)]
+
+
+HOUR = 3600.0
+KEPT: dict[str, HoldRow] = {
+    "young": HoldRow(target="svc", lane="young", reason="backoff", since=0.0, until=1.5 * DAY, failures=1),
+    "fatal": HoldRow(target="svc", lane="fatal", reason="fatal", since=0.0, until=HOUR, failures=1),
+    "endless": HoldRow(target="svc", lane="endless", reason="backoff", since=0.0, until=None, failures=1),
+    "told": HoldRow(target="svc", lane="told", reason="backoff", since=0.0, until=HOUR, failures=9, told=2),
+    "counted": HoldRow(
+        target="svc", lane="counted", reason="backoff", since=0.0, until=HOUR, failures=1,
+        rest=Rest(run_code="not_found", run_length=1),
+    ),
+    "resting": HoldRow(
+        target="svc", lane="resting", reason="cooldown", since=0.0, until=HOUR, failures=1,
+        rest=Rest(disabled_at=0.0, until=HOUR, by="auto", reason="not_found"),
+    ),
+}  # fmt: skip
+
+
+def test_keys_that_failed_once_and_were_never_used_again_are_forgotten_and_no_others(db: Database) -> None:
+    clock = VirtualClock(start=0.0)
+    with queue_on(db, clock) as q:
+
+        @q.job()
+        async def nothing(x: int) -> None: ...
+
+        def fill(tx: Tx) -> None:
+            for n in range(2500):
+                reason, until = ("backoff", HOUR) if n % 2 else (gate_rows.OPEN, 0.0)
+                row = HoldRow(target="svc", lane=f"k{n}", reason=reason, since=0.0, until=until, failures=1)
+                gate_rows.put_hold(tx, row)
+            for row in KEPT.values():
+                gate_rows.put_hold(tx, row)
+
+        async def main() -> list[int]:
+            seen = []
+            for day in (0.9, 2.0, 8.0):
+                await asyncio.sleep(day * DAY - clock.monotonic())
+                async with working(q, sweep_every=300.0, poll_every=900.0):
+                    await asyncio.sleep(1900)
+                seen.append(rows(q.store, "select count(*) from tg_hold")[0][0])
+            return seen
+
+        q.store.write(fill)
+        assert play(clock, main) == [2500 + len(KEPT), len(KEPT), len(KEPT) - 2]
+        assert {row[0] for row in rows(q.store, "select lane from tg_hold")} == KEPT.keys() - {"young", "counted"}
 
 
 def test_a_worker_finds_what_becomes_old_while_it_works(db: Database) -> None:

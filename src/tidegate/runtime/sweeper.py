@@ -34,6 +34,7 @@ RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 
 KEPT_EVENTS = 30 * _DAY  # of queues and targets
 KEPT_NOTICES = 30 * _DAY  # after they have ended
 _SLICE = 200
+_LANES = 1000  # that are looked at together
 _MORE = 0.1  # seconds between two slices, while there are more
 _MOST_SLICES = 50  # that one cycle removes
 _SELDOM = 6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
@@ -46,6 +47,7 @@ class Sweeper:
         self._worker = worker
         self._put_down = 0  # the slot whose numbers were last put down
         self._until_old = 0  # sweeps before the next look for what is old
+        self._held_from = ("", "")  # the lane that was looked at last
 
     async def run(self) -> None:
         """For ever."""
@@ -136,7 +138,8 @@ class Sweeper:
             activity_rows.prune(tx, now - activity_rows.KEPT, _SLICE),
             len(tx.all("leads_forget", {"n": _SLICE})),
         ]
-        return more or _SLICE in slices
+        idle, self._held_from = gate_rows.prune_holds(tx, self._held_from, now, _LANES)
+        return more or idle > 0 or _SLICE in slices
 
     def _prune(self, tx: Tx) -> bool:
         """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""

@@ -15,6 +15,8 @@ from tidegate.store.tx import Row, Tx
 
 # A lane whose row holds nothing: it only counts, or marks when a person cleared it.
 OPEN = "open"
+_PASSING = (OPEN, "backoff", "retry_after")
+_IDLE, _IDLE_COUNTED = 86_400.0, 7 * 86_400.0  # seconds; the second where failures are counted up to a rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,16 @@ class HoldRow:
     def empty(self) -> bool:
         """Whether it says nothing that must be kept."""
         return self.reason == OPEN and not self.failures and self.rest is FRESH and not self.failed_at
+
+    def idle(self, now: float) -> bool:
+        """Whether nobody has gone on with it for so long that it may be forgotten.
+
+        Never what only a person ends, nor what people were told of: they are told of its end, too.
+        """
+        if self.reason not in _PASSING or self.until is None or self.told or self.rest.disabled:
+            return False
+        remembered = _IDLE if self.rest is FRESH else _IDLE_COUNTED
+        return now - max(self.until, self.since, self.failed_at) > remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,18 @@ def holds_of(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
 def resting(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
     """The lanes of a target that rest, or whose failures may bring them to it."""
     return [_hold(row) for row in tx.all("holds_resting", {"target": target_name, "n": most})]
+
+
+def prune_holds(tx: Tx, after: tuple[str, str], now: float, most: int) -> tuple[int, tuple[str, str]]:
+    """Forgets what is idle of the lanes behind one; returns how many that were, and from where to go on.
+
+    A slice at a time, and round and round: there may be a million of them, and no index knows how old they are.
+    """
+    rows = [_hold(row) for row in tx.all("holds_next", {"target": after[0], "lane": after[1], "n": most})]
+    idle = [row for row in rows if row.idle(now)]
+    for row in idle:
+        tx.all("hold_drop", {"target": row.target, "lane": row.lane})
+    return len(idle), (rows[-1].target, rows[-1].lane) if len(rows) == most else ("", "")
 
 
 def put_hold(tx: Tx, row: HoldRow) -> None:

@@ -101,6 +101,11 @@ where target = :target and lane = :lane and operation = '' and probe = :job;
 select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
 where target = :target order by lane limit :n;
 
+-- name: holds_next
+-- The lanes that follow one, in their order, to find those that nobody has gone on with for long.
+select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
+where (target, lane) > (:target, :lane) and operation = '' order by target, lane limit :n {skip_locked};
+
 -- name: holds_resting
 select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
 where target = :target and rest is not null order by lane limit :n;
