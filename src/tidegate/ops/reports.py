@@ -117,8 +117,8 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
         at_work = sum(name in worker.queues for worker in there)
-        first = _first(tx, name) if ages and counts[name].get("ready") else []
-        eldest = min(first, key=lambda job: job.due_at, default=None)
+        first = first_ready(tx, name) if ages and counts[name].get("ready") else []
+        eldest = next(iter(first), None)
         held = holding(tx, first)
         # While they are all held, nobody knows when there will be none left.
         goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
@@ -142,10 +142,10 @@ def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
     return {**dict.fromkeys(taken, "full"), **dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
 
 
-def _first(tx: Tx, queue: str) -> list[JobLine]:
-    """Those few that could go and were made first: each of them may have been put off."""
+def first_ready(tx: Tx, queue: str) -> list[JobLine]:
+    """Those few that could go and were made first, in the order in which they were due: each may have been put off."""
     ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": 20})]
-    return [JobLine(*row) for row in tx.many("list_rows", ids)]
+    return sorted((JobLine(*row) for row in tx.many("list_rows", ids)), key=lambda line: line.due_at)
 
 
 def _rate(tx: Tx, queue: str, now: float) -> float | None:

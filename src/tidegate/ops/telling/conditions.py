@@ -93,7 +93,7 @@ def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> It
             unmanned.pop(queue.name, None)
         if queue.name == OWN_QUEUE or not queue.jobs.get("ready") or queue.paused_until is not None:
             continue
-        oldest = _oldest(tx, queue.name)
+        oldest = next(iter(reports.first_ready(tx, queue.name)), None)
         if oldest is None or _cycled(tx, queue.name, policy, now):
             continue
         if not queue.workers:
@@ -105,18 +105,9 @@ def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> It
             yield wording.stuck(queue.name, found.id, found.due_at, now)
 
 
-def _first(tx: Tx, queue: str, most: int) -> list[JobLine]:
-    ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": most})]
-    return sorted((JobLine(*row) for row in tx.many("list_rows", ids)), key=lambda line: line.due_at)
-
-
-def _oldest(tx: Tx, queue: str) -> JobLine | None:
-    return next(iter(_first(tx, queue, 20)), None)
-
-
 def _stuck(tx: Tx, queue: QueueReport, policy: TellingPolicy, now: float) -> JobLine | None:
     """A job that waits too long, and no gate holds it: of what a gate holds, people are told elsewhere."""
-    for line in _first(tx, queue.name, 20):
+    for line in reports.first_ready(tx, queue.name):
         if now - line.due_at < policy.stuck:
             return None
         if not any(why.reason in _GATES for why in explain.job(tx, line.id)):
