@@ -110,7 +110,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, what), n in tallies.read(tx).items():
         if what in STAGES:
-            counts[queue][what] = n
+            counts[queue] |= {what: n} if n else {}  # a state that was left is not said, added up or not
     paused = {name: (until, by) for name, _, until, by in tx.all("queue_rows") if until is not None and now < until}
     there = [worker for worker in workers(tx) if worker.there]
     found = []
