@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
+def jobs(there: Installed[Settings]) -> handlers.Jobs:
+    return handlers.declare(there)
+
+
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
     if there.settings.url:
         yield Every(cron=there.settings.times, job=there.jobs.sync, args=handlers.BY_CLOCK, name="tautulli: history")
@@ -44,7 +48,7 @@ app = App[Settings](
     settings=Settings,
     codes=CODES,
     package="tidegate_apps.tautulli",
-    jobs=handlers.jobs,
+    jobs=jobs,
     schedules=schedules,
     routes=routes,
     pages=[Page(path="/tautulli", title="Plays", icon="play", show=show)],

@@ -47,7 +47,7 @@ class Jobs:
     sync: JobFunction[str, Synced]
 
 
-def jobs(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Jobs:
+def declare(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Jobs:
     """*transport*: for a Tautulli without sockets."""
     api = Api(there, transport)
     there.queue.keep(QUEUE, done="1d", failed="7d")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate import Seconds
+from tidegate import Seconds, address_of
 
 
 def _address(value: str) -> str:
-    found = urlsplit(value.strip())
-    wrong = found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment
-    if value.strip() and (wrong or "@" in found.netloc):
-        raise ValueError("it is no address; give one such as http://tautulli:8181, without a name or a key in it")
-    return value.strip().rstrip("/").removesuffix("/api/v2")
+    return address_of(value, "one such as http://tautulli:8181, or nothing to sync nothing").removesuffix("/api/v2")
 
 
 def _times(value: str) -> str:

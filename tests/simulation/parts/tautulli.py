@@ -37,7 +37,7 @@ class Tautulli(Part):
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = Blocking(self.sim.transport(), lambda what: self.world.note("tautulli", what))
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.jobs(there, way))
+        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
         said = {"url": "http://tautulli", "api_key": self.sim.key, "times": "*/10 * * * *"}
         return install(changed, queue, Settings.model_validate(said))
 
