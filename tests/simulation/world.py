@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
+from fastapi.dependencies import models
 
 from tests.simulation import clients, faults, loop, people
 from tests.simulation.loop import TrueTime
@@ -162,6 +163,9 @@ class World:
         """After the verdict."""
         if self._raw is not None:
             self._raw.close()
+        for each in vars(models).values():
+            if hasattr(each, "cache_clear"):  # FastAPI remembers routes, and with them the worlds of twenty servers
+                each.cache_clear()
 
     @property
     def end(self) -> float:
