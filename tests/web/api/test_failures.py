@@ -10,7 +10,7 @@ from tests.web.api.building import Shop
 from tidegate import Fail
 
 
-def broken(there: Shop, times: int) -> str:
+def broken(there: Shop, api: TestClient, times: int) -> str:
     """So many jobs that failed alike; the name of their group."""
 
     @there.queue.job(queue="prints", name="print")
@@ -19,12 +19,12 @@ def broken(there: Shop, times: int) -> str:
 
     print_.enqueue_many(range(times))
     there.queue.drain(queue="prints")
-    (found,) = (row for row in there.queue.store.read(lambda tx: tx.all("failure_notes_all")) if row[2] == "print")
-    return str(found[0])
+    (found,) = (each for each in api.get("/api/v1/failures").json()["items"] if each["kind"] == "print")
+    return str(found["failure"])
 
 
 def test_the_same_failure_is_one_group_with_its_jobs(there: Shop, api: TestClient) -> None:
-    name = broken(there, 3)
+    name = broken(there, api, 3)
     (found,) = (each for each in api.get("/api/v1/failures").json()["items"] if each["failure"] == name)
     assert (found["bucket"], found["count"], found["jobs_failed"], found["jobs_queued"]) == ("gave_up", 3, 3, 0)
     assert (found["target"], found["kind"], found["code"]) == (None, "print", "bad_request")
@@ -40,7 +40,7 @@ def test_a_group_that_is_none_is_refused(api: TestClient) -> None:
 
 
 def test_the_page_offers_to_retry_or_discard_a_group_as_a_whole(there: Shop, api: TestClient) -> None:
-    name = broken(there, 3)
+    name = broken(there, api, 3)
     text = api.get("/failures").text
     assert "page … cannot be printed" in text
     for action in ("retry", "forget"):
@@ -50,7 +50,7 @@ def test_the_page_offers_to_retry_or_discard_a_group_as_a_whole(there: Shop, api
 
 
 def test_a_group_that_is_discarded_on_the_page_takes_no_other_job_with_it(there: Shop, api: TestClient) -> None:
-    name = broken(there, 3)
+    name = broken(there, api, 3)
     others = [each["id"] for each in api.get("/api/v1/jobs", params={"state": "failed"}).json()["items"]][3:]
     assert others
     asked = {"action": "forget", "state": "failed", "failure": name, "expected": "3", "back": "/failures"}
@@ -60,6 +60,6 @@ def test_a_group_that_is_discarded_on_the_page_takes_no_other_job_with_it(there:
 
 
 def test_a_wrong_bucket_is_all_of_them_and_an_empty_one_says_so(there: Shop, api: TestClient) -> None:
-    broken(there, 1)
+    broken(there, api, 1)
     assert "cannot be printed" in api.get("/failures", params={"bucket": "nonsense"}).text
     assert "Nothing of this kind" in api.get("/failures", params={"bucket": "over"}).text

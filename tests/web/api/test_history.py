@@ -16,17 +16,18 @@ def put_down(there: Shop) -> None:
 def test_the_past_of_a_queue_has_a_step_for_what_was_watched(there: Shop, api: TestClient) -> None:
     put_down(there)
     found = api.get("/api/v1/history/queues/mail", params={"span": "3h"}).json()
-    assert (found["step"], len(found["points"])) == (300, 1)
-    assert found["points"][0]["depth"] == 3
-    assert found["start"] < found["points"][0]["at"] <= found["end"]  # a step may end meanwhile
+    assert found["step"] == 300
+    *before, last = found["points"]
+    assert len(before) <= 1  # a step may have ended meanwhile
+    assert last["depth"] == 3
+    assert found["start"] < last["at"] <= found["end"]
 
 
 def test_the_past_of_a_target_counts_its_calls(there: Shop, api: TestClient) -> None:
     put_down(there)
     there.queue.drain(queue="mail")
-    (calls,) = api.get("/api/v1/history/targets/mailer").json()["points"]
-    (mail,) = api.get("/api/v1/history/queues/mail").json()["points"]
-    assert calls["good"] + calls["bad"] == mail["attempts"] > 0
+    calls, mail = (api.get(f"/api/v1/history/{of}").json()["points"] for of in ("targets/mailer", "queues/mail"))
+    assert sum(each["good"] + each["bad"] for each in calls) == sum(each["attempts"] for each in mail) > 0
 
 
 @pytest.mark.parametrize("path", ["queues/nobody", "targets/nobody"])
