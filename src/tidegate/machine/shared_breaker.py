@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
 from tidegate.machine import climb
 from tidegate.machine.climb import Climb
@@ -53,24 +51,17 @@ class BreakerRow:
     def loaded(
         cls, state: str, generation: int, since: float, until: float | None, closed_at: float | None, counts: str
     ) -> BreakerRow:
-        return cls(state=state, generation=generation, since=since, until=until, closed_at=closed_at, **_kept(counts))
-
-
-@lru_cache(128)  # every turn of a worker reads the rows of its targets, and most of them have not changed
-def _kept(counts: str) -> dict[str, Any]:
-    """What `dumped` wrote; nobody changes it."""
-    kept = json.loads(counts)
-    good, bad, rejected = kept.get("totals", (0, 0, 0))
-    return {
-        "buckets": tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ())),
-        "run": int(kept.get("run", 0)),
-        "good": int(kept.get("good", 0)),
-        "by": kept.get("by"),
-        "totals": (int(good), int(bad), int(rejected)),
-        "moves": tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ())),
-        "climb": Climb.loaded(kept["climb"]) if "climb" in kept else None,
-        "opened": Opened.loaded(kept.get("opened")),
-    }
+        kept = json.loads(counts)
+        buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
+        good, bad, rejected = kept.get("totals", (0, 0, 0))
+        moves = tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ()))
+        return cls(
+            state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
+            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
+            totals=(int(good), int(bad), int(rejected)), moves=moves,
+            climb=Climb.loaded(kept["climb"]) if "climb" in kept else None,
+            opened=Opened.loaded(kept.get("opened")),
+        )  # fmt: skip
 
 
 def advanced(row: BreakerRow, now: float) -> BreakerRow:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pytest
 
-from tidegate.core.storable import storable
+from tidegate.core.storable import key_text, storable
 
 
 @pytest.mark.parametrize(
@@ -14,3 +16,14 @@ from tidegate.core.storable import storable
 )  # fmt: skip
 def test_a_text_is_kept_without_what_no_database_takes(text: str, most: int | None, kept: str) -> None:
     assert storable(text, most) == kept
+
+
+@pytest.mark.parametrize(
+    ("key", "kept"),
+    [
+        (None, ""), ("", ""), (7, "7"), ("ann", "ann"), ("a\0b", "ab"), (("a", 1), "('a', 1)"), ("x" * 200, "x" * 200),
+        ("ü" * 201, "sha256:55fbe01b02984c6811f9e54db8e96d9f801b4767a4b02b98e0024b1f2f2a0fb4"),
+    ],
+)  # fmt: skip
+def test_a_key_is_kept_as_its_text_and_a_long_one_by_its_digest(key: Hashable, kept: str) -> None:
+    assert key_text(key) == kept

@@ -206,3 +206,39 @@ def test_of_a_key_that_never_failed_nothing_is_known_but_since_when() -> None:
     state = KeyState(5.0)
     assert (state.since, state.until, state.failures, state.fatal) == (5.0, -math.inf, 0, False)
     assert (state.fault, state.told, state.rest, state.parts) == (None, Told.NOTHING, FRESH, None)
+
+
+def test_an_operation_has_a_state_of_its_own_once_it_is_made() -> None:
+    state = KeyState(5.0)
+    assert state.part("read") is None
+    made = state.made_part("read", 7.0)
+    assert (made.since, made.failures) == (7.0, 0)
+    assert state.made_part("read", 9.0) is made
+    assert state.part("read") is made
+    assert (state.part("write"), state.part(None)) == (None, None)
+
+
+def test_a_probe_that_proved_nothing_is_free_again() -> None:
+    state = KeyState(0.0)
+    state.rest = probing(disabled(FRESH, until=10.0, by="auto", reason="gone", now=0.0), 20.0)
+    reserved = state.rest.probing_until
+    assert reserved is not None
+    state.give_back(reserved + 1, None, 12.0)
+    assert state.rest.probing_until == reserved, "it was another's"
+    state.give_back(reserved, None, 12.0)
+    assert (state.rest.probing_until, state.rest.disabled) == (None, True)
+
+
+def test_a_fatal_state_may_be_tried_again_at_once_where_its_trial_proved_nothing() -> None:
+    state = KeyState(0.0)
+    part, other = state.made_part("read", 0.0), state.made_part("write", 0.0)
+    for each in (state, part, other):
+        each.fatal, each.until = True, 30.0
+    state.give_back(31.0, "read", 12.0)
+    assert [each.until for each in (state, part, other)] == [30.0, 30.0, 30.0]
+    state.give_back(30.0, "read", 12.0)
+    assert [each.until for each in (state, part, other)] == [12.0, 12.0, 30.0]
+    mild = KeyState(0.0)
+    mild.until = 30.0
+    mild.give_back(30.0, "read", 12.0)
+    assert mild.until == 30.0, "a wait after failures is no trial"
