@@ -220,13 +220,12 @@ def test_an_operation_has_a_state_of_its_own_once_it_is_made() -> None:
 
 def test_a_probe_that_proved_nothing_is_free_again() -> None:
     state = KeyState(0.0)
-    state.rest = probing(disabled(FRESH, until=10.0, by="auto", reason="gone", now=0.0), 20.0)
-    reserved = state.rest.probing_until
-    assert reserved is not None
-    state.give_back(reserved + 1, None, 12.0)
-    assert state.rest.probing_until == reserved, "it was another's"
-    state.give_back(reserved, None, 12.0)
-    assert (state.rest.probing_until, state.rest.disabled) == (None, True)
+    rest = disabled(FRESH, until=10.0, by="auto", reason="gone", now=0.0)
+    state.rest = probing(rest, 20.0)
+    state.give_back(21.0, None, 12.0)
+    assert state.rest == probing(rest, 20.0), "it was another's"
+    state.give_back(20.0, None, 12.0)
+    assert state.rest == rest
 
 
 def test_a_fatal_state_may_be_tried_again_at_once_where_its_trial_proved_nothing() -> None:
