@@ -44,9 +44,9 @@ def test_an_hour_of_faults_breaks_no_promise(batch: int, tmp_path: Path) -> None
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("batch", range(40))
-def test_a_day_of_faults_breaks_no_promise(batch: int, tmp_path: Path) -> None:
-    all_well(tmp_path, range(1000 + batch * 5, 1005 + batch * 5), hours=24)
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_a_day_of_faults_breaks_no_promise(seed: int, tmp_path: Path) -> None:
+    all_well(tmp_path, [seed], hours=24)
 
 
 def digest_of(seed: int, hash_seed: int) -> str:

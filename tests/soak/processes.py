@@ -20,6 +20,7 @@ import psutil
 
 from tests.acceptance.pg_server import own_server
 from tests.processes import COMMAND
+from tests.soak.sampling import DATABASE
 
 ROOT = Path(__file__).parents[2]
 KILL_EVERY = 90.0  # seconds
@@ -96,7 +97,7 @@ def running(folder: Path, database: str, *, leaks: bool) -> Iterator[Running]:
     """Everything, up and at work; at the end all of it is stopped."""
     with contextlib.ExitStack() as stack:
         postgres = database == "postgres"
-        url = stack.enter_context(own_server()).url if postgres else f"sqlite:///{folder / 'soak.db'}"
+        url = stack.enter_context(own_server()).url if postgres else f"sqlite:///{folder / DATABASE}"
         _announce(folder)
         there = Running(folder, url, _free_port())
         stack.callback(there.end)

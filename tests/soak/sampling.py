@@ -1,7 +1,9 @@
-"""What is sampled: of each process its memory, handles, threads and sockets; of the database its log and its tables."""
+"""What is sampled: of each process its memory, handles and threads; of the database its log and its tables."""
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +20,7 @@ SHARE_OF_TABLES = 0.10
 _LIDARR = "(select id from tg_job where queue = 'lidarr')"
 OF_LIDARR = {"tg_job": f"id in {_LIDARR}", "tg_event": f"job in {_LIDARR}", "tg_link": f"parent in {_LIDARR}"}
 APART = " of lidarr"
+DATABASE = "soak.db"  # the file of SQLite, and those beside it
 
 # Kept for days whatever the settings say, or for as long as there is room: they grow in a run of hours.
 HISTORY = {
@@ -40,6 +43,10 @@ HISTORY = {
 # Emptied now and then by a schedule: up for ten minutes, and down.
 EMPTIED = frozenset({"convert_file"})
 
+# Kinds of handles: readers of SQLite; connections to PostgreSQL, of people's browsers and to services. How many of them
+# are needed at once is chance, so that the fewest of a quarter of an hour say little. All other handles are counted.
+POOLS = frozenset({"of the database", "that are sockets"})
+
 Values = dict[str, float]
 
 
@@ -52,9 +59,8 @@ def kind_of(name: str) -> tuple[Kind, float]:
     return {
         "memory": (Kind.SHARE, SHARE_OF_MEMORY),
         "children": (Kind.BOUNDED, 0.0),
-        "handles": (Kind.EXACT, 0.0),
+        "handles": (Kind.POOL if which in POOLS else Kind.EXACT, 0.0),
         "threads": (Kind.EXACT, 0.0),
-        "sockets": (Kind.EXACT, 0.0),
         "log": (Kind.BOUNDED, 0.0),
         "database,": (Kind.KEPT, 0.0),
     }[what]
@@ -66,8 +72,8 @@ def sampled(processes: Mapping[str, psutil.Process], url: str) -> Values:
     for name, process in processes.items():
         for what, value in _of_process(process):
             # What runs for ever moves to another when its worker stands still, with its handles and its children.
-            whose = name if what == "memory" else "of all"
-            found[f"{what} {whose}"] = found.get(f"{what} {whose}", 0.0) + value
+            series = f"{what} {name}" if what == "memory" else what
+            found[series] = found.get(series, 0.0) + value
     found |= _of_sqlite(url) if url.startswith("sqlite") else _of_postgres(url)
     return found
 
@@ -75,10 +81,25 @@ def sampled(processes: Mapping[str, psutil.Process], url: str) -> Values:
 def _of_process(process: psutil.Process) -> Iterator[tuple[str, float]]:
     with process.oneshot():
         yield "memory", process.memory_info().rss / MB
-        yield "handles", process.num_fds()
-        yield "threads", process.num_threads()
-        yield "sockets", len(process.net_connections(kind="all"))
-    yield "children", sum(_memory(each) for each in process.children(recursive=True)) / MB
+        yield "threads of all", process.num_threads()
+    for kind, n in _handles(process.pid).items():
+        yield f"handles {kind}", n
+    yield "children of all", sum(_memory(each) for each in process.children(recursive=True)) / MB
+
+
+def _handles(pid: int) -> Counter[str]:
+    """How many handles of each kind a process has open."""
+    found: Counter[str] = Counter()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found[_kind_of_handle(str(each.readlink()))] += 1
+    return found
+
+
+def _kind_of_handle(leads_to: str) -> str:
+    if DATABASE in leads_to:
+        return "of the database"
+    return "that are sockets" if leads_to.startswith("socket:") else "of other kinds"
 
 
 def _memory(process: psutil.Process) -> float:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
 
     SHARE = "share"  # a share of its own level, an hour
     EXACT = "exact"  # none: whole things, of which the lowest number must not rise
+    POOL = "pool"  # goes up and down by chance: as below, and a line through its lowest points must not rise at all
     BOUNDED = "bounded"  # goes up and down: its highest point must not rise by more than a quarter
     KEPT = "kept"  # grows on purpose, for days; only shown
 
@@ -81,13 +82,21 @@ def _grows(
             before, after = ([value for _, value in part] for part in parts)
             return min(after) > min(before)
         case Kind.BOUNDED:
-            last = max(value for _, value in parts[1])
-            early = points[len(points) // 10 : len(points) // 2]  # what it takes to start is no bound
-            return last > 1.25 * max(value for _, value in early)
+            return _leaves_its_bounds(points, parts[1])
+        case Kind.POOL:
+            return _leaves_its_bounds(points, parts[1]) or _rises(line, parts, 0.0)
         case Kind.SHARE:
-            limit = max(line.level, 0.0) * share / HOUR
-            each = [Line.through(lowest(part, _BLOCKS)) for part in parts]
-            return line.rises(limit) and all(part.slope > limit for part in each)
+            return _rises(line, parts, max(line.level, 0.0) * share / HOUR)
+
+
+def _leaves_its_bounds(points: Sequence[tuple[float, float]], last: Sequence[tuple[float, float]]) -> bool:
+    early = points[len(points) // 10 : len(points) // 2]  # what it takes to start is no bound
+    return max(value for _, value in last) > 1.25 * max(value for _, value in early)
+
+
+def _rises(line: Line, parts: Sequence[Sequence[tuple[float, float]]], limit: float) -> bool:
+    each = [Line.through(lowest(part, _BLOCKS)) for part in parts]
+    return line.rises(limit) and all(part.slope > limit for part in each)
 
 
 def lowest(points: Sequence[tuple[float, float]], blocks: int) -> list[tuple[float, float]]:

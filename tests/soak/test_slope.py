@@ -77,6 +77,23 @@ def test_what_goes_up_and_down_must_stay_within_its_bounds() -> None:
     assert judged(series(lambda at: wal(at) + at / 10 + 9000 * (at < 60)), Kind.BOUNDED).grows  # whatever starting took
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pool_may_be_used_more_and_less_but_none_of_it_may_stay_away(seed: int) -> None:
+    dice = random.Random(seed)
+    used = [dice.randrange(9) for _ in range(12)]  # connections, by five minutes: a pool shrinks late
+
+    def pool(at: float) -> float:
+        return 30 + used[int(at // 300)]
+
+    def leaking(at: float) -> float:
+        return pool(at) + at // 60
+
+    assert not judged(series(pool), Kind.POOL).grows
+    assert judged(series(leaking), Kind.POOL).grows
+    assert judged(series(lambda at: 30 + at // 400), Kind.POOL).grows  # slowly, from a pool that does nothing else
+    assert judged(series(lambda at: pool(at) + 20 * (at > 3000)), Kind.POOL).grows
+
+
 def test_what_is_kept_on_purpose_is_only_shown() -> None:
     found = judged(series(leak(500)), Kind.KEPT)
 

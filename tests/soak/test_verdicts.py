@@ -18,8 +18,9 @@ def samples(**by_name: float) -> list[tuple[float, dict[str, float]]]:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("memory server", Kind.SHARE), ("handles of all", Kind.EXACT), ("threads of all", Kind.EXACT),
-        ("sockets of all", Kind.EXACT), ("log of the database, MB", Kind.BOUNDED), ("rows tg_job", Kind.SHARE),
+        ("memory server", Kind.SHARE), ("handles of other kinds", Kind.EXACT), ("threads of all", Kind.EXACT),
+        ("handles of the database", Kind.POOL), ("handles that are sockets", Kind.POOL),
+        ("log of the database, MB", Kind.BOUNDED), ("rows tg_job", Kind.SHARE),
         ("rows of_somebody_new", Kind.SHARE), ("rows tg_worker", Kind.KEPT),
         ("rows tg_job of lidarr", Kind.SHARE), ("rows convert_file", Kind.BOUNDED), ("database, MB", Kind.KEPT),
     ],
