@@ -134,8 +134,9 @@ class Tautulli:
         answer = self._sent("get_history", wanted.as_query(), begun)
         _, data = _opened(answer)
         found = answers.history_of(data if isinstance(data, Mapping) else {})
-        # Behind the first page, the end may have come closer meanwhile: somebody deleted rows.
-        ended = wanted.start > 0 and found.draw and found.filtered <= wanted.start
+        # Behind the first page, an answer of the database may have none: somebody deleted rows meanwhile, or it counts
+        # some that it does not send. A failed query has no draw.
+        ended = wanted.start > 0 and found.draw
         if wanted.expected and not found.rows and not ended:
             raise EmptyHistory("no rows, although there were some", answer)
         return found

@@ -76,16 +76,17 @@ STATES: tuple[str, ...] = (*_SENT, *_ANSWERS, "database")
 class TautulliSimulator(Simulator):
     """A history of *rows* rows up to *until* (now, unless it is given), about *per_day* on each day.
 
-    With *every*, a row is added each time that so many seconds have passed. An *old* one has fewer commands.
+    With *every*, a row is added each time that so many seconds have passed. An *old* one has fewer commands. Rows that
+    are *half* there are counted and not sent: they have no metadata.
     """
 
     def __init__(
         self, *, rows: int = 2000, per_day: int = 50, until: float | None = None, zone: tzinfo = UTC,
         titles: int = 2000, every: float = 0, key: str = KEY, now: Callable[[], float] = time.time, old: bool = False,
-        **more: Any,
+        half: int = 0, **more: Any,
     ) -> None:  # fmt: skip
         super().__init__("tautulli", on_reset=self._begin, **more)
-        self.key, self._wall, self._every, self._old = key, now, every, old
+        self.key, self._wall, self._every, self._old, self._half = key, now, every, old, half
         self._shape = Shape(
             rows=rows, until=now() - 60 if until is None else until, per_day=per_day, zone=zone, titles=titles
         )
@@ -164,9 +165,9 @@ class TautulliSimulator(Simulator):
         places = found if query.get("order_dir") == "asc" else found[::-1]
         chosen = places[start : start + length] if length >= 0 else places[start:]
         rows = [self._rows.row(place) for place in chosen]
-        seconds, total = sum(row["play_duration"] for row in rows), len(self._rows)
+        seconds, total = sum(row["play_duration"] for row in rows), len(self._rows) + self._half
         return _said("success", None, {
-            "recordsFiltered": len(found), "recordsTotal": total, "data": rows, "draw": 1,
+            "recordsFiltered": len(found) + self._half, "recordsTotal": total, "data": rows, "draw": 1,
             "filter_duration": _spoken(seconds), "total_duration": _spoken(total * _SECONDS_OF_PLAY),
         }, **sent)  # fmt: skip
 

@@ -110,6 +110,18 @@ def test_a_history_that_is_deleted_while_it_is_read_is_not_taken_for_its_end(qui
     assert set(quick.counted().values()) == {200}
 
 
+@pytest.mark.req("BRK-10")
+def test_rows_that_tautulli_counts_and_does_not_send_are_no_reason_to_fail(tmp_path: Path) -> None:
+    with Desk.opened(sqlite(tmp_path), {"half": 2}) as desk:
+        assert desk.run()[0].state == "done"
+        assert (desk.state.outcome, set(desk.counted().values())) == ("synced", {600})
+        before = desk.sim.calls()
+        desk.sim.play(1)
+        assert desk.run()[0].state == "done"
+        assert set(desk.counted().values()) == {601}
+        assert {each["after"] for each in starts(desk)[before:]} == {str(first_day(desk.state, desk.clock.now()))}
+
+
 def test_pages_that_come_slowly_but_in_time_are_good_ones(quick: Desk) -> None:
     quick.sim.next("slow")
     job, _ = quick.run()
