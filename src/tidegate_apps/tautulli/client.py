@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Self
@@ -22,6 +23,7 @@ from tidegate_apps.tautulli import answers
 from tidegate_apps.tautulli.answers import Activity, History, Place, Status
 from tidegate_apps.tautulli.lines import Lines
 
+_REDIRECTS = 3
 _MOST_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
 
 
@@ -109,9 +111,7 @@ class Tautulli:
         self._key = key
         self._times = times or Times()
         self.lines = Lines()
-        self._http = httpx2.Client(
-            timeout=self._times.begin, follow_redirects=True, max_redirects=3, transport=transport
-        )
+        self._http = httpx2.Client(timeout=self._times.begin, transport=transport)
 
     def status(self, check: str = "") -> Status:
         """Whether it is there; with the check `database`, also whether its database is sound."""
@@ -168,12 +168,10 @@ class Tautulli:
 
     def _sent(self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None) -> Answered:
         asked = {"apikey": self._key, "cmd": command, "out_type": "json", **query}
+        request = self._http.build_request("GET", self._url, params=asked, extensions=self.lines.heard)
         end, cuts = self._times.clock() + self._times.total, self.lines.cuts
         try:
-            with self._http.stream("GET", self._url, params=asked, extensions=self.lines.heard) as response:
-                if response.status_code < 300:
-                    begun()
-                answer = Answered(response.status_code, dict(response.headers), self._body(response, end))
+            answer = self._followed(request, end, begun)
         except httpx2.TransportError as error:
             if self.lines.cuts != cuts:
                 raise CancelledError("its line was cut") from error
@@ -181,6 +179,18 @@ class Tautulli:
         if self.lines.cuts != cuts:  # what came of it may look whole
             raise CancelledError("its line was cut")
         return answer
+
+    def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> Answered:
+        """The answer at the end of the redirects; one that would carry the key elsewhere is the answer itself."""
+        followed = 0
+        while True:
+            with closing(self._http.send(request, stream=True)) as response:
+                onward = response.next_request
+                if onward is None or followed == _REDIRECTS or not _may_follow(request.url, onward.url):
+                    if response.status_code < 300:
+                        begun()
+                    return Answered(response.status_code, dict(response.headers), self._body(response, end))
+            request, followed = onward, followed + 1
 
     def _body(self, response: httpx2.Response, end: float) -> bytes:
         pieces, size = list[bytes](), 0
@@ -192,6 +202,11 @@ class Tautulli:
             if size > _MOST_BYTES:
                 raise httpx2.RemoteProtocolError(f"the answer is longer than {_MOST_BYTES} bytes")
         return b"".join(pieces)
+
+
+def _may_follow(here: httpx2.URL, there: httpx2.URL) -> bool:
+    """Whether a redirect stays on the server: the key is in the address, and a proxy sends it along."""
+    return here.host == there.host and (here.scheme, there.scheme) != ("https", "http")
 
 
 def _opened(answer: Answered) -> tuple[str, Any]:

@@ -169,6 +169,54 @@ def test_an_address_behind_a_root_of_its_own_is_kept(sim: TautulliSimulator) -> 
         assert client.status().message == "Ok"
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "followed"),
+    [
+        ("http://tautulli", "https://tautulli/plays/api/v2", True),
+        ("http://tautulli:8181", "https://tautulli/api/v2", True),
+        ("https://tautulli", "http://tautulli/api/v2", False),  # anybody on the way could read the key
+        ("https://tautulli", "https://elsewhere/api/v2", False),
+    ],
+)
+def test_a_redirect_takes_the_key_to_no_other_server_and_to_none_that_is_less_safe(
+    here: str, there: str, followed: bool
+) -> None:
+    asked: list[str] = []
+
+    def proxy(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url.copy_with(query=None)))
+        if len(asked) == 1:
+            return httpx2.Response(301, headers={"Location": f"{there}?{request.url.query.decode()}"})
+        return httpx2.Response(200, json={"response": {"result": "success", "message": "Ok", "data": {}}})
+
+    with Tautulli(here, "secret", PATIENT, httpx2.MockTransport(proxy)) as client:
+        if followed:
+            assert client.status().message == "Ok"
+        else:
+            with pytest.raises(TautulliError) as caught:
+                client.status()
+            fault = classify(caught.value, rules.tautulli)
+            assert fault is not None
+            assert (fault.code, fault.fatal) == ("redirected", True)
+            assert "secret" not in f"{caught.value}{fault.detail}"
+    assert asked == [f"{here}/api/v2", *([there] if followed else [])]
+
+
+def test_redirects_that_do_not_end_are_told_as_such() -> None:
+    asked: list[httpx2.URL] = []
+
+    def proxy(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url)
+        return httpx2.Response(302, headers={"Location": str(request.url)})
+
+    transport = httpx2.MockTransport(proxy)
+    with Tautulli("http://tautulli", "secret", PATIENT, transport) as client, pytest.raises(TautulliError) as caught:
+        client.status()
+    fault = classify(caught.value, rules.tautulli)
+    assert fault is not None
+    assert (fault.code, len(asked)) == ("redirected", 4)
+
+
 def test_rows_that_end_sooner_than_was_said_are_no_empty_history(client: Tautulli, sim: TautulliSimulator) -> None:
     page = client.get_history(Wanted(start=300, length=200, expected=True))
     assert (page.rows, page.filtered) == (0, 300)
