@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate import Code, Fault, rules
+from tidegate_apps.tautulli.client import EmptyHistory
 
 TARGET = "tautulli-api"
 PACK = rules.tautulli
@@ -14,6 +15,11 @@ _ADVICE = {
     "bad_address": "Set tautulli.url to the address of Tautulli, with its root if it has one, and start again.",
     "api_off": "Switch the API on in the settings of Tautulli (Web Interface); then sync now.",
 }
+
+
+def no_rows(error: Exception) -> Fault | None:
+    """The fault of a good answer without rows where there were some: of that, only the sync knows."""
+    return PACK.book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
 
 
 def told(fault: Fault) -> str:

@@ -13,7 +13,7 @@ from tidegate.commands import AtServer, Exit, Stopped, at_server
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.client import Tautulli, TautulliError
-from tidegate_apps.tautulli.codes import PACK, TARGET, told
+from tidegate_apps.tautulli.codes import PACK, TARGET, no_rows, told
 from tidegate_apps.tautulli.storing import state_of
 from tidegate_apps.tautulli.syncing import Doubtful, Syncing
 
@@ -113,7 +113,7 @@ def _plain(error: Exception) -> click.ClickException:
         return error
     if isinstance(error, Doubtful):
         return Stopped("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
-    fault = classify(error, PACK)
+    fault = classify(error, PACK) or no_rows(error)
     if fault is None or fault.unclassified:
         raise error
     kind = Exit.NOT_AUTHORISED if fault.code in ("unauthorized", "api_off") else Exit.NEGATIVE

@@ -25,7 +25,7 @@ from tidegate import (
     fault_of,
 )  # fmt: skip
 from tidegate_apps.tautulli.api import Api, picture
-from tidegate_apps.tautulli.codes import PACK, TARGET, told
+from tidegate_apps.tautulli.codes import PACK, TARGET, no_rows, told
 from tidegate_apps.tautulli.fetching import Stopped
 from tidegate_apps.tautulli.settings import Settings
 from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Synced, Syncing
@@ -148,7 +148,7 @@ class Run:
         if isinstance(error, Doubtful):
             fault: Fault | None = PACK.book["empty_history"].fault("first-look")
         else:
-            fault = fault_of(error) or classify(error, PACK)
+            fault = fault_of(error) or classify(error, PACK) or no_rows(error)
         fault = fault or PACK.book["unexpected"].fault("sync", detail=f"{type(error).__name__}: {error}")
         self.record("failed", fault)
         unknown = error if fault.unclassified else None

@@ -211,6 +211,21 @@ def test_an_empty_history_is_asked_for_again_after_30_seconds(quick: Desk) -> No
 
 
 @pytest.mark.req("BRK-10")
+def test_days_without_rows_are_an_empty_history_also_where_older_rows_are_left(quick: Desk, said: Any) -> None:
+    quick.run()
+    quick.sim.remove(*range(300, 600))
+    quick.run()
+    quick.clock.advance(30)
+    said()
+    quick.sim.next("well", "nothing")  # the history; then it cannot tell whether its database is sound
+    quick.run()
+    assert (quick.state.outcome, quick.state.code) == ("failed", "empty_history")
+    assert ("WARNING", "sync failed") in said()
+    quick.clock.advance(30)
+    assert quick.run()[0].state == "done"
+
+
+@pytest.mark.req("BRK-10")
 def test_a_hang_ends_after_its_time_and_counts(tmp_path: Path) -> None:
     db = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'plays.db'}", "apsw")
     with Desk.opened(db, timeout="200ms") as desk:

@@ -49,6 +49,10 @@ CASES = [
     Case("500 Check the logs for errors", error(500, "Check the logs for errors"), "retriable/transient/target",
          "upstream_failure", "status:500"),
     Case("200 success, no rows, draw 0 (looks like success)", history(), PASSING, "empty_history", "no-rows"),
+    Case("200 success, no rows, draw 0, as older versions sent it", answer(200, {"response": {
+        "result": "success", "message": None, "data": {"recordsFiltered": 0, "recordsTotal": 0, "draw": 0,
+        "data": "null", "error": "Unable to execute database query."}}}, API), PASSING, "empty_history", "no-rows"),
+    Case("200 success, no rows, draw 1: a new Tautulli", history(draw=1), GOOD),
     Case("200 success, no rows after a filter", history(recordsTotal=9, filter_duration="0"), GOOD),
     Case("200 Please use the /api/v2 endpoint.", error(200, "Please use the /api/v2 endpoint."), CONFIG, "bad_address",
          "wrong-endpoint"),
