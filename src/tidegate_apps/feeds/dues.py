@@ -80,6 +80,16 @@ def after_failure(now: float, interval: float, failures: int, retry_after: float
     return now + wait, why
 
 
+def after_rest(now: float, interval: float, until: float, retry_after: float | None) -> Due:
+    """The end of a rest, which takes the place of the backoff; no sooner than the interval, or than the site asked."""
+    ends = (
+        (until, Why.COOLDOWN),
+        (now + interval, Why.INTERVAL),
+        (now + min(retry_after or 0.0, MOST_ASKED), Why.RETRY_AFTER),
+    )
+    return max(ends, key=lambda each: each[0])
+
+
 def after_own_fault(now: float, roll: float) -> Due:
     """Our own link was down, so nothing is known of the feed: soon again."""
     return now + BACKOFF.delay(0, roll), Why.OWN_LINK

@@ -117,7 +117,7 @@ def failed(
         return Verdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error)
     rest, change = state.rest.after_fault(COOLDOWN, fault_of(error), now)
     if change is RestChange.DISABLED and rest.until is not None:
-        due_at, why = rest.until, Why.COOLDOWN
+        due_at, why = dues.after_rest(now, state.interval, rest.until, error.retry_after)
     else:
         due_at, why = dues.after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
     after = replace(

@@ -169,6 +169,27 @@ def test_the_failures_before_this_one_decide_the_wait() -> None:
     assert waits == [HOUR, HOUR, HOUR, HOUR, 4800, 9600]
 
 
+@pytest.mark.req("FEED-13", "FEED-15")
+@pytest.mark.parametrize(
+    ("interval", "retry_after", "wait", "why"),
+    [
+        (HOUR, None, 6 * HOUR, "cooldown"),
+        (HOUR, 5 * HOUR, 6 * HOUR, "cooldown"),
+        (HOUR, 9 * HOUR, 9 * HOUR, "retry_after"),
+        (HOUR, 40 * HOUR, DAY, "retry_after"),
+        (DAY, None, DAY, "interval"),
+    ],
+)
+def test_the_probe_after_a_rest_comes_no_sooner_than_the_interval_or_than_the_site_asked(
+    interval: float, retry_after: float | None, wait: float, why: str
+) -> None:
+    before = last(["upstream_failure"] * 9, replace(FEED, interval=interval))
+    found = verdicts.failed(before, error("upstream_failure", retry_after=retry_after), NOW, 0.5)
+    assert found.change is RestChange.DISABLED
+    assert found.state.rest.until == NOW + 6 * HOUR
+    assert (found.state.due_at, found.state.due_why) == (NOW + wait, why)
+
+
 @pytest.mark.req("FEED-13")
 def test_a_retry_after_is_honoured_and_clamped_at_a_day() -> None:
     for asked, wait in ((2 * HOUR, 2 * HOUR), (400 * HOUR, DAY)):
