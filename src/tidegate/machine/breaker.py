@@ -12,13 +12,13 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
-from tidegate.machine.colours import is_async, refuse
+from tidegate.machine.colours import WrongColour, check_awaitable, is_async, refuse
 from tidegate.machine.epoch import Counts, Epoch
 from tidegate.machine.ledger import ledger_of
 from tidegate.machine.moments import moment, offset_of
@@ -137,7 +137,7 @@ class Breaker:
 
         return guarded
 
-    def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """`fn(*args, **kwargs)` behind the breaker; raises BreakerOpen or TooManyRequests when it may not go."""
         ticket = self._enter(self._clock())
         try:
@@ -151,11 +151,17 @@ class Breaker:
         ticket.ok()
         return result
 
-    async def acall(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """`await fn(*args, **kwargs)` behind the breaker."""
         ticket = self._enter(self._clock())
         try:
-            result = await fn(*args, **kwargs)
+            made = fn(*args, **kwargs)
+            if type(made) is not CoroutineType:
+                check_awaitable(made)
+            result = await made
+        except WrongColour:
+            self.exclude(ticket)
+            raise
         except BaseException as error:
             self.left(ticket, error)
             raise
@@ -317,11 +323,11 @@ class Breaker:
         with self._lock:
             return states.run
 
-    def force(self, state: str, until: float | str | timedelta) -> None:
+    def force(self, state: str, until: float | str | timedelta | datetime) -> None:
         """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.
 
         "10m" or a timedelta is counted from now. A number is a time on the breaker's clock; beside the machine's own
-        clock, and for the breaker that a target made, it may be UNIX time.
+        clock, and for the breaker that a target made, it may be UNIX time. A datetime is what it says there.
         """
         if state not in (OPEN, CLOSED):
             raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")

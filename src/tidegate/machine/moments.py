@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tidegate.core.duration import seconds
 
 Time = Callable[[], float]
 
 _A_DATE = 1e9
-_TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', or a timedelta"
+_TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', a timedelta or a datetime"
 
 
 def offset_of(clock: Time) -> Time:
@@ -25,6 +25,8 @@ def moment(until: object, now: float, offset: Time) -> float:
     """The time on the breaker's clock that *until* means; raises when it is not ahead of *now*."""
     if isinstance(until, (str, timedelta)):
         end = now + seconds(until, field="until")
+    elif isinstance(until, datetime):
+        end = until.timestamp() - offset()
     elif isinstance(until, (int, float)) and not isinstance(until, bool):
         # A monotonic clock does not reach the year 2001: such a number is a date.
         end = until - offset() if until > _A_DATE and now < _A_DATE else float(until)

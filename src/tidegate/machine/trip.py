@@ -53,6 +53,12 @@ class BreakerPolicy:
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
                 raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called; give a function, or None")
+        # Calling the class would make an exception of the error, and so every error a failure.
+        if isinstance(self.counts_as_failure, type) and issubclass(self.counts_as_failure, BaseException):
+            name = self.counts_as_failure.__name__
+            raise TypeError(
+                f"counts_as_failure: {name} is a kind of exception; give a function: lambda e: isinstance(e, {name})"
+            )
 
     @property
     def open_for(self) -> float:

@@ -50,6 +50,7 @@ NUMBERS: list[tuple[str, Any, type[Exception], str]] = [
     ("trip", 0.6, TypeError, "0.6 cannot be called; give a function, or None"),
     ("on_state_change", "log", TypeError, "'log' cannot be called; give a function, or None"),
     ("counts_as_failure", OSError(), TypeError, "cannot be called; give a function, or None"),
+    ("counts_as_failure", OSError, TypeError, "a kind of exception; give a function: lambda e: isinstance(e, OSError)"),
     ("clock", VirtualClock(), TypeError, "cannot be called; give a function that returns seconds, or None"),
 ]
 

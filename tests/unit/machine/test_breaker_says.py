@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -217,3 +219,46 @@ def test_a_coroutine_that_comes_out_of_a_plain_call_is_refused_in_a_whole_senten
     with pytest.raises(TypeError) as refused:
         Breaker("api", clock=Clock()).call(waiting)  # type: ignore[unused-coroutine]
     assert str(refused.value) == sentence
+
+
+def test_a_plain_function_in_an_awaited_call_is_refused_in_a_whole_sentence_and_no_failure_of_the_service() -> None:
+    breaker = Breaker("api", consecutive=1, clock=Clock())
+    plain: Any = int
+    with pytest.raises(TypeError) as refused:
+        asyncio.run(breaker.acall(plain))
+    assert str(refused.value) == "acall: the function gave nothing to await; use `breaker.call(...)` for a plain `def`"
+    assert (breaker.state, breaker.counts) == ("closed", (0, 0, 0, 0, 0))
+
+
+def test_what_is_no_coroutine_and_can_be_awaited_all_the_same_is_awaited() -> None:
+    async def main() -> None:
+        ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        ready.set_result(3)
+        assert await Breaker("api", clock=Clock()).acall(lambda: ready) == 3
+
+    asyncio.run(main())
+
+
+def test_a_function_may_have_parameters_called_like_those_of_the_call() -> None:
+    def named(**given: int) -> dict[str, int]:
+        return given
+
+    async def anamed(**given: int) -> dict[str, int]:
+        return given
+
+    breaker = Breaker("api", clock=Clock())
+    assert breaker.call(named, fn=1, self=2) == {"fn": 1, "self": 2}
+    assert asyncio.run(breaker.acall(anamed, fn=1, self=2)) == {"fn": 1, "self": 2}
+
+
+def test_a_decorator_around_no_function_is_refused() -> None:
+    nothing: Any = 3
+    with pytest.raises(TypeError, match="3 is no function; put the decorator above"):
+        Breaker("api", clock=Clock())(nothing)
+
+
+def test_it_is_forced_until_a_date() -> None:
+    clock = Clock()
+    breaker = Breaker("api", clock=clock)
+    breaker.force("open", datetime.fromtimestamp(600, UTC))
+    assert breaker.until == 600.0
