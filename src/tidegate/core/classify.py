@@ -12,7 +12,7 @@ from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.gather import evidence_of
 from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
-from tidegate.core.pack import Pack
+from tidegate.core.pack import Pack, pack_of
 from tidegate.core.reading import message_of, read, type_name
 from tidegate.core.redact import MOST, redacted
 from tidegate.core.retry_after import retry_after
@@ -51,7 +51,7 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     """
     if what is None:
         return None
-    pack = rules if isinstance(rules, Pack) or rules is None else Pack("own", rules)
+    pack = pack_of(rules, "own")
     seen = evidence_of(what)
     book = CORE if pack is None else pack.book
     if pack is not None and not _our_own(seen) and (rule := pack.first(seen)) is not None:

@@ -34,6 +34,9 @@ class Pack:
     ) -> None:
         self.name = name
         self.rules = tuple(rules)
+        for rule in self.rules:
+            if not isinstance(rule, Rule):
+                raise TypeError(f"pack {name!r}: {rule!r:.60} is no Rule")
         self.codes = tuple(codes)
         self.confirm = tuple(confirm)
         self.says = says
@@ -109,6 +112,17 @@ class Pack:
 
     def __repr__(self) -> str:
         return f"<Pack {self.name!r} of {len(self.rules)} rules>"
+
+
+def pack_of(rules: object, name: str) -> Pack | None:
+    """What was given as rules, as a pack; rules of the user's own make one of this *name*, if it may be called so."""
+    if rules is None or isinstance(rules, Pack):
+        return rules
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise TypeError(
+            f"rules: {rules!r:.60} is no pack of rules; give one, such as tidegate.rules.spotify, or a list of Rule"
+        )
+    return Pack(name if is_name(name) else "own", rules)
 
 
 def _check_once(pack: str, what: str, names: list[str]) -> None:

@@ -100,6 +100,8 @@ class Confirm:
 
     def __post_init__(self) -> None:
         whole(self.times, field="Confirm.times")
+        if self.probe is not None and not callable(self.probe):
+            raise TypeError(f"Confirm.probe: {self.probe!r:.60} cannot be called; give a function of the key, or None")
         if self.fewer_than is not None:
             whole(self.fewer_than, field="Confirm.fewer_than", least=2)
         if self.good and self.becomes is not None:

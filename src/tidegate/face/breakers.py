@@ -54,6 +54,7 @@ def breakers_of(
         if groups:
             raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
         return {None: given}, {}
+    _check_kinds(given, groups)
     numbers = {} if given is True else dict(given)
     if probe is not None:
         numbers.setdefault("timeout", None)  # with a probe, only the probe ends the open state
@@ -78,3 +79,13 @@ def breakers_of(
                 raise ValueError(f"groups: operation {operation!r} is in {group_of[operation]!r} and in {group!r}")
             group_of[operation] = group
     return found, group_of
+
+
+def _check_kinds(given: object, groups: object) -> None:
+    if given is not True and not isinstance(given, Mapping):
+        raise TypeError(f"breaker: {given!r:.60} is no breaker; give True, its numbers as a mapping, or a Breaker")
+    if groups is not None and not isinstance(groups, Mapping):
+        raise TypeError(f"groups: {groups!r:.60} are no groups; give {{'a group': ['an operation', ...]}}")
+    for group, operations in (groups or {}).items():
+        if isinstance(operations, str):
+            raise TypeError(f"groups: {operations!r} is a text; give the operations of {group!r} as a list")

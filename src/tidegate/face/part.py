@@ -14,7 +14,7 @@ from tidegate.core.fault import Fault
 from tidegate.face import adapter, guarding, staleness, transport
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health, health_of
-from tidegate.face.signatures import Fixed, KeyOf, key_getter
+from tidegate.face.signatures import Fixed, KeyOf, check_function, key_getter, named
 from tidegate.face.wrapping import wrapped
 from tidegate.machine.gate import Hold
 from tidegate.runtime.attempts import Attempts, How
@@ -57,6 +57,7 @@ class Part:
         whole(retry, field="retry", least=0, most=100)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+            check_function(fn)
             return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), retry)
 
         return decorate
@@ -66,19 +67,20 @@ class Part:
             return staleness.guard_stale(self._caller, self._shelf, fn, key_of, operation, retry)
         return guarding.guard(self._caller, fn, key_of, operation, retry)
 
-    def call(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """`fn(*args, **kwargs)`, once, behind the gates."""
-        return call(Attempts(self._caller, How(self._key, named(fn))), fn, args, kwargs)
+        return call(Attempts(self._caller, How(self._key, named(fn))), fn, args, kwargs, plain=True)
 
-    async def acall(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """`await fn(*args, **kwargs)`, once, behind the gates."""
         return await acall(Attempts(self._caller, How(self._key, named(fn))), fn, args, kwargs)
 
-    def call_stale(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+    def call_stale(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
         """A fresh answer, or the last good one for the same arguments, marked with its age."""
-        return staleness.call_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
+        how = How(self._key, named(fn))
+        return staleness.call_stale(self._caller, self._shelf, how, fn, args, kwargs, plain=True)
 
-    async def acall_stale(self, fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+    async def acall_stale(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
         """As `call_stale`, awaited."""
         return await staleness.acall_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
 
@@ -142,10 +144,6 @@ class Part:
         if ended:
             self._caller.news.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
         return ended
-
-
-def named(fn: Callable[..., Any]) -> str:
-    return str(getattr(fn, "__name__", None) or type(fn).__name__)
 
 
 def steady(until: float | str | timedelta | datetime, clock: Clock) -> float:

@@ -30,7 +30,26 @@ class Asked:
         self._ask = ask
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        return self._ask(*args, **kwargs)
+        key = self._ask(*args, **kwargs)
+        try:
+            hash(key)
+        except TypeError:
+            raise _without_hash(key) from None
+        return key
+
+
+def check_function(fn: object) -> None:
+    """TypeError when a guard around *fn* could not see how a call of it ends."""
+    if not callable(fn):
+        raise TypeError(
+            f"guard: {fn!r:.60} is no function; was the decorator written without its parentheses? @target.guard()"
+        )
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise TypeError(f"guard: {named(fn)} yields, so a call of it proves nothing; guard what it calls")
+
+
+def named(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", None) or type(fn).__name__)
 
 
 def is_async(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
@@ -54,8 +73,17 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
     by_position = parameters[at].kind is not inspect.Parameter.KEYWORD_ONLY
 
     def found(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        if key in kwargs:
-            return cast("Hashable", kwargs[key])
-        return cast("Hashable", args[at] if by_position and at < len(args) else default)
+        value = kwargs[key] if key in kwargs else args[at] if by_position and at < len(args) else default
+        try:
+            hash(value)
+        except TypeError:
+            raise _without_hash(value) from None
+        return cast("Hashable", value)
 
     return found
+
+
+def _without_hash(key: object) -> TypeError:
+    return TypeError(
+        f"key: {key!r:.60} has no hash, so nothing can be kept for it; name a number, a text or a tuple of them"
+    )

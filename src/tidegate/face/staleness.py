@@ -48,12 +48,13 @@ def guard_stale(
 
 
 def call_stale(
-    caller: Caller, shelf: Shelf, how: How, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Answer[R]:
+    caller: Caller, shelf: Shelf, how: How, fn: Callable[..., R], args: tuple[Any, ...], kwargs: dict[str, Any],
+    *, plain: bool = False,
+) -> Answer[R]:  # fmt: skip
     """A fresh answer, or the last good one with its age when the call may not be made or fails in passing."""
     place = place_of(how.key, fn, args, kwargs)
     try:
-        value = call(Attempts(caller, how), fn, args, kwargs)
+        value = call(Attempts(caller, how), fn, args, kwargs, plain=plain)
     except Exception as error:
         old = _old(caller, shelf, place, error)
         if old is None:

@@ -11,7 +11,7 @@ from tidegate.core.checks import valid_name
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.events import EventKind
-from tidegate.core.pack import Pack
+from tidegate.core.pack import Pack, pack_of
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Rule
@@ -19,7 +19,15 @@ from tidegate.face.breakers import Telling, breakers_of
 from tidegate.face.health import Health, health_of
 from tidegate.face.part import Part, Until, steady
 from tidegate.face.summing import summary_of
-from tidegate.face.target_rules import capacity_of, check_codes, limits_of, link_of, probe_after_of
+from tidegate.face.target_rules import (
+    capacity_of,
+    check_codes,
+    check_kinds,
+    confirmed_of,
+    limits_of,
+    link_of,
+    probe_after_of,
+)
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.doubt import Doubt
 from tidegate.machine.own_link import SelfGuard
@@ -91,9 +99,11 @@ class Target(Part):
     ) -> None:
         if behind not in ("hold", "fail-fast", "serve-stale"):
             raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
-        pack = rules if isinstance(rules, Pack) or rules is None else Pack(name, rules)
+        valid_name(name, field="name")
+        check_kinds(backoff, cooldown, probe, user)
+        pack = pack_of(rules, name)
         policy = CallPolicy(
-            name=valid_name(name, field="name"),
+            name=name,
             title=title,
             pack=pack,
             backoff=backoff,
@@ -108,7 +118,7 @@ class Target(Part):
         )
         book = CORE if pack is None else pack.book
         check_codes(cooldown, book)
-        believed = (pack.confirm if pack is not None else ()) if confirm is None else tuple(confirm)
+        believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
         told = Telling()
         breakers, group_of = breakers_of(name, breaker, groups, told, clock, probe)
         self._caller = Caller(

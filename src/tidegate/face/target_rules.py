@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from tidegate.core.backoff import Backoff
 from tidegate.core.checks import whole
 from tidegate.core.codes import CodeBook
 from tidegate.core.fault import Reach, Reason
-from tidegate.core.policy import Cooldown
+from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.machine.own_link import SelfGuard
 from tidegate.runtime import own_links
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.limits import Limits
+
+
+def check_kinds(backoff: object, cooldown: object, probe: object, user: object) -> None:
+    """What is asked only when a call fails is looked at before the first one is made."""
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise TypeError(f"backoff: {backoff!r:.60} is no Backoff; give Backoff(...) or None")
+    if cooldown is not None and not isinstance(cooldown, Cooldown):
+        raise TypeError(f"cooldown: {cooldown!r:.60} is no Cooldown; give Cooldown(...) or None")
+    if probe is not None and not callable(probe):
+        raise TypeError(f"probe: {probe!r:.60} cannot be called; give a function without parameters, or None")
+    if not callable(user):
+        raise TypeError(f"user: {user!r:.60} cannot be called; give a function of the key")
+
+
+def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
+    if not isinstance(confirm, Iterable):
+        raise TypeError(f"confirm: {confirm!r:.60} is no list; give [Confirm(...)]")
+    found = tuple(confirm)
+    for each in found:
+        if not isinstance(each, Confirm):
+            raise TypeError(f"confirm: {each!r:.60} is no Confirm")
+    return found
 
 
 def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> Limits | None:

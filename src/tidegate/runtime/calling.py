@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from tidegate.errors import Held
+from tidegate.machine.colours import WrongColour, check_awaitable, refuse
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.attempts import Attempts, raise_again
 from tidegate.runtime.probing import aknock, averdict, knock, verdict, within
@@ -15,9 +17,12 @@ R = TypeVar("R")
 
 def call(
     attempts: Attempts, fn: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any],
-    before: BaseException | None = None,
+    before: BaseException | None = None, *, plain: bool = False,
 ) -> R:  # fmt: skip
-    """`fn(*args, **kwargs)` behind the gates; *before* is what the attempt before raised, if it is to be repeated."""
+    """`fn(*args, **kwargs)` behind the gates; *before* is what the attempt before raised, if it is to be repeated.
+
+    With *plain* a coroutine is refused: nothing of its call has run.
+    """
     caller, how = attempts.caller, attempts.how
     entered: Admission | Held | None = None
     try:
@@ -34,6 +39,10 @@ def call(
                 if entered.wait:
                     caller.clock.sleep(entered.wait)
                 result = fn(*args, **kwargs)
+                if plain and type(result) is CoroutineType:
+                    refuse(result, "target")
+            except WrongColour:
+                raise  # no news of the service: what is under way is given back below
             except BaseException as error:
                 if not failed(attempts, error):
                     raise
@@ -66,7 +75,12 @@ async def acall(
             try:
                 if entered.wait:
                     await caller.clock.asleep(entered.wait)
-                result = await within(attempts.left(), fn(*args, **kwargs))
+                made = fn(*args, **kwargs)
+                if type(made) is not CoroutineType:
+                    check_awaitable(made, "target")
+                result = await within(attempts.left(), made)
+            except WrongColour:
+                raise
             except BaseException as error:
                 if not await afailed(attempts, error):
                     raise

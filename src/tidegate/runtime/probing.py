@@ -8,7 +8,9 @@ import math
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, NoReturn, TypeVar
 
+from tidegate.core.chain import is_bug
 from tidegate.core.fault import Fault
+from tidegate.core.redact import redacted
 from tidegate.machine.breaker import Breaker
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.caller import Caller
@@ -82,6 +84,9 @@ async def _aasked(probe: Callable[[], Any], left: float) -> Exception | None:
 def _opened(breaker: Breaker, error: Exception | None) -> None:
     if error is None:
         breaker.half_open()
+    elif is_bug(error):
+        # It will never succeed, and only a probe ends the open state: a person must act.
+        _log.error("probe_failed name=%s error=%s", breaker.name, redacted(f"{type(error).__name__}: {error}"))
     else:
         _log.info("probe_failed name=%s error=%s", breaker.name, type(error).__name__)
 
@@ -90,4 +95,4 @@ def _refuse(answer: object, name: str) -> NoReturn:
     close = getattr(answer, "close", None)
     if close is not None:
         close()  # a coroutine that is never awaited would warn
-    raise TypeError(f"{name} is async def, but the guarded call is not")
+    raise TypeError(f"{name} is async def, but the guarded call is not; give a plain `def`, or guard an async one")
