@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tidegate.cli.root import suggestion
-
-_LONGEST = 200  # characters of a first sentence; each has the room it needs
+from tidegate.cli.root import LONGEST, suggestion
 
 
 class Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self.commands[name].get_short_help_str(_LONGEST)) for name in self.list_commands(ctx)]
+        rows = [(name, self.commands[name].get_short_help_str(LONGEST)) for name in self.list_commands(ctx)]
         with formatter.section("Verbs"):
             formatter.write_dl(rows)
 

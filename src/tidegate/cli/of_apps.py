@@ -49,6 +49,9 @@ class AtServer:
         with plain_mistakes():
             apps, broken = assembly.there_are()
             loaded = load(file=self.config, flags={"url": self.url} if self.url else None, apps=apps, broken=broken)
+            file = at_store.sqlite_path(loaded.values.url)
+            if file is not None and not file.exists():  # in the wrong folder, nothing would look wrong
+                click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
             with assembly.assembled(loaded, [app for app in apps if app.name == self.app]) as there:
                 if not there.apps:
                     raise Stopped(

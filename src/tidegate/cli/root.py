@@ -37,6 +37,16 @@ VERBS = {
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
 
+# What the list says of the applications that come along; each says it itself, but is not imported for it.
+OURS = {
+    "convert": "Turns PDF files into XML.",
+    "feeds": "Adds feeds, lists them, polls them, and switches them on and off.",
+    "lidarr": "Shows what waits for Lidarr, wakes the sender, and retries what was given up.",
+    "music": "Connects services, syncs them, and lists what they brought.",
+    "tautulli": "Keeps what was played on Plex, from the history of Tautulli.",
+}
+
+LONGEST = 200  # characters of a first sentence; each has the room it needs
 _NOT_WRITTEN = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
@@ -66,7 +76,7 @@ class Verbs(click.Group):
         apps = [name for name in _apps() if name not in VERBS]
         if apps:
             with formatter.section("Applications"):
-                formatter.write_dl([(name, f"What {name} adds; see `tidegate {name} --help`.") for name in apps])
+                formatter.write_dl([(name, OURS.get(name, f"See `tidegate {name} --help`.")) for name in apps])
 
 
 def _apps() -> list[str]:
@@ -89,7 +99,17 @@ def _command_of(app: str) -> click.Command | None:
         found = getattr(import_module(module), name)
     except (TidegateError, ValueError, ImportError, AttributeError) as error:
         raise click.UsageError(f"the application {app!r} cannot be used: {error}") from error
-    return found if isinstance(found, click.Command) else None
+    if not isinstance(found, click.Command):
+        return None
+    _not_cut_short(found)
+    return found
+
+
+def _not_cut_short(command: click.Command) -> None:
+    """Lets the list of its commands say the whole first sentence of each, as those of the verbs do."""
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        each.short_help = each.get_short_help_str(LONGEST)
+        _not_cut_short(each)
 
 
 @click.group(

@@ -42,14 +42,14 @@ def serve(
     from tidegate.web.serving import PortTaken, listening_at
 
     heaps.keep_small()
-    flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port}
+    flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port, "simulators": simulators or None}
     with plain_mistakes():
         apps, broken = assembly.there_are()
         given = {key: value for key, value in flags.items() if value is not None}
         loaded = load(file=file, flags=given, apps=apps, broken=broken)
         values = loaded.values
         write_log(values.log.level, values.log.format)
-        with assembly.assembled(loaded, apps, simulators=simulators or values.simulators) as there:
+        with assembly.assembled(loaded, apps, simulators=values.simulators) as there:
             there.queue.store.now()  # a database that cannot be used is said at once
             try:
                 assembly.check_reach(there)

@@ -152,7 +152,10 @@ def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
     counts = shared_breaker.counts(row.breaker)
     closed_at = row.breaker.closed_at
     if counts.requests:
-        return Standing("ok", TARGETS["ok"].line("counted", bad=counts.failures, requests=counts.requests))
+        how = "counted" if counts.failures else "counted_well"
+        if counts.requests == 1:
+            how = "once_failed" if counts.failures else "once_well"
+        return Standing("ok", TARGETS["ok"].line(how, bad=counts.failures, requests=counts.requests))
     if closed_at is not None:
         return Standing("ok", TARGETS["ok"].line("again", age=lasting(now - closed_at)), closed_at)
     return Standing("ok", TARGETS["ok"].line()) if tried else Standing("new", TARGETS["new"].line())

@@ -76,6 +76,9 @@ TARGETS: Mapping[str, Word] = {
     "ok": Word("Working", "check", "good", {
         "": "nothing holds its calls.",
         "counted": "{bad} of the last {requests} calls failed.",
+        "counted_well": "none of the last {requests} calls failed.",
+        "once_well": "the last call did not fail.",
+        "once_failed": "the last call failed.",
         "again": "well again for {age}.",
         "program": "it is called, and nothing holds it.",
     }),

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tidegate.cli.root import run
+from tidegate.cli.root import OURS, run
 from tidegate.commands import AtServer, Exit, Stopped, at_server
 
 
@@ -76,3 +76,26 @@ def test_an_application_that_is_not_to_run_says_what_to_set(
     (tmp_path / "tidegate.toml").write_text('apps = ["music"]\n')
     assert run(["feeds", "list"]) == Exit.CONFIGURATION
     assert "the application feeds is not to run; add it to apps" in capsys.readouterr().err
+
+
+def test_a_database_that_a_command_makes_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = "there is no database tidegate.db here yet; it is made now"
+    run(["feeds", "list"])
+    assert told in capsys.readouterr().err
+    run(["feeds", "list"])
+    assert told not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("app", OURS)
+def test_the_list_of_verbs_says_of_an_application_what_it_says_itself(
+    app: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([app, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert OURS[app] in said
+    assert "... " not in said.removeprefix(f"Usage: tidegate {app} [OPTIONS] COMMAND [ARGS]...")
+    assert run(["--help"]) == 0
+    assert OURS[app] in " ".join(capsys.readouterr().out.split())
