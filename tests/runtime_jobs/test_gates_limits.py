@@ -66,6 +66,26 @@ def test_the_places_of_a_target_are_shared_by_the_queues_that_use_it(db: Databas
     assert (service.most, len(service.calls)) == (3, 30)
 
 
+def test_a_rate_goes_on_when_the_clock_is_set_back(db: Database) -> None:
+    clock = VirtualClock()
+    service = Service(clock, takes=0)
+    with queue_on(db, clock) as q:
+        call = calling(q, service, Target("svc", rate=Rate(1, "10s")))
+        call.enqueue_many(list(range(3)))
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(1)
+                clock.step_wall(-86_400)
+                assert q.target("svc").explain() == []
+                await asyncio.sleep(60)
+
+        play(clock, main)
+
+    assert len(service.calls) == 3
+    assert service.calls[2][0] - service.calls[1][0] >= 10  # nor does it let them all go
+
+
 @pytest.mark.parametrize(("rate", "spacing", "at_once"), [(Rate(1, "3s"), 3.0, 1), (Rate(20, "1s", burst=5), 0.05, 5)])
 def test_jobs_of_a_target_come_no_quicker_than_its_rate_and_no_slower(
     db: Database, rate: Rate, spacing: float, at_once: int

@@ -181,6 +181,50 @@ def test_a_wall_clock_that_steps_over_a_tick_has_it_within_seconds(tmp_path: Pat
     assert [what for _, what in ran] == ["all"]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+@both
+def test_a_wall_clock_that_is_set_back_by_a_day_does_not_end_a_schedule_for_a_day(
+    db: Database, restarted: bool
+) -> None:
+    clock = VirtualClock(NOON - 30)
+    ran: list[Any] = []
+    with queue_on(db, clock) as q:
+        q.schedule("* * * * *", reporting(q, ran), "all")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(40)
+                if not restarted:
+                    clock.step_wall(-86_400)
+                    await asyncio.sleep(200)
+            if restarted:
+                clock.step_wall(-86_400)
+                async with working(q):
+                    await asyncio.sleep(200)
+
+        play(clock, main)
+
+    assert [round(at + 86_400) for at, _ in ran[1:]] == [60, 120, 180]
+
+
+@both
+def test_a_tick_is_not_had_twice_when_the_wall_clock_is_set_back_a_little(db: Database) -> None:
+    clock = VirtualClock(NOON - 30)
+    ran: list[Any] = []
+    with queue_on(db, clock) as q:
+        q.schedule("* * * * *", reporting(q, ran), "all")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(35)
+                clock.step_wall(-20)
+                await asyncio.sleep(90)
+
+        play(clock, main)
+
+    assert [round(at) for at, _ in ran] == [0, 60]
+
+
 class Counting(Queue):
     """Counts how often its database is written to."""
 

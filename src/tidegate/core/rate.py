@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tidegate.core.checks import number, whole
 from tidegate.core.duration import Duration, seconds
+
+_SET_BACK = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class Rate:
         left = paid_until - (self.burst - 1) * self.spacing - now
         # Sums of spacings are not exact: a call that comes at its very time must not be late by a rounding.
         return left if left > 1e-6 * self.spacing else 0.0
+
+    def used(self, kept: float | None, now: float) -> float:
+        """The *paid_until* that a row has kept; None: no call has used anything yet.
+
+        Nobody pays further ahead than a burst. What goes far beyond is from before the clock was set back, and would
+        hold everything until it is there again; a little beyond is waited for, since a call too early is the worse one.
+        """
+        return -math.inf if kept is None or kept > now + self.burst * self.spacing + _SET_BACK else kept
 
     def pay(self, paid_until: float, now: float) -> float:
         """The new *paid_until* after one more call."""

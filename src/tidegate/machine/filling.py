@@ -83,8 +83,8 @@ class Room:
 
 
 def own_sends(filling: Filling, limits: Limits, now: float) -> tuple[Send, ...]:
-    """Those that still count."""
-    return tuple(send for send in filling.own if now - send.at < limits.own)
+    """Those that still count; one that is as far ahead was sent before the clock was set back."""
+    return tuple(send for send in filling.own if abs(now - send.at) < limits.own)
 
 
 def room(filling: Filling, limits: Limits, now: float, cycle: float = 0.0) -> Room:

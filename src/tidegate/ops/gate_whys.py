@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -128,7 +127,7 @@ def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
 
 
 def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
-    wait = rate.wait(-math.inf if row.paid_until is None else row.paid_until, now)
+    wait = rate.wait(rate.used(row.paid_until, now), now)
     if wait > 0:
         yield Why(
             reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -194,8 +193,7 @@ class GateTurn:
         if self._left[target] <= 0 and target in self._climbing:
             self._held_back(target)
         if rules.rate is not None:
-            paid = self._rows[target].paid_until
-            paid_until = -math.inf if paid is None else paid
+            paid_until = rules.rate.used(self._rows[target].paid_until, self.now)
             for _ in taken:
                 paid_until = rules.rate.pay(paid_until, self.now)
             self._tx.all("target_paid", {"name": target, "paid_until": paid_until})
@@ -277,7 +275,7 @@ class GateTurn:
         """How many calls the rate allows at this moment."""
         if rules.rate is None:
             return UNLIMITED
-        n, paid_until = 0, -math.inf if paid is None else paid
+        n, paid_until = 0, rules.rate.used(paid, self.now)
         while n < rules.rate.burst and rules.rate.wait(paid_until, self.now) == 0:
             paid_until, n = rules.rate.pay(paid_until, self.now), n + 1
         if not n:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.worker")
 
 _LOOK = 3.0  # seconds between two looks, at the most
+_SET_BACK = 600.0  # seconds: a clock that is so far behind what it was begins anew, else no tick is had twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +92,13 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
 
     async def run(worker: Worker) -> None:
         told: dict[str, datetime] = {}
-        soonest = -math.inf
+        looked = soonest = -math.inf
         while True:
             wait = _LOOK
             try:
-                if worker.keeper.store_now() < soonest:  # the wall clock may step, so nobody sleeps until then
-                    await worker.clock.asleep(min(_LOOK, soonest - worker.keeper.store_now()))
+                now = worker.keeper.store_now()
+                if looked - _SET_BACK < now < soonest:  # the wall clock may step, so nobody sleeps until then
+                    await worker.clock.asleep(min(_LOOK, soonest - now))
                     continue
                 found = await worker.at_store(lambda tx: tick(tx, schedules))
                 for failed in found.failed:
@@ -108,7 +110,7 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
                     worker.wake.news()
                     worker.store.announce()
                 # By the store's own clock at that look: a tick that ours takes for over may be ahead there.
-                soonest = min(each.after(each.at(found.at)).timestamp() for each in schedules)
+                looked, soonest = found.at, min(each.after(each.at(found.at)).timestamp() for each in schedules)
                 soonest = min(soonest, found.at + _LOOK) if found.failed else soonest
                 wait = 0.001
             except StoreError as error:
@@ -146,9 +148,10 @@ def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
 
 def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[Failed]) -> bool:
     rows = tx.all("schedule_last", {"name": schedule.name})
-    if not rows:
-        # Seen for the first time: what lies before is not its business.
-        tx.all("schedule_tick", {"name": schedule.name, "at": now})
+    if not rows or rows[0][0] > now + _SET_BACK:
+        # Seen for the first time, or for the first time since the clock was set back: what lies before is not its
+        # business.
+        tx.all("schedule_begin", {"name": schedule.name, "at": now})
         return False
     due = schedule.last(schedule.at(now))
     if due is None or due.timestamp() <= rows[0][0]:

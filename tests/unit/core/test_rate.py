@@ -50,6 +50,14 @@ def test_a_call_that_comes_at_its_very_time_is_never_late_by_a_rounding(count: i
 
 
 @pytest.mark.parametrize(
+    ("kept", "used"),
+    [(None, -math.inf), (900.0, 900.0), (1006.0, 1006.0), (1066.0, 1066.0), (1066.5, -math.inf), (9e9, -math.inf)],
+)
+def test_what_is_paid_far_beyond_a_burst_is_from_before_the_clock_was_set_back(kept: float | None, used: float) -> None:
+    assert Rate(1, "2s", burst=3).used(kept, 1000.0) == used
+
+
+@pytest.mark.parametrize(
     ("fields", "named"),
     [({"count": 0}, "Rate.count"), ({"count": math.nan}, "Rate.count"), ({"count": 1, "per": 0}, "Rate.per"),
      ({"count": 1, "burst": 0}, "Rate.burst"), ({"count": 1, "burst": 1.5}, "Rate.burst")],

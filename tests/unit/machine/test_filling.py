@@ -113,6 +113,13 @@ def test_a_job_that_is_claimed_again_is_one_send() -> None:
     assert [send.job for send in filling.own_sends(known, LIMITS, 201.0)] == [7, 8]
 
 
+def test_a_send_counts_no_longer_when_the_clock_was_set_back_by_more_than_it_counts() -> None:
+    known = filling.claimed(Filling(depth=0), LIMITS, [7], 1_000_000.0)
+
+    assert len(filling.own_sends(known, LIMITS, 1_000_000.0 - LIMITS.own / 2)) == 1
+    assert filling.own_sends(known, LIMITS, 1_000_000.0 - LIMITS.own) == ()
+
+
 def test_what_is_known_from_the_future_holds_nobody() -> None:
     """A clock that was set back: it is asked at once, and not when that time has come again."""
     now, later = 1000.0, 5000.0

@@ -31,6 +31,11 @@ delete from tg_leader where name in (
     select name from tg_leader where until < {now} order by name limit :n {skip_locked}
 ) returning name;
 
+-- name: schedule_begin
+-- A schedule that nobody has kept before, or whose last tick is ahead of a clock that was set back.
+insert into tg_schedule (name, last_at) values (:name, :at)
+on conflict (name) do update set last_at = excluded.last_at where tg_schedule.last_at > excluded.last_at;
+
 -- name: schedule_tick
 -- One firing of a schedule; no row when somebody else has it.
 insert into tg_schedule (name, last_at) values (:name, :at)
