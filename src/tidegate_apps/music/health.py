@@ -101,8 +101,8 @@ def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
     made = Target if outside.bus is None else partial(Target, bus=outside.bus)
     return made(
         kind.name, title=kind.title, rules=kind.rules, backoff=backoff, breaker=None, confirm=kind.confirm,
-        deadline=float(settings.deadline), reprobe=float(settings.reprobe), cap_notice=settings.cap_notice,
-        store=outside.store, clock=outside.clock, dice=outside.dice,
+        deadline=float(settings.deadline), reprobe=float(settings.reprobe) or None,
+        cap_notice=settings.cap_notice, store=outside.store, clock=outside.clock, dice=outside.dice,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.way_out import HOME
 
 _SHORTEST = 10.0  # seconds
+_SOONEST_PROBE = 60.0  # seconds
 
 
 class Settings(BaseModel):
@@ -33,8 +34,9 @@ class Settings(BaseModel):
     backoff_jitter: float = Field(default=0.25, ge=0, lt=1, description="How far chance moves a wait: a share of it.")
     cap_notice: bool = Field(default=True, description="Tell once when the waits have reached the longest.")
     reprobe: Seconds = Field(
-        default=Seconds("1h"), ge=60, description="Between two calls after a fault of quota or configuration."
-    )
+        default=Seconds("1h"), ge=0,
+        description="Between two calls after a fault of quota or configuration; 0: none is made.",
+    )  # fmt: skip
     deadline: Seconds = Field(default=Seconds("15m"), ge=60, description="For one step of a sync, waits included.")
     keep_health: bool = Field(
         default=False, description="Keep failures and waits in the store, so that a restart does not forget them."
@@ -56,6 +58,13 @@ class Settings(BaseModel):
     connect: dict[str, dict[str, dict[str, SecretStr]]] = Field(
         default_factory=dict, description="Connections that are there from the start: user, provider, what it asks for."
     )
+
+    @field_validator("reprobe")
+    @classmethod
+    def _not_too_often(cls, value: Seconds) -> Seconds:
+        if 0 < float(value) < _SOONEST_PROBE:
+            raise ValueError(f"{float(value):g} s is too often; give {_SOONEST_PROBE:g} s or more, or 0 for never")
+        return value
 
     @field_validator("allow_networks", "server_networks")
     @classmethod

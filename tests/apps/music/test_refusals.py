@@ -106,6 +106,20 @@ def test_after_a_fault_of_quota_one_call_an_hour_asks_whether_it_is_over(studio:
         assert s.notices() == ["fatal", "recovered"]
 
 
+@pytest.mark.req("SYNC-17")
+@pytest.mark.parametrize("status", [402, 501])
+def test_with_that_switched_off_a_person_must_act_first_as_after_any_fatal_fault(
+    studio: Callable[..., Any], status: int
+) -> None:
+    with studio(reprobe=0) as s:
+        s.world.ill["svc"] = refused(status)
+        s.connect()
+        s.run(DAY)
+        assert len(s.world.times()) == 1
+        assert (s.state().held, s.state().next_at) == ("fatal", None)
+        assert s.notices() == ["fatal"]
+
+
 @pytest.mark.req("SYNC-11")
 def test_at_the_longest_wait_one_warning_is_told_and_the_recovery_after_it_once(studio: Callable[..., Any]) -> None:
     with studio() as s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,18 @@ def test_the_numbers_of_backoff_are_those_of_the_requirement_and_can_be_set(tmp_
     assert (float(plain.backoff_base), float(plain.backoff_cap), plain.backoff_jitter) == (30, 1800, 0.25)
     assert (float(plain.reprobe), plain.cap_notice, plain.keep_health) == (3600, True, False)
     assert float(loaded(tmp_path, TEXT.replace("contact =", 'backoff_base = "10s"\ncontact =')).backoff_base) == 10
+
+
+@pytest.mark.req("SYNC-17")
+@pytest.mark.parametrize(("given", "taken"), [("0s", 0), ("1m", 60), ("59s", None), (-1, None)])
+def test_the_probe_after_a_fatal_fault_can_be_switched_off_and_is_never_more_than_one_a_minute(
+    given: Any, taken: float | None
+) -> None:
+    if taken is not None:
+        assert float(Settings.model_validate({"reprobe": given}).reprobe) == taken
+    else:
+        with pytest.raises(ValueError, match="reprobe"):
+            Settings.model_validate({"reprobe": given})
 
 
 def test_the_commands_connect_list_and_disconnect(
