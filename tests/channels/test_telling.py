@@ -13,6 +13,7 @@ from tests.runtime_jobs.gating import Refusal, Service
 from tests.store.jobs import rows
 from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
+from tidegate.machine.telling import TellingPolicy
 from tidegate.ops import actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import backups
@@ -102,6 +103,36 @@ def test_what_was_decided_once_is_not_told_when_a_channel_comes_later(
         scene.pass_(60)
 
     assert outside.sent == []
+
+
+class BrokenOnce:
+    """Quiet hours that cannot be told at the first time."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def until(self, now: float) -> None:
+        self.times += 1
+        if self.times == 1:
+            raise ArithmeticError(now)
+
+
+@on_sqlite
+def test_a_look_that_goes_wrong_ends_neither_the_worker_nor_the_looks_after_it(
+    db: Database, clock: VirtualClock, outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet: Any = BrokenOnce()
+    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(quiet=quiet)) as scene:
+        raise_fatal(scene)
+        scene.pass_(60)
+        recover(scene)
+        scene.pass_(700, every=60.0)
+
+    assert quiet.times > 1
+    assert outside.titles() == ["spotify needs your attention", "spotify works again"]
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == [
+        "notices_not_looked_at error=ArithmeticError"
+    ]
 
 
 @on_sqlite

@@ -143,6 +143,9 @@ class Telling:
             work()
         except StoreError as error:
             _log.warning("notices_not_looked_at error=%s", type(error).__name__)
+        except Exception as error:
+            # What one notice does wrong must not end the worker that this runs beside, and all its jobs with it.
+            _log.exception("notices_not_looked_at error=%s", type(error).__name__)
 
     def declare(self) -> None:
         """Leaves in the store which channels there are, for whoever only sees that."""

@@ -118,6 +118,8 @@ class Children:
     async def run(self, call: Call) -> Frame:
         """How the call ended; ChildError when the child did not live to tell. Cancelling it kills the child."""
         loop = asyncio.get_running_loop()
+        if self._closed:
+            raise ChildError(CORE["cancelled"].fault("child"))
         try:
             return await loop.run_in_executor(self._threads, self.run_now, call)
         except asyncio.CancelledError:

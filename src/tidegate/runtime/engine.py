@@ -43,7 +43,7 @@ class Engine:
         while not self._asked.is_set():
             try:
                 asyncio.run(self._main())
-            except Exception:
+            except BaseException:  # a cancellation or an exit that came through must not leave a server without workers
                 _log.exception("engine_broke again_in=%s", self._rest)
                 self._asked.wait(self._rest)
 

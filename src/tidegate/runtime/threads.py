@@ -49,10 +49,13 @@ class DaemonPool(Executor):
         self._lock = threading.Lock()
         self._free = 0  # threads that wait for work, less the work that waits for them
         self._made = 0
+        self._ended = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         future: Future[T] = Future()
         with self._lock:
+            if self._ended:  # nobody would do it, and whoever waits for it would wait for ever
+                raise RuntimeError(f"the threads of {self._name} have ended")
             self._work.put((future, lambda: fn(*args, **kwargs)))
             self._free -= 1
             if self._free < 0 and self._made < self._most:
@@ -64,6 +67,7 @@ class DaemonPool(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads that wait for work; one that is at work ends when it is done, and nobody waits for it."""
         with self._lock:
+            self._ended = True
             for _ in range(self._made):
                 self._work.put(None)
 

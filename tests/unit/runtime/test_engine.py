@@ -45,6 +45,27 @@ def test_work_that_breaks_begins_again(caplog: pytest.LogCaptureFixture) -> None
     assert [record.message for record in caplog.records] == ["engine_broke again_in=0.01"] * 2
 
 
+@pytest.mark.parametrize("reason", [asyncio.CancelledError, SystemExit])
+def test_work_that_ends_itself_in_another_way_begins_again_too(reason: type[BaseException]) -> None:
+    times: list[int] = []
+    again = threading.Event()
+
+    async def work(stop: asyncio.Event) -> None:
+        times.append(1)
+        if len(times) < 2:
+            raise reason
+        again.set()
+        await stop.wait()
+
+    engine = Engine(work, rest=0.01)
+    engine.start()
+    try:
+        assert again.wait(10)
+    finally:
+        engine.ask()
+    assert engine.join(60)
+
+
 def test_asked_while_it_rests_it_does_not_begin_again() -> None:
     times: list[int] = []
     broke = threading.Event()

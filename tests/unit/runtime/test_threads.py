@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tidegate.runtime.threads import DaemonPool
 
 _NAME = "test-of-threads"
@@ -39,6 +41,16 @@ def test_threads_that_nobody_needs_any_more_end_and_others_are_made_when_there_i
 
     pool.shutdown()
     assert eventually(lambda: there() == 0)
+
+
+def test_who_brings_work_after_the_end_is_told_and_does_not_wait_for_ever() -> None:
+    pool = DaemonPool(2, _NAME)
+    assert pool.submit(lambda: 7).result(60) == 7
+    pool.shutdown()
+    assert eventually(lambda: there() == 0)
+
+    with pytest.raises(RuntimeError, match="ended"):
+        pool.submit(lambda: 7)
 
 
 def test_no_more_is_done_at_a_time_than_allowed_also_while_threads_end_and_others_are_made() -> None:
