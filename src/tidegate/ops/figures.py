@@ -15,6 +15,7 @@ from itertools import accumulate
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops import channels, notices, reports, target_reports
+from tidegate.ops.standing import PROGRAM_GONE
 from tidegate.ops.words import TARGETS
 from tidegate.store import tallies, telling_rows
 from tidegate.store.gate_rows import TargetRow
@@ -70,6 +71,15 @@ class BreakerFigures:
     transitions: Mapping[tuple[str, str], int]  # circuit_breaker_state_transitions_total by (from_state, to_state)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The breaker of a program that guards by itself, as it said a few seconds ago."""
+
+    name: str
+    state: int
+    consecutive_failures: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """Everything. *target_state* has a token for the first 200 targets by name; *targets* counts all of them."""
@@ -84,6 +94,7 @@ class Figures:
     failing: Mapping[str, bool] = field(default_factory=dict)  # tidegate_channel_failing by channel
     deliveries: Mapping[tuple[str, str], int] = field(default_factory=dict)  # tidegate_deliveries_total, by outcome too
     tokens: tuple[str, ...] = field(default=tuple(TARGETS))
+    programs: Mapping[str, list[Told]] = field(default_factory=dict)  # by program: the breakers that are its own
 
 
 def figures(tx: Tx) -> Figures:
@@ -105,6 +116,7 @@ def figures(tx: Tx) -> Figures:
         unread_notices=notices.unread(tx),
         failing={each.name: each.fails for each in told[:MOST_CHANNELS]},
         deliveries=_deliveries(tx, [each.name for each in told]),
+        programs=_programs(rows, now),
     )
 
 
@@ -148,6 +160,18 @@ def _durations(tally: Mapping[str, int]) -> Durations:
 def _has_breaker(row: TargetRow) -> bool:
     """Whether workers have said that its breaker is the row."""
     return row.rules is not None and "breaker" in json.loads(row.rules)
+
+
+def _programs(rows: Sequence[TargetRow], now: float) -> dict[str, list[Told]]:
+    found: dict[str, list[Told]] = {}
+    for row in rows:
+        for program, said in (json.loads(row.summary) if row.summary else {}).items():
+            if now - said.get("at", 0.0) < PROGRAM_GONE:
+                found.setdefault(program, []).extend(
+                    Told(name, STATE.get(one.get("state"), 0), int(one.get("consecutive_failures", 0)))
+                    for name, one in said.get("breakers", {}).items()
+                )
+    return found
 
 
 def _breaker(row: TargetRow, now: float) -> BreakerFigures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,14 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from tidegate.errors import StoreError
-from tidegate.ops.figures import MOST_TARGETS, BreakerFigures, Figures, QueueFigures, figures
+from tidegate.ops.figures import MOST_TARGETS, BreakerFigures, Figures, QueueFigures, Told, figures
 from tidegate.runtime.metrics import BreakerCollector
+from tidegate.runtime.reporting import this_program
 from tidegate.web.site import Site, site_of
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+    from prometheus_client.samples import Sample
 
 
 def router() -> APIRouter:
@@ -54,12 +56,13 @@ class Numbers:
         except StoreError:
             up.add_metric([], 0)
             yield up
-            yield from _of_breakers([])
+            yield from _of_breakers([], [])
             return
         up.add_metric([], 1)
         yield up
         yield from _of_queues(found.queues)
-        yield from _of_breakers(found.breakers)
+        others = [each for program, told in found.programs.items() if program != this_program() for each in told]
+        yield from _of_breakers(found.breakers, others)
         yield from _of_targets(found)
         yield from _of_workers(found)
         yield from _of_channels(found)
@@ -93,16 +96,26 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
     yield from (depth, active, oldest, failed, retries, expired, took)
 
 
-def _of_breakers(rows: list[BreakerFigures]) -> Iterator[Metric]:
-    """Those that are rows, and those of this process; of one name, the row counts for all processes."""
+def _of_breakers(rows: list[BreakerFigures], others: list[Told]) -> Iterator[Metric]:
+    """Those that are rows, and those of this process; of one name, the row counts for all processes.
+
+    Of a breaker that other processes have as well, such as a worker that does the work, the worst state shows.
+    """
     families = list(BreakerCollector().collect())
     own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
     shown = set(sorted(own)[: MOST_TARGETS - len(rows)])
     for family in families:
-        family.samples[:] = [sample for sample in family.samples if sample.labels["name"] in shown]
+        samples = [sample for sample in family.samples if sample.labels["name"] in shown]
+        worst = _WORST.get(family.name)
+        family.samples[:] = samples if worst is None else [_at_worst(sample, others, worst) for sample in samples]
         for row in rows:
             _ADD[family.name](family, row)
         yield family
+
+
+def _at_worst(sample: Sample, others: list[Told], value: Callable[[Told], int]) -> Sample:
+    theirs = [value(each) for each in others if each.name == sample.labels["name"]]
+    return sample._replace(value=max([sample.value, *theirs]))
 
 
 def _add_state(family: Metric, row: BreakerFigures) -> None:
@@ -124,6 +137,10 @@ def _add_moves(family: Metric, row: BreakerFigures) -> None:
         family.add_sample("circuit_breaker_state_transitions_total", labels, n)
 
 
+_WORST: Mapping[str, Callable[[Told], int]] = {
+    "circuit_breaker_state": lambda each: each.state,
+    "circuit_breaker_consecutive_failures": lambda each: each.consecutive_failures,
+}
 _ADD = {
     "circuit_breaker_state": _add_state,
     "circuit_breaker_consecutive_failures": _add_run,

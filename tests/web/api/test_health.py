@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,9 @@ from tests.web.api.building import Shop, client_of, served, shop
 from tidegate import Breaker
 from tidegate.machine import ledger
 from tidegate.ops.figures import MOST_TARGETS
+from tidegate.runtime.reporting import this_program
+from tidegate.store.now import now_of
+from tidegate.store.tx import Tx
 
 
 @pytest.fixture
@@ -157,6 +161,35 @@ def test_of_a_target_and_a_breaker_of_one_name_the_row_is_told_and_only_once(
     there.queue.away = True
     away = values(api.get("/metrics").text)
     assert away["circuit_breaker_state", (("name", "mailer"),)] == 2
+
+
+@pytest.mark.req("BRK-08")
+def test_of_a_breaker_that_a_worker_has_as_well_the_worst_state_shows(
+    nobody_counted: None, there: Shop, api: TestClient
+) -> None:
+    here = Breaker("plex")
+
+    def said(state: str, run: int, *, program: str = "worker-77", ago: float = 0.0) -> tuple[float, float]:
+        breaker = {"state": state, "calls": 9, "consecutive_failures": run}
+
+        def tell(tx: Tx) -> None:
+            summary = {program: {"at": now_of(tx) - ago, "breakers": {"plex": breaker, "theirs alone": breaker}}}
+            tx.all("target_report", {"name": "plex", "summary": json.dumps(summary)})
+
+        there.queue.store.write(tell)
+        found = values(api.get("/metrics").text)
+        assert not any(("name", "theirs alone") in labels for _, labels in found)
+        assert found["circuit_breaker_requests_total", (("name", "plex"), ("result", "success"))] == 0
+        place = (("name", "plex"),)
+        return found["circuit_breaker_state", place], found["circuit_breaker_consecutive_failures", place]
+
+    assert said("open", 5) == (2, 5)
+    assert said("half-open", 5) == (1, 5)
+    assert said("closed", 1) == (0, 1)
+    assert said("open", 5, ago=61) == (0, 0)  # it is gone
+    assert said("open", 5, program=this_program()) == (0, 0)  # of itself this process knows better
+    here.force("open", "1h")
+    assert said("closed", 0) == (2, 0)
 
 
 def test_breakers_of_this_process_are_bounded(nobody_counted: None, api: TestClient) -> None:
