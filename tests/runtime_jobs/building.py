@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.errors import StoreBusy
+from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
@@ -47,7 +47,7 @@ def worker(
     )  # fmt: skip
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def at_work(each: Worker) -> AsyncIterator[Worker]:
     """A worker that runs while the block does, and then stops gently."""
     stop = asyncio.Event()
@@ -100,14 +100,25 @@ class Flaky:
         self.undone: Callable[[Tx], bool] = lambda tx: False  # which writes break before their commit
         self.unheard: Callable[[int], bool] = lambda n: False  # which writes are done, and not heard of
         self.writes = itertools.count(1)
+        self.slow = False  # writes are held up on their way, and nobody waits for them
+        self._late = list[Callable[[Tx], Any]]()
 
     def write(self, work: Callable[[Tx], T]) -> T:
         if self.away:
             raise StoreBusy("the database is away")
+        if self.slow:
+            self._late.append(work)
+            raise StoreBusy("no answer in time")
         result = self._store.write(lambda tx: self._inside(work, tx))
         if self.unheard(next(self.writes)):
             raise StoreBusy("the connection broke after the commit")
         return result
+
+    def arrive(self) -> None:
+        """What was held up is done now, as far as it still can be."""
+        for work in self._late:
+            with contextlib.suppress(StoreError):
+                self._store.write(work)
 
     def _inside(self, work: Callable[[Tx], T], tx: Tx) -> T:
         result = work(tx)

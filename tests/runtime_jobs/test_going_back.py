@@ -96,6 +96,25 @@ def test_beats_that_were_committed_and_not_heard_of_are_no_sign(q: Queue, clock:
     assert (q.get(job).fence, epoch(q.store)) == (1, 0)
 
 
+def test_a_beat_that_arrives_when_its_worker_has_signed_off_is_no_sign(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def nothing(n: int) -> None: ...
+
+    flaky = Flaky(q.store)
+
+    async def main() -> None:
+        async with at_work(worker(q, nothing, store=flaky, renew_every=5.0)):
+            await asyncio.sleep(20)
+            flaky.slow = True
+            await asyncio.sleep(12)
+            flaky.slow = False
+
+    clock.run(main())
+    flaky.arrive()
+    assert epoch(q.store) == 0
+    assert not q.store.read(lambda tx: tx.all("workers")), "nor does it bring its worker back"
+
+
 def test_who_was_silent_for_long_may_be_forgotten(q: Queue, clock: VirtualClock) -> None:
     q.store.add(statements(FORGET, q.store.dialect))
 

@@ -50,6 +50,7 @@ class Keeper:
         self._heard = True  # the last heartbeat reached the store
         self._beats = 0  # that were tried
         self._last: tuple[Beat, float, float] | None = None  # that reached the store, and when, by two clocks
+        self._signed_off = False
         self._put_right: dict[int, int] = {}  # by epoch: jobs that were queued again, since the store had gone back
 
     def store_now(self) -> float:
@@ -146,6 +147,8 @@ class Keeper:
 
     def _renew(self, tx: Tx, held: list[Claimed], number: int, last: Beat | None) -> _Heard:
         worker = self._worker
+        if self._signed_off:  # its row is gone, and would seem to be lost by a database that went back
+            raise StoreError("a heartbeat was held up until its worker had signed off")
         beaten = beats.beat(tx, worker.store.dialect, {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
             "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
@@ -164,7 +167,7 @@ class Keeper:
                 attempt.tell("fenced")
 
     async def goodbye(self) -> None:
-        worker = self._worker
+        worker, self._signed_off = self._worker, True
         worker.store.checks.discard(self._check)
         try:
             gone = {"id": worker.id}
