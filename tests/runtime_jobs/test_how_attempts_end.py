@@ -250,6 +250,17 @@ def test_a_result_that_cannot_be_stored_fails_the_job(q: Queue, clock: VirtualCl
     assert (q.get(job).state, q.get(job).error_code) == (JobState.FAILED, "bad_answer")
 
 
+def test_a_handler_that_returns_what_it_should_raise_is_told_so(q: Queue, clock: VirtualClock) -> None:
+    @q.job()
+    async def late(n: int) -> object:
+        return Again("5m")
+
+    job = late.enqueue(1)
+    clock.run(work_for(1, q))
+
+    assert q.get(job).error_message == "The handler returned Again; it must raise it."
+
+
 def test_arguments_that_do_not_fit_any_more_are_tried_again_and_said(
     q: Queue, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -146,3 +146,21 @@ def test_the_hook_may_say_that_it_is_done_without_a_result_or_can_never_be(q: Qu
 
     assert (q.get(done).state, q.get(done).result) == (JobState.DONE, None)
     assert (q.get(failed).state, q.get(failed).error_code) == (JobState.FAILED, "gone")
+
+
+def test_a_hook_gets_a_context_if_it_wants_one_whatever_its_handler_takes(q: Queue, clock: VirtualClock) -> None:
+    seen: list[object] = []
+
+    @q.job(verify=lambda n, job: seen.append(("with", n, job.attempt)) or Done("found"), backoff=EVEN)
+    async def without(n: int) -> str:
+        raise TimeoutError
+
+    @q.job(verify=lambda n: seen.append(("alone", n)) or Done("found"), backoff=EVEN)
+    async def taking(n: int, job: Context) -> str:
+        raise TimeoutError
+
+    put = [without.enqueue(1), taking.enqueue(2)]
+    clock.run(work_for(60, q))
+
+    assert seen == [("with", 1, 2), ("alone", 2)]
+    assert [each.result() for each in put] == ["found", "found"]

@@ -97,6 +97,7 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
 
 _CONFIG = "tidegate.cli.config"
 _MAY_MAKE = "may_make"
+NUMBER = click.IntRange(1, 2**63 - 1)  # of a job, a source: what a database can count to
 _FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG_HELP = "The settings, if not ./tidegate.toml."
 _OPTIONS = (

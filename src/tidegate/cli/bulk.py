@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, many, say, store_at, table, when
+from tidegate.cli.at_store import NUMBER, by_option, command_at_store, many, say, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import bulk as ops
@@ -42,7 +42,7 @@ def _rows(found: list[Bulk]) -> list[str]:
 
 
 @bulk.command()
-@click.argument("bulk_id", type=click.IntRange(1), metavar="ID")
+@click.argument("bulk_id", type=NUMBER, metavar="ID")
 @click.option("--all", "everything", is_flag=True, help="Also jobs that were changed, not only the refused ones.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 20_000), help="At most so many jobs.")
 @command_at_store
@@ -76,7 +76,7 @@ def _words(one: Bulk) -> str:
 
 
 @bulk.command()
-@click.argument("bulk_id", type=click.IntRange(1), metavar="ID")
+@click.argument("bulk_id", type=NUMBER, metavar="ID")
 @by_option
 @command_at_store
 def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -> int:

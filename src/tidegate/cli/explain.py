@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidegate.cli.at_store import command_at_store, say, store_at, when
+from tidegate.cli.at_store import NUMBER, command_at_store, say, store_at, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
 from tidegate.ops import explain as ask
@@ -42,7 +42,7 @@ def explain() -> None:
 
 
 @explain.command()
-@click.argument("job_id", type=click.IntRange(1), metavar="ID")
+@click.argument("job_id", type=NUMBER, metavar="ID")
 @command_at_store
 def job(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     """Says why a job is not running, the first reason first."""

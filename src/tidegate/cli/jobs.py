@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, say, show_what, store_at, table, when
+from tidegate.cli.at_store import NUMBER, by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
 from tidegate.cli.groups import Group
@@ -63,7 +63,7 @@ def _queue_lines(found: list[QueueReport]) -> list[str]:
 
 
 @jobs.command()
-@click.argument("job_id", type=click.IntRange(1), metavar="ID")
+@click.argument("job_id", type=NUMBER, metavar="ID")
 @command_at_store
 def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     """Shows one job: its arguments, its history, and why it waits if it does."""

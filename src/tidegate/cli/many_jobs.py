@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, many, say, store_at
+from tidegate.cli.at_store import NUMBER, by_option, command_at_store, many, say, store_at
 from tidegate.cli.exits import Exit
 from tidegate.cli.long_work import long_work
 from tidegate.cli.numbers import duration
@@ -54,7 +54,7 @@ def filtered(command: Callable[..., Any]) -> Callable[..., Any]:
 def acting(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the ids, the filters, --expect, --by and where the database is."""
     expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
-    ids = click.argument("ids", type=click.IntRange(1), nargs=-1, metavar="[ID]...")
+    ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
     return ids(filtered(expect(by_option(command_at_store(command)))))
 
 

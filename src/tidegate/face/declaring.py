@@ -21,7 +21,7 @@ from tidegate.runtime.children import DEFAULT, Limits, place_of
 from tidegate.runtime.context import Context
 from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
-from tidegate.runtime.signatures import Signature, signature_of
+from tidegate.runtime.signatures import Signature, signature_of, verify_takes_context
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
@@ -131,6 +131,9 @@ class Declaration:
             policy=self.policy(),
             target="" if self.target is None else self.target.name,
             verify=self.verify,
+            verify_takes_context=(
+                None if self.verify is None else verify_takes_context(self.verify, signature.takes_context)
+            ),
             place=place_of(fn) if self.process else "",
             limits=self.process if isinstance(self.process, Limits) else DEFAULT,
             cancellable=self.cancellable,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import Job, JobState
 from tidegate.core.serial import Serial
+from tidegate.errors import NotThere
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
 
 R = TypeVar("R")
 
+_MOST_IDS = 2**63  # what a database can count to
 _FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two looks
 
 
@@ -66,4 +68,6 @@ def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:
         return job.id
     if isinstance(job, bool) or not isinstance(job, int):
         raise TypeError(f"{field}: {job!r:.60} is no job; give what enqueue returned, or its number")
+    if not -_MOST_IDS <= job < _MOST_IDS:
+        raise NotThere("there is no job with a number of so many digits")
     return job

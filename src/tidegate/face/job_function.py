@@ -27,6 +27,7 @@ R = TypeVar("R")
 Due = Duration | datetime | None
 Parent = Enqueued[Any] | int
 
+_A_DATE = 1e9  # nobody waits for thirty years: such a number is UNIX time
 _LONGEST_KEY = 200  # what an index can hold is bounded, and what a page can show
 
 
@@ -72,7 +73,8 @@ class JobFunction(Generic[A, R]):
     ) -> Enqueued[R]:
         """Puts one job in; when this returns it is on disk. On a *connection* of yours it is when you commit.
 
-        *after*: jobs that must be done first. *due*: not before that time, or not for that long (30, "5m").
+        *after*: jobs that must be done first. *due*: not before that time (a datetime, UNIX time), or not for that long
+        (30, "5m", a timedelta).
         The higher *priority* goes first, from -1000 to 1000.
         """
         new = self._new(args, after, due, priority)
@@ -129,6 +131,7 @@ class JobFunction(Generic[A, R]):
     def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind
         now = self._queue.clock.now()
+        encoded = put.arguments.encode(args, most=put.most)  # before functions of the user's see what does not fit
         parents = (after,) if isinstance(after, (int, Enqueued)) else after
         unique = None if put.unique is None else put.unique(args)
         return NewJob(
@@ -136,7 +139,7 @@ class JobFunction(Generic[A, R]):
             kind=kind.name,
             target=kind.target,
             lane="" if put.key is None else lane_of(put.key(args)),
-            args=put.arguments.encode(args, most=put.most),
+            args=encoded,
             priority=whole(priority, field="priority", least=-1000, most=1000),
             due_at=_moment(due, now),
             expires_at=None if put.expires is None else now + put.expires,
@@ -153,6 +156,8 @@ def _moment(due: Due, now: float) -> float | None:
         return None
     if isinstance(due, datetime):
         return due.timestamp()
+    if isinstance(due, (int, float)) and _A_DATE < due < math.inf:
+        return float(due)
     found = now + seconds(due, field="due")
     return found if math.isfinite(found) else None
 

@@ -145,6 +145,8 @@ class Queue(Working):
 
     def job(
         self,
+        fn: None = None,
+        /,
         *,
         queue: str = "default",
         name: str | None = None,
@@ -167,10 +169,12 @@ class Queue(Working):
         *target*: its gates are passed before a claim; *key* says which part of it. *unique*: what makes two jobs the
         same while they are in one of the states of *while_* (queued and running by default); None for one: it is not.
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
-        attempt that follows another one, and returns what it found, or None. *process*: in a child process with these
-        limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not tried, where the target fails
-        fast. *lost_code*: of jobs whose worker was lost once too often.
+        attempt that follows another one, is given what the handler is, and returns what it found, or None. *process*:
+        in a child process with these limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not
+        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often.
         """
+        if fn is not None:
+            raise TypeError("job: the decorator needs its parentheses: @q.job()")
         said = Declaration(
             queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
             per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,

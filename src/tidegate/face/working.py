@@ -102,7 +102,7 @@ class Working(Acting):
         What is put in meanwhile, and what is to be tried again, is for the next cycle. A *stop* ends it between two
         jobs.
         """
-        names = None if queue is None else {queue}
+        names = None if queue is None else {valid_name(queue, field="queue")}
         worker, wake, threads = self._worker(concurrency, names, {}, cycle=True)
         try:
             done = await worker.drain(stop)
@@ -133,6 +133,8 @@ class Working(Acting):
         self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any], *, cycle: bool
     ) -> tuple[Worker, Wake, Threads]:
         whole(concurrency, field="concurrency", most=10_000)
+        if isinstance(queues, str):
+            raise TypeError(f"queues: {queues!r} is a text; give a set of names, such as {{{queues!r}}}")
         if not self._kinds:
             raise ValueError("there is no job declared on this queue, so nothing to work on")
         known = self.queues()

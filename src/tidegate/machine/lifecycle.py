@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tidegate.core.backoff import Backoff
+from tidegate.core.checks import valid_code
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
@@ -41,6 +42,8 @@ class Again(Exception):
         fault: Fault | None = None,
     ) -> None:
         self.delay = seconds(delay, field="delay")
+        if code is not None:
+            valid_code(code, field="Again.code")
         self.ladder = ladder
         self.keep_attempt = keep_attempt
         self.keep_place = keep_place
@@ -56,7 +59,9 @@ class Again(Exception):
 
 
 class Fail(Exception):
-    """Raised by a handler: this job can never succeed. *fault* is what that says about its target, if anything.
+    """Raised by a handler: this job can never succeed. *code* is a word for programs, *message* a line for people.
+
+    *fault* is what that says about its target, if anything.
 
     With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept.
     """
@@ -70,7 +75,7 @@ class Fail(Exception):
         status: int | None = None,
         fault: Fault | None = None,
     ) -> None:
-        self.code = code
+        self.code = valid_code(code, field="Fail.code")
         self.message = message
         self.keep_place = keep_place
         self.status = status

@@ -99,7 +99,8 @@ async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
         raise _Misfit from error
     given = (args, attempt.context) if kind.takes_context else (args,)
     if kind.verify is not None and attempt.context.retried:
-        found = await _verified(kind.verify, given, threads)
+        takes = kind.takes_context if kind.verify_takes_context is None else kind.verify_takes_context
+        found = await _verified(kind.verify, (args, attempt.context) if takes else (args,), threads)
         if found is not None:
             return found
     if kind.colour == "async":
@@ -203,6 +204,8 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
     except Exception as error:
         _log.exception("result_not_serialisable kind=%s job=%s", kind.name, attempt.job.id)
         message = f"The result cannot be stored: {error}"
+        if isinstance(result, (Again, Fail)):
+            message = f"The handler returned {type(result).__name__}; it must raise it."
         return Ended(lifecycle.failed(attempt.job, "bad_answer", message), note)
     return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes)
 

@@ -24,6 +24,7 @@ class JobKind:
     policy: KindPolicy = field(default_factory=KindPolicy)
     target: str = ""
     verify: Callable[..., Any] | None = None
+    verify_takes_context: bool | None = None  # None: as the handler does
     cancellable: bool = True
     place: str = ""  # where a child process finds the handler
     limits: Limits = DEFAULT  # of a child process

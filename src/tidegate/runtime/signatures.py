@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.core.serial import Serial
 
-_TAKES = "a handler takes its arguments, and a Context if it wants one"
+_TAKES = "a handler takes one value, such as a dataclass (or None, where it needs nothing), and a Context if it wants one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,20 @@ def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from error
     return Signature(arguments, _result(fn, hints, known), len(needed) == 2, inspect.iscoroutinefunction(fn))
+
+
+def verify_takes_context(verify: Callable[..., Any], takes_context: bool) -> bool:
+    """Whether the hook is given a Context: as its handler is, if it can be called so; TypeError when it never can."""
+    try:
+        signature = inspect.signature(verify)
+    except (TypeError, ValueError):  # one that is written in C may not tell
+        return takes_context
+    for each in (takes_context, not takes_context):
+        with contextlib.suppress(TypeError):
+            signature.bind(*(None,) * (1 + each))
+            return each
+    name = getattr(verify, "__qualname__", verify)
+    raise TypeError(f"verify: {name}{signature} is given what a handler is: its value, and a Context if it wants one")
 
 
 def _needed(fn: Callable[..., Any], name: str) -> list[inspect.Parameter]:

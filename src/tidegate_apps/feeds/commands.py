@@ -9,7 +9,7 @@ from typing import Any, Self
 import click
 
 from tidegate import Installed
-from tidegate.commands import AtServer, Exit, at_server
+from tidegate.commands import NUMBER, AtServer, Exit, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
 from tidegate_apps.feeds.looks import look_of
@@ -50,7 +50,7 @@ def list_(at: AtServer, active: bool) -> None:
 
 
 @feeds.command()
-@click.argument("ids", nargs=-1, type=int)
+@click.argument("ids", nargs=-1, type=NUMBER)
 @click.option("--all", "all_of_them", is_flag=True, help="All that may be polled.")
 @click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="At most so many seconds.")
 @at_server
@@ -97,7 +97,7 @@ def export(at: AtServer, file: Any) -> None:
 
 
 @feeds.command()
-@click.argument("source_id", metavar="ID", type=int)
+@click.argument("source_id", metavar="ID", type=NUMBER)
 @at_server
 def enable(at: AtServer, source_id: int) -> None:
     """Enables a feed again; it is polled at once."""
@@ -107,7 +107,7 @@ def enable(at: AtServer, source_id: int) -> None:
 
 
 @feeds.command()
-@click.argument("source_id", metavar="ID", type=int)
+@click.argument("source_id", metavar="ID", type=NUMBER)
 @click.option("--reason", type=click.Choice(REASONS), default=MANUAL, show_default=True, help="Why.")
 @at_server
 def disable(at: AtServer, source_id: int, reason: str) -> None:

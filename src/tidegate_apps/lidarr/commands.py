@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidegate import NotThere, Refused
-from tidegate.commands import AtServer, Exit, at_server
+from tidegate.commands import NUMBER, AtServer, Exit, at_server
 from tidegate_apps.lidarr import acting, reading
 from tidegate_apps.lidarr.looks import look_of, look_words, looking_words, woken_words
 
@@ -71,7 +71,7 @@ def wake(at: AtServer) -> None:
 
 
 @lidarr.command()
-@click.argument("ids", nargs=-1, type=int)
+@click.argument("ids", nargs=-1, type=NUMBER)
 @click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
 @at_server
 def retry(at: AtServer, ids: tuple[int, ...], all_of_them: bool) -> None:
@@ -86,7 +86,7 @@ def retry(at: AtServer, ids: tuple[int, ...], all_of_them: bool) -> None:
 
 
 @lidarr.command()
-@click.argument("ids", nargs=-1, type=int, required=True)
+@click.argument("ids", nargs=-1, type=NUMBER, required=True)
 @at_server
 def cancel(at: AtServer, ids: tuple[int, ...]) -> None:
     """Takes entries out of the queue, until they are put back by `retry`."""

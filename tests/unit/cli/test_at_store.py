@@ -390,3 +390,12 @@ def test_a_target_and_a_key_are_explained(command: Command, q: Queue, url: str) 
     q.target("api").key(7).disable("1h", by="ada")
     found = shown(command("explain", "target", "api", "--key", "7", "--url", url, "--json"))
     assert [why["reason"] for why in found["reasons"]] == ["cooldown"]
+
+
+@pytest.mark.parametrize("verb", [("jobs", "show"), ("jobs", "retry"), ("explain", "job"), ("bulk", "show")])
+def test_a_number_that_no_database_can_hold_is_a_mistake_of_one_line(
+    command: Command, url: str, q: Queue, verb: tuple[str, ...]
+) -> None:
+    run = command(*verb, str(2**63), "--url", url)
+    assert (run.code, "is not in the range" in run.err) == (Exit.USAGE, True)
+    assert "Traceback" not in run.err

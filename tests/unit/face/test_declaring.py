@@ -73,10 +73,10 @@ def yields(a: int) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (no_arguments, "no_arguments.* a handler takes its arguments, and a Context if it wants one"),
-        (three, "a handler takes its arguments"),
-        (by_name, "a handler takes its arguments"),
-        (any_number, "a handler takes its arguments"),
+        (no_arguments, "no_arguments.* a handler takes one value.*, and a Context if it wants one"),
+        (three, "a handler takes one value"),
+        (by_name, "a handler takes one value"),
+        (any_number, "a handler takes one value"),
         (of_an_unknown_type, "'Unknown' is not defined; the type of 'a' must be known when the program runs"),
         (of_a_stranger, "of_a_stranger: Exception cannot be stored; give plain values"),
         (yields, "yields yields, so nothing would run it to its end"),
@@ -143,3 +143,15 @@ def test_types_that_are_declared_inside_a_function_are_found(q: Queue) -> None:
     keep.enqueue(Outer(Inner(1)))
     q.drain()
     assert seen == [Outer(Inner(1))]
+
+
+def test_a_declaration_without_its_parentheses_says_so(q: Queue) -> None:
+    bare: Any = q.job
+    with pytest.raises(TypeError, match=r"job: the decorator needs its parentheses: @q.job\(\)"):
+        bare(handler)
+
+
+def test_a_hook_that_could_never_be_called_is_refused(q: Queue) -> None:
+    for hook in (lambda: None, lambda a, job, more: None):
+        with pytest.raises(TypeError, match=r"verify: .* is given what a handler is: its value, and a Context"):
+            q.job(verify=hook)(handler)

@@ -30,7 +30,7 @@ BAD_ARGS: list[tuple[Any, type[Exception], str]] = [
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(
     args: Any, error: type[Exception], message: str, q: Queue
 ) -> None:
-    job = q.job()(handler)
+    job = q.job(target=TARGET, key=lambda a: a.user, unique=lambda a: (a.kind, a.id))(handler)
     uses: list[Callable[[], object]] = [
         lambda: job.enqueue(args),
         lambda: asyncio.run(job.aenqueue(args)),
@@ -226,3 +226,25 @@ def test_people_act_on_jobs(q: Queue) -> None:
     assert not q.forget(waiting)
     (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "default", 10))
     assert (event.kind, event.actor, event.fields["job"]) == ("job_forgotten", "ada", waiting.id)
+
+
+def test_a_due_time_may_be_unix_time_as_other_times_may(q: Queue) -> None:
+    job = q.job()(handler)
+    assert q.get(job.enqueue(ARTIST, due=4_000_000_000)).due_at == 4_000_000_000
+
+
+def test_no_job_has_a_number_that_no_database_can_hold(q: Queue) -> None:
+    q.job()(handler)
+    for ask in (q.get, q.explain, q.cancel):
+        with pytest.raises(NotThere, match="there is no job with a number of so many digits"):
+            ask(2**63)
+
+
+def test_names_of_queues_are_a_set_and_no_text(q: Queue) -> None:
+    q.job()(handler)
+    wrong: Any = "default"
+    with pytest.raises(TypeError, match="queues: 'default' is a text; give a set of names, such as {'default'}"):
+        asyncio.run(q.arun_worker(queues=wrong))
+    several: Any = ["default"]
+    with pytest.raises(TypeError, match="queue: .'default'. is no text"):
+        q.drain(several)
