@@ -64,7 +64,7 @@ def standing(there: Installed[Settings]) -> Standing:
     full = there.queue.target(TARGET).fullness()
     look = there.db.one("last_look")
     last, under_way = there.jobs.waker.last(), there.db.one("under_way")
-    next_wake = None if last is None else last.at + float(settings.submit_interval)
+    next_wake = None if last is None else there.jobs.waker.next_at()
     return Standing(
         configured=settings.configured, counts=counts_of(there.db.all("counts")),
         depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,

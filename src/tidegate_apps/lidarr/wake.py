@@ -61,8 +61,10 @@ class Waker:
 
     def next_at(self) -> float:
         """When the next wake is due."""
-        last = self.last()
-        return 0.0 if last is None else last.at + float(self._there.settings.submit_interval)
+        last, interval = self.last(), float(self._there.settings.submit_interval)
+        # A wake far ahead of now was written while the clock was wrong: nobody waits until it is true.
+        late = last is not None and last.at <= self._there.queue.clock.now() + interval
+        return last.at + interval if last is not None and late else 0.0
 
     async def wake(self, stopping: Callable[[], bool] = lambda: False) -> Woken | None:
         """None when one is under way here already."""

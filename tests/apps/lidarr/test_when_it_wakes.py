@@ -78,6 +78,16 @@ def test_without_an_address_and_a_key_nothing_wakes(quick_db: Database, missing:
         assert there.queue.get(1).fence == 0
 
 
+@pytest.mark.req("LID-05")
+@pytest.mark.parametrize("ahead", [1, 86400])
+def test_a_clock_that_was_ahead_keeps_no_wake_away_for_longer_than_two_intervals(quick: Round, ahead: float) -> None:
+    written = {**quick.wake().as_json(), "at": quick.clock.now() + ahead}
+    quick.there.db.all("put_wake", **{name: value for name, value in written.items() if name != "ended_at"})
+
+    assert quick.jobs.waker.next_at() == (0.0 if ahead > 180 else quick.clock.now() + 180 + ahead)
+    assert standing(quick.there).next_wake == quick.jobs.waker.next_at()
+
+
 @pytest.mark.req("LID-18")
 def test_a_stop_ends_a_wake_between_two_submissions(quick: Round) -> None:
     quick.some(5, 0)
