@@ -104,17 +104,11 @@ class Enricher:
         known = await self._at_store(lambda: self._known("album", page))
         skipped = tally.without_answer("album")
         with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
-        unsendable = [each for each in with_id if not usable(each.artist_mbid) and each.id not in known]
-        if unsendable:
-            await self._written(lambda tx: self.recorder.put_unsendable(tx, unsendable))
-        wanted = [
-            each for each in with_id
-            if usable(each.artist_mbid) and due(known.get(each.id), str(each.mbid), before)
-        ]  # fmt: skip
+        wanted = [each for each in with_id if due(known.get(each.id), str(each.mbid), before)]
         if not wanted:
             return
         downloading = (await lidarr.downloads()).albums
-        unseen = await self._missing_artists(lidarr, wanted, tally)
+        unseen = await self._missing_artists(lidarr, [each for each in wanted if usable(each.artist_mbid)], tally)
         wanted = [each for each in wanted if each.artist_id not in unseen]
 
         async def look(album: Album) -> Seen:
@@ -125,7 +119,7 @@ class Enricher:
                 status=None if found is None else status_of(found, downloading),
                 idle=found is not None and is_idle(found, downloading),
                 lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "album", was, found),
-                artist_id=album.artist_id, artist_mbid=str(album.artist_mbid),
+                artist_id=album.artist_id, artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
             )  # fmt: skip
 
         await self._put("album", await ask_each(wanted, look), known, tally)

@@ -60,6 +60,11 @@ class Seen:
     artist_id: int = 0
     artist_mbid: str = ""
 
+    @property
+    def unsendable(self) -> bool:
+        """Lidarr takes no album without its artist."""
+        return self.kind == "album" and not self.artist_mbid
+
 
 def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:
     return {row[0]: Known(*row) for row in rows}

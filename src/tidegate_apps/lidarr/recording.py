@@ -11,7 +11,7 @@ from tidegate_apps.lidarr.knowing import Known, Seen, by_number, mark, never_ask
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted
-from tidegate_apps.music.library import Album, EntityKind, Library, Track
+from tidegate_apps.music.library import EntityKind, Library, Track
 
 ARTISTS_FIRST = 10  # the priority of artists; albums have 0
 NO_ARTIST_ID = "Its artist has no MusicBrainz id yet."
@@ -31,7 +31,8 @@ class Recorder:
             was = known.get(each.entity_id)
             if each.lost and was is not None and was.job is not None:
                 self._there.queue.forget(was.job, by=self._there.app.name, connection=tx)
-        jobs, created = self._enqueued(tx, [*absent, *self._left_out(tx, seen, known)])
+        sendable = [each for each in absent if not each.unsendable]
+        jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
         rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
         if rows:
             tx.many("put_entities", rows)
@@ -87,18 +88,8 @@ class Recorder:
         return {
             "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
             "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
-            "mbid": seen.mbid, "job": kept, "note": was.note if was is not None and status == "gave_up" else "",
+            "mbid": seen.mbid, "job": kept, "note": _note(seen, status, was),
         }  # fmt: skip
-
-    def put_unsendable(self, tx: DbTx, albums: Sequence[Album]) -> None:
-        rows = [
-            {
-                "kind": "album", "entity_id": each.id, "user_id": each.user, "name": each.title, "artist": each.artist,
-                "status": None, "lidarr_id": None, "mbid": each.mbid, "job": None, "note": NO_ARTIST_ID,
-            }
-            for each in albums
-        ]  # fmt: skip
-        tx.many("put_entities", rows)
 
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
         albums = sorted({each.album_id for each in page if each.album_id is not None})
@@ -108,7 +99,8 @@ class Recorder:
         for each in page:
             status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
             was = own.get(each.id)
-            if (None if was is None else was.status) != status:
+            # The link leads to the page of the album, which may have become another one in the same state.
+            if (was.status, was.mbid) != (status, mbid) if was is not None else status is not None:
                 rows.append({
                     "kind": "track", "entity_id": each.id, "user_id": each.user, "name": each.title,
                     "artist": each.artist, "status": status, "lidarr_id": lidarr_id, "mbid": mbid, "job": None,
@@ -128,6 +120,12 @@ def _still(was: Known | None, job: int | None) -> str | None:
     if was is not None and was.job == job and (was.given_up or was.cancelled):
         return "gave_up" if was.given_up else None
     return "queued" if job is not None else None
+
+
+def _note(seen: Seen, status: str | None, was: Known | None) -> str:
+    if status is None and seen.unsendable:
+        return NO_ARTIST_ID
+    return was.note if was is not None and status == "gave_up" else ""
 
 
 def _submission(seen: Seen) -> Submission:

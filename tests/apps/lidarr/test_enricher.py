@@ -5,11 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
+from tidegate.web.frame import build
+from tidegate.web.site import Site
 from tidegate_apps.lidarr.recording import NO_ARTIST_ID
 from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.music.library import tables
+from tidegate_apps.music.merging import identify_album
 
 API = "/api/v1"
 WRITES = ("POST /artist", "POST /album", "PUT /album/monitor", "POST /command", "PUT /artist/editor")
@@ -64,6 +69,49 @@ def test_without_a_musicbrainz_id_there_is_no_row_and_no_error(quick: Round) -> 
     assert tally.queued == 1  # the artist with an id
     assert [row[4] for row in quick.there.db.all("unsendable", n=10)] == [NO_ARTIST_ID]
     assert (quick.status("album", orphan), quick.badge("album", orphan)) == (None, None)
+
+
+@pytest.mark.req("LID-03")
+def test_an_album_without_the_id_of_its_artist_is_looked_up_and_only_what_lidarr_lacks_cannot_be_sent(
+    both: Round,
+) -> None:
+    nobody = both.artist(None, "Nobody")
+    for mbid in ("there", "away"):
+        both.album(mbid, artist_id=nobody)
+    both.sim.inside.catalogue["by-hand"] = ("By hand", ["there"])
+    both.sim.inside.put_artist("by-hand", "By hand", albumsToMonitor=["there"])
+    both.clock.advance("10s")
+    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+
+    for queued in (0, 0):
+        assert both.look().queued == queued
+        there = both.sim.inside.album_of("there")
+        assert there is not None
+        assert both.there.db.one("entity", kind="album", entity_id=both.albums["there"])[1:3] == (  # type: ignore[index]
+            "monitored", there["id"],
+        )  # fmt: skip
+        assert [(row[1], row[4]) for row in both.there.db.all("unsendable", n=10)] == [
+            (both.albums["away"], NO_ARTIST_ID)
+        ]  # fmt: skip
+    page = web.get("/lidarr").text
+    assert "Cannot be sent yet" in page
+    assert NO_ARTIST_ID in page
+    assert both.entries() == []
+
+
+@pytest.mark.req("LID-15")
+def test_the_link_of_a_track_follows_its_album(quick: Round) -> None:
+    quick.some(1, 2)
+    first = quick.albums["album-0-0"]
+    quick.sim.inside.put_artist("artist-0", "Nina", albumsToMonitor=["album-0-0", "album-0-1"])
+    quick.clock.advance("10s")
+    track = quick.track(first, 1)
+    quick.look()
+    tables(quick.queue).write(lambda tx: identify_album(tx, first, "album-0-1"))
+
+    quick.look()
+
+    assert quick.there.db.one("shown", kind="track", entity_id=track)[5:8:2] == ("monitored", "album-0-1")  # type: ignore[index]
 
 
 @pytest.mark.req("LID-02")
