@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidegate import Code, Level, Reach, Reason, rules
 
 TARGET = "lidarr"
@@ -29,5 +31,7 @@ CODES = PACK.codes
 PERMANENT = frozenset({"path_taken", "unknown_music"})
 # Only these say that the whole of Lidarr refuses us, so that the rest of the wake would fail, too.
 REFUSED = frozenset({401, 403})
+# Of both breakers. Without the ratio, they would also open by most of ten calls.
+FIVE_IN_A_ROW: dict[str, Any] = {"consecutive": 5, "failure_ratio": 1.0}
 METADATA_DOWN = "metadata_down"
 PARENT_FAILED = "parent_failed"

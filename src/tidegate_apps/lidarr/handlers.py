@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate import Add, Again, Backoff, Capacity, Context, Done, Installed, JobFunction, Target
-from tidegate_apps.lidarr.codes import PACK, TARGET
+from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher
 from tidegate_apps.lidarr.looking import Looker
 from tidegate_apps.lidarr.settings import Settings
@@ -43,7 +43,7 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
     submitter = Submitter(there, library, transport)
     target = Target(
         TARGET, rules=PACK, backoff=None, self_guard=False, clock=clock,
-        breaker={"consecutive": 5, "timeout": 120, "max_requests": 3} if settings.breaker else None,
+        breaker={**FIVE_IN_A_ROW, "timeout": 120, "max_requests": 3} if settings.breaker else None,
         capacity=Capacity(
             settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
             counts=lambda job: json.loads(job.args)["entity_type"] == "album",  # an artist is no download

@@ -41,7 +41,8 @@ class Settings(BaseModel):
         default=Seconds("15m"), gt=0, le=86400, description="How long an album that was sent counts so at most."
     )
     breaker: bool = Field(
-        default=True, description="After five failures of the whole of Lidarr in a row, hold the rest of the wake."
+        default=True,
+        description="After five failures of the whole of Lidarr, or of its metadata service, in a row, hold the rest.",
     )
     permanent: bool = Field(
         default=True, description="Give up at once on what Lidarr says it does not know, or has no folder for."

@@ -14,7 +14,7 @@ from tidegate import Again, Breaker, Context, Depth, Done, Fail, Fault, Held, In
 from tidegate_apps.lidarr import telling
 from tidegate_apps.lidarr.badges import badge_of
 from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrError, fault_of
-from tidegate_apps.lidarr.codes import FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
+from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
 from tidegate_apps.lidarr.places import Places
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
@@ -60,7 +60,7 @@ class Submitter:
         clock = self.there.queue.clock
         self._places = Places(self.there.settings, clock.now)
         self.metadata = Breaker(
-            "lidarr-metadata", consecutive=5, timeout=120, counts_as_failure=_counts, clock=clock.monotonic
+            "lidarr-metadata", timeout=120, counts_as_failure=_counts, clock=clock.monotonic, **FIVE_IN_A_ROW
         )
 
     def opened(self) -> Lidarr:
@@ -196,6 +196,8 @@ class Submitter:
 
     async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """A trial that fails tells of the metadata service and not of the entry: it is given back, uncharged."""
+        if not self.there.settings.breaker:
+            return await call(*args)
         trial = self.metadata.state != "closed"
         try:
             return await self.metadata.acall(call, *args)

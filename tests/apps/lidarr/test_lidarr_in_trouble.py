@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.apps.lidarr.building import Round, notices
@@ -130,6 +132,34 @@ def test_an_entry_that_the_metadata_service_always_fails_for_does_not_hold_the_o
     quick.wakes(20)
 
     assert [each.musicbrainz_id for each in quick.entries() if each.status != "submitted"] == ["artist-0"]
+
+
+@pytest.mark.req("LID-10")
+def test_failures_that_are_never_five_in_a_row_hold_nobody(quick: Round) -> None:
+    quick.some(16, 0)
+    quick.look()
+    answers = itertools.cycle([Step(500), Step(502), Step(500), Step(502), None])
+    inside = quick.sim.answers("POST /artist")
+    quick.sim.stay(f"POST {API}/artist", lambda asked: next(answers) or inside(asked))
+
+    woken = quick.wake()
+
+    assert (woken.outcome, woken.submitted, woken.failed) == ("drained", 3, 13)
+
+
+@pytest.mark.req("LID-10")
+def test_without_the_breaker_a_metadata_service_that_is_down_fails_each_entry_as_the_origin_does(
+    quick_db: Database,
+) -> None:
+    with Round.opened(quick_db, breaker=False) as at:
+        at.some(12, 0)
+        at.look()
+        at.sim.weather = "metadata down"
+
+        woken = at.wake()
+
+        assert (woken.outcome, woken.failed) == ("drained", 12)
+        assert [(each.status, each.attempts) for each in at.entries()] == [("failed", 1)] * 12
 
 
 def submission(at: Round, album: int) -> Submission:
