@@ -7,17 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-import httpx2
-
 from tidegate import Fault, Reach
-from tidegate_apps.lidarr.client import AlreadyThere, LidarrError, fault_of
+from tidegate_apps.lidarr.client import BAD, fault_of
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
 _AT_ONCE = 4  # questions
 _IN_A_ROW = 5  # of those below; so many are not about single entries
 _MAY_BE_ONE = frozenset({"upstream_failure", "timeout"})
-_BAD = (httpx2.HTTPError, LidarrError, AlreadyThere, LookupError, ValueError, TypeError, AttributeError)
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
             try:
                 good[place] = await ask(item)
                 in_a_row = 0
-            except _BAD as error:
+            except BAD as error:
                 fault = fault_of(error)
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
                 in_a_row += whole

@@ -30,6 +30,10 @@ class AlreadyThere(Exception):
     """Lidarr has it already: by somebody else, or by an earlier send whose answer was lost."""
 
 
+# What a call may end in; the last ones are answers that are not what Lidarr gives.
+BAD = (httpx2.HTTPError, LidarrError, AlreadyThere, LookupError, ValueError, TypeError, AttributeError)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artist:
     id: int

@@ -1,6 +1,6 @@
 """The words of the submission queue over the jobs of the core: the one place where one becomes the other.
 
-A job that is done is `submitted`. One that waits after a failure is `failed` with a `retry_at`; one that has failed for
+A job that is done is `submitted`. One that is tried again is `failed` with a `retry_at`; one that has failed for
 good is `failed` without, and its `terminal_reason` says whether it was hopeless, or tried too often, or its artist was
 not accepted. `attempts` counts failed submissions alone.
 """
@@ -105,7 +105,9 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         error_code, error_message, lidarr_id, lidarr_status,
     ) = row  # fmt: skip
     sub = Submission(**json.loads(args))
-    retrying = state == "waiting" and last_code is not None and attempt > 0
+    # Also once its time has come: it stays failed until Lidarr has taken it, however long that is full.
+    due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
+    retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
     status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
     return Entry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,

@@ -13,7 +13,7 @@ import httpx2
 from tidegate import Again, Breaker, Context, Depth, Done, Fail, Fault, Held, Installed
 from tidegate_apps.lidarr import telling
 from tidegate_apps.lidarr.badges import badge_of
-from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrError, fault_of
+from tidegate_apps.lidarr.client import BAD, AlreadyThere, Lidarr, LidarrError, fault_of
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
 from tidegate_apps.lidarr.places import Places
 from tidegate_apps.lidarr.settings import Settings
@@ -108,7 +108,7 @@ class Submitter:
             except Held:
                 self._held()
                 raise
-            except (httpx2.HTTPError, LidarrError, AlreadyThere, KeyError, ValueError) as error:
+            except BAD as error:
                 self._failed(sub, job, error)
         self._unsure.pop(job.id, None)
         telling.submitted(sub, clock.monotonic() - began)

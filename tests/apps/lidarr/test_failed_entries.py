@@ -17,7 +17,12 @@ API = "/api/v1"
 @pytest.mark.req("LID-10")
 @pytest.mark.req("LID-12")
 @pytest.mark.req("LID-17")
-@pytest.mark.parametrize("answer", [Step(500), Step(400, [{"errorMessage": "odd"}]), Step(reset=True), Step(429)])
+@pytest.mark.parametrize("answer",
+    [
+        Step(500), Step(400, [{"errorMessage": "odd"}]), Step(404), Step(422), Step(429), Step(reset=True),
+        Step(201, {}, delay="2m"), Step(201, ["odd"]), Step(201, {"id": "x"}),
+    ],
+)  # fmt: skip
 def test_a_failure_is_charged_to_its_entry_and_the_others_go_on(
     quick: Round, answer: Step, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -25,9 +30,9 @@ def test_a_failure_is_charged_to_its_entry_and_the_others_go_on(
     quick.some(3, 0)
     quick.look()
     quick.sim.then(f"POST {API}/artist", answer)
-    now = quick.clock.now()
 
     woken = quick.wake()
+    now = next(each.updated_at for each in quick.entries())
 
     assert (woken.submitted, woken.failed, woken.remaining) == (2, 1, 1)
     failed = quick.entry("artist", "artist-0")
@@ -133,3 +138,51 @@ def test_a_profile_that_is_gone_is_looked_up_again_and_is_nobody_s_end(quick: Ro
     assert quick.sent("GET /rootfolder") == 2
     quick.clock.advance("2m")
     assert quick.wake().submitted == 1
+
+
+@pytest.mark.req("LID-10")
+@pytest.mark.req("LID-13")
+@pytest.mark.req("LID-17")
+@pytest.mark.parametrize(
+    ("route", "odd"),
+    [
+        ("GET /artist", [None]), ("GET /artist/lookup", ["odd"]), ("GET /album", ["odd"]),
+        ("PUT /album/monitor", ["odd"]), ("GET /rootfolder", [None]), ("GET /qualityprofile", [7]),
+    ],
+)  # fmt: skip
+def test_an_answer_that_makes_no_sense_is_a_failed_submission_like_any_other(
+    quick: Round, route: str, odd: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    quick.some(1, 1)
+    quick.look()
+    method, path = route.split()
+    quick.sim.stay(f"{method} {API}{path}", Step(200, odd))
+    kind = "album" if "album" in route else "artist"
+    mbid = "album-0-0" if kind == "album" else "artist-0"
+    for attempt in range(1, 11):
+        assert quick.wake().failed == 1
+        assert last_metric(caplog, "failed")[0::3] == (kind, attempt)
+        entry = quick.entry(kind, mbid)
+        assert entry.attempts == attempt
+        quick.clock.advance("61m")
+
+    assert quick.entry(kind, mbid).terminal_reason == "exhausted"
+    assert quick.wake().outcome == "nothing"
+
+
+@pytest.mark.req("LID-01")
+@pytest.mark.req("LID-02")
+def test_a_failed_row_stays_failed_while_lidarr_is_full_although_its_time_has_come(both: Round) -> None:
+    both.some(1, 0)
+    both.look()
+    both.sim.then(f"POST {API}/artist", Step(500))
+    both.wake()
+    due = both.entry("artist", "artist-0").retry_at
+    both.sim.inside.fill(50, lasts=6000)
+    both.clock.advance("5m")
+
+    for _ in range(2):
+        assert both.wake().outcome == "full"
+        entry = both.entry("artist", "artist-0")
+        assert (entry.status, entry.attempts, entry.retry_at) == ("failed", 1, due)

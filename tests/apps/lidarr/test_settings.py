@@ -65,7 +65,8 @@ def test_an_address_with_a_name_or_a_password_is_refused_for_the_pages_link_to_i
         ("running", 1, 0, None, "queued", 0, False, None),
         ("waiting", 3, 0, "timeout", "failed", 3, True, None),
         ("waiting", 0, 0, None, "queued", 0, False, None),  # held behind the metadata service
-        ("ready", 3, 0, "timeout", "queued", 3, False, None),
+        ("ready", 3, 0, "timeout", "failed", 3, True, None),  # its time has come, and Lidarr has not taken it yet
+        ("running", 4, 0, "timeout", "failed", 3, True, None),
         ("ready", 1, 1, "worker_lost", "queued", 0, False, None),  # a crash is no failed submission
         ("done", 4, 0, "timeout", "submitted", 3, False, None),
         ("failed", 10, 0, "timeout", "failed", 10, False, "exhausted"),
