@@ -47,6 +47,23 @@ class Wanted:
     enabled: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be another of a source. What is left out stays; None takes its address away."""
+
+    feed_url: str | None = ""
+    name: str = ""
+    interval: float | None = None
+    enabled: bool | None = None
+
+    def of(self, was: Source) -> Wanted:
+        """The values of the source after it."""
+        return Wanted(
+            feed_url=was.feed_url if self.feed_url == "" else self.feed_url, name=self.name or was.name,
+            interval=self.interval or was.interval, enabled=was.enabled if self.enabled is None else self.enabled,
+        )  # fmt: skip
+
+
 def check_url(url: str) -> str:
     """The address of a feed; ValueError when it can be none."""
     url = url.strip()

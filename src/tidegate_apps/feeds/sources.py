@@ -10,7 +10,7 @@ from tidegate_apps.feeds import dues, resting, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import rest_of
 from tidegate_apps.feeds.mirroring import mirrored
-from tidegate_apps.feeds.source import AUTO, Source, Wanted, public
+from tidegate_apps.feeds.source import AUTO, Change, Source, Wanted, public
 from tidegate_apps.feeds.source_rows import active_from, found_in, matching, standing
 from tidegate_apps.feeds.verdicts import host_of, name_of
 
@@ -106,23 +106,27 @@ class Sources:
             name = wanted[0].name or name_of(wanted[0].feed_url)
             tx.noted(by, "target_added", telling.TARGET, made[0], became={"feed": name})
 
-    def change(self, id_: int, wanted: Wanted, by: str) -> Source:
-        """The source with other values; its rest stays as it is."""
+    def change(self, id_: int, change: Change, by: str) -> Source:
+        """The source with other values; its rest stays as it is, and so does what somebody else changes meanwhile."""
 
         def work(tx: DbTx) -> Source:
             at = self._now()
             was = found_in(tx, id_, lock=True)
+            wanted = change.of(was)
+            if (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled) == (
+                was.feed_url, was.name, was.interval, was.enabled,
+            ):  # fmt: skip
+                return was
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
             if other is not None and other[0] != id_:
                 raise Refused(f"there is a source with that feed_url already: {other[0]}")
-            interval = wanted.interval or was.interval
             active = active_from(url, enabled=wanted.enabled)
             if active is not None and was.feed_disabled_at is not None:
                 rest = rest_of(was.feed_disable_reason or "")
                 active = None if rest is None else was.feed_disabled_at + rest
             tx.all(
-                "set_source", id=id_, name=wanted.name or was.name, feed_url=url, interval_s=interval,
+                "set_source", id=id_, name=wanted.name, feed_url=url, interval_s=wanted.interval,
                 enabled=int(wanted.enabled), active_from=active,
             )  # fmt: skip
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)

@@ -21,7 +21,7 @@ from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.feeds.managing import There, said, tell_there
-from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.source import Change, Source
 from tidegate_apps.feeds.verdicts import FeedState
 
 ISSUER = Issuer.own(b"k" * 32)
@@ -181,7 +181,7 @@ def test_a_feed_that_has_moved_moves_at_the_other_server(pair: Pair) -> None:
 def test_an_address_that_a_person_gave_counts_more_than_what_was_found_at_the_old_one(pair: Pair) -> None:
     pair.add()
     pair.poll(fetched(410))
-    pair.manager.sources.change(1, Wanted(feed_url=ELSEWHERE), "ada")
+    pair.manager.sources.change(1, Change(feed_url=ELSEWHERE), "ada")
     pair.tell()
     assert (pair.source().feed_url, pair.source().feed_disabled_at) == (ELSEWHERE, None)
 

@@ -59,6 +59,14 @@ def test_a_source_is_added_read_changed_and_removed(desk: Desk, client: TestClie
     assert client.get(path()).status_code == client.delete(path()).status_code == 404
 
 
+def test_behind_a_path_a_new_source_is_where_its_answer_says(desk: Desk) -> None:
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]), base="/tide")
+    with TestClient(build(site), base_url="http://127.0.0.1") as client:
+        made = client.post("/tide/api/v1/sources", json={"feed_url": URL})
+        assert made.headers["location"] == f"/tide{path(id_=made.json()['id'])}"
+        assert client.get(made.headers["location"]).json()["feed_url"] == URL
+
+
 def test_what_makes_no_source_is_refused_by_its_field(client: TestClient) -> None:
     bodies: list[Any] = [
         {"feed_url": "ftp://a.example/f"},

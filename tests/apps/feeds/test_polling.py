@@ -15,7 +15,7 @@ from tidegate_apps.feeds.matrix import PollError
 from tidegate_apps.feeds.parsing import Feed, ParseError
 from tidegate_apps.feeds.parsing.values import rows_of
 from tidegate_apps.feeds.poller import Poller
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.source import Change, Wanted
 
 URL = "http://a.example/f"
 GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")
@@ -61,7 +61,7 @@ def test_a_feed_that_nobody_named_is_called_what_it_calls_itself(desk: Desk) -> 
     desk.sources.add_many([Wanted(feed_url=urls[0], name="Mine"), *(Wanted(feed_url=url) for url in urls[1:])], "ada")
 
     def renamed(_: Mapping[str, str]) -> net.Fetched:
-        desk.sources.change(3, Wanted(feed_url=urls[2], name="Changed meanwhile"), "ada")
+        desk.sources.change(3, Change(feed_url=urls[2], name="Changed meanwhile"), "ada")
         return fetched(body="one")
 
     desk.answers[urls[2]] = renamed

@@ -11,7 +11,7 @@ from tidegate import NotThere, Refused
 from tidegate.errors import StoreError
 from tidegate.ops import activity
 from tidegate.store.activity_rows import Wanted as WantedDeeds
-from tidegate_apps.feeds.source import Wanted, check_url
+from tidegate_apps.feeds.source import Change, Wanted, check_url
 
 
 def active(desk: Desk) -> list[int]:
@@ -108,7 +108,7 @@ def test_a_feed_that_rests_keeps_its_rest_when_its_address_is_taken_away_and_giv
     source = desk.add()
     desk.sources.disable(source.id, "upstream_failure", "auto")
     for url in (None, source.feed_url):
-        desk.sources.change(source.id, Wanted(feed_url=url), "ada")
+        desk.sources.change(source.id, Change(feed_url=url), "ada")
     assert desk.poll_on(6 * HOUR - 1) == 0
     assert desk.poll_on(2) == 1
 
@@ -133,17 +133,31 @@ def test_a_feed_past_its_rest_can_be_polled_now_and_one_that_rests_cannot(desk: 
 def test_another_interval_polls_sooner_only_what_waited_for_its_interval(desk: Desk) -> None:
     asked, plain = desk.add("http://a.example/1", interval=DAY), desk.add("http://b.example/2", interval=DAY)
     desk.answers["http://a.example/1"] = fetched(429, Retry_After="86300")
-    desk.sources.change(asked.id, Wanted(feed_url=asked.feed_url, interval=HOUR), "ada")
+    desk.sources.change(asked.id, Change(feed_url=asked.feed_url, interval=HOUR), "ada")
     desk.poll()
     until = desk.state(asked.id).due_at
     assert until == desk.now + 86300
     for source in (asked, plain):
-        desk.sources.change(source.id, Wanted(feed_url=source.feed_url, interval=2 * HOUR), "ada")
+        desk.sources.change(source.id, Change(feed_url=source.feed_url, interval=2 * HOUR), "ada")
 
     assert (desk.state(asked.id).due_at, desk.state(asked.id).due_why) == (until, "retry_after")
     assert desk.state(plain.id).due_at == desk.now + 2 * HOUR
-    desk.sources.change(plain.id, Wanted(feed_url=plain.feed_url, interval=DAY), "ada")
+    desk.sources.change(plain.id, Change(feed_url=plain.feed_url, interval=DAY), "ada")
     assert desk.state(plain.id).due_at == desk.now + 2 * HOUR
+
+
+def test_a_change_says_only_what_it_changes_so_that_two_at_once_keep_each_others(desk: Desk) -> None:
+    source = desk.add(interval=DAY)
+    named, slower, off = Change(name="B"), Change(interval=2 * DAY), Change(enabled=False)  # all made of what was read
+    for each in (named, slower, off):
+        desk.sources.change(source.id, each, "ada")
+    found = desk.sources.get(source.id)
+    assert (found.name, found.feed_url, found.interval, found.enabled) == ("B", source.feed_url, 2 * DAY, False)
+
+    before = desk.there.db.all("events", source_id=source.id, n=99)
+    assert desk.sources.change(source.id, Change(name="B"), "ada") == found
+    assert desk.there.db.all("events", source_id=source.id, n=99) == before
+    assert desk.sources.change(source.id, Change(feed_url=None), "ada").feed_url is None
 
 
 def test_one_address_is_one_source(desk: Desk) -> None:
@@ -152,7 +166,7 @@ def test_one_address_is_one_source(desk: Desk) -> None:
     with pytest.raises(Refused, match=f"already: {first.id}"):
         desk.add("http://a.example/1")
     with pytest.raises(Refused, match="already"):
-        desk.sources.change(second.id, Wanted(feed_url="http://a.example/1"), "ada")
+        desk.sources.change(second.id, Change(feed_url="http://a.example/1"), "ada")
     made = desk.sources.add_many([Wanted(feed_url=f"http://a.example/{n}") for n in (2, 3)], "ada")
     assert made[0] is None
     assert made[1] == desk.sources.at("http://a.example/3")
@@ -162,7 +176,7 @@ def test_another_address_forgets_what_the_old_one_said_and_is_polled_at_once(des
     source = desk.add()
     desk.poll()
     assert desk.state(source.id).body_hash is not None
-    desk.sources.change(source.id, Wanted(feed_url="http://b.example/f", name="B"), "ada")
+    desk.sources.change(source.id, Change(feed_url="http://b.example/f", name="B"), "ada")
 
     state = desk.state(source.id)
     assert (state.feed_url, state.host, state.body_hash, state.name) == (
@@ -173,9 +187,9 @@ def test_another_address_forgets_what_the_old_one_said_and_is_polled_at_once(des
 
 def test_a_source_that_is_switched_off_is_not_polled_and_goes_on_when_switched_on(desk: Desk) -> None:
     source = desk.add()
-    desk.sources.change(source.id, Wanted(feed_url=source.feed_url, enabled=False), "ada")
+    desk.sources.change(source.id, Change(feed_url=source.feed_url, enabled=False), "ada")
     assert desk.poll().polled == 0
-    desk.sources.change(source.id, Wanted(feed_url=source.feed_url, enabled=True), "ada")
+    desk.sources.change(source.id, Change(feed_url=source.feed_url, enabled=True), "ada")
     assert desk.poll().polled == 1
 
 
@@ -247,8 +261,8 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
 
 def test_what_people_change_of_a_feed_is_in_the_activity_with_what_differs(desk: Desk) -> None:
     source = desk.add("https://ann:secret@a.example/feed", name="A")
-    desk.sources.change(source.id, Wanted(feed_url="https://ann:other@b.example/feed", name="B"), "bob")
-    desk.sources.change(source.id, Wanted(feed_url="https://moved.example/feed"), "auto")
+    desk.sources.change(source.id, Change(feed_url="https://ann:other@b.example/feed", name="B"), "bob")
+    desk.sources.change(source.id, Change(feed_url="https://moved.example/feed"), "auto")
     desk.sources.poll_now(source.id, "bob")
     desk.sources.poll_now(source.id)
     desk.sources.remove(source.id, "bob")

@@ -12,7 +12,7 @@ from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may, sees_whole
 from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import AUTO, Source, Wanted
+from tidegate_apps.feeds.source import AUTO, Change, Source, Wanted
 from tidegate_apps.feeds.sources import Sources
 
 _START = (-1.0, 0)
@@ -55,7 +55,7 @@ def router(there: Installed[Settings]) -> APIRouter:
             feed_url=body.feed_url or None, name=body.name or "", interval=body.interval, enabled=body.enabled
         )
         made = sources.add(wanted, current_user(request))
-        response.headers["Location"] = f"/api/v1/sources/{made.id}"
+        response.headers["Location"] = f"{request.scope.get('root_path', '')}/api/v1/sources/{made.id}"
         return shapes.shown(made)
 
     @found.get("/sources/{id}", dependencies=[Sees])
@@ -74,15 +74,11 @@ def router(there: Installed[Settings]) -> APIRouter:
         moves = given == {"feed_url"} and bool(body.feed_url) and is_poller(request)
         may(request, Right.PUT_IN, *([Right.SWITCH_FEEDS] if moves else []))
         here(there)
-        was = sources.get(id)
-        wanted = Wanted(
-            feed_url=(body.feed_url or None) if "feed_url" in given else was.feed_url, name=body.name or was.name,
-            interval=body.interval or was.interval, enabled=was.enabled if body.enabled is None else body.enabled,
+        change = Change(
+            feed_url=(body.feed_url or None) if "feed_url" in given else "", name=body.name or "",
+            interval=body.interval, enabled=body.enabled,
         )  # fmt: skip
-        same = (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled)
-        if same == (was.feed_url, was.name, was.interval, was.enabled):
-            return shapes.shown(was)
-        return shapes.shown(sources.change(id, wanted, AUTO if moves else current_user(request)))
+        return shapes.shown(sources.change(id, change, AUTO if moves else current_user(request)))
 
     @found.delete("/sources/{id}", status_code=204)
     @needs(Right.PUT_IN)
