@@ -59,6 +59,11 @@ def test_a_source_is_added_read_changed_and_removed(desk: Desk, client: TestClie
     assert client.get(path()).status_code == client.delete(path()).status_code == 404
 
 
+def test_a_text_that_no_database_can_look_for_is_refused_by_its_field(client: TestClient) -> None:
+    answer = client.get("/api/v1/sources?q=a%00b")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "q")
+
+
 def test_behind_a_path_a_new_source_is_where_its_answer_says(desk: Desk) -> None:
     site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]), base="/tide")
     with TestClient(build(site), base_url="http://127.0.0.1") as client:

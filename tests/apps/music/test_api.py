@@ -238,6 +238,8 @@ def test_everybody_sees_their_own_music_and_only_an_admin_that_of_others(served:
     assert asks("ada", f"{API}/tracks").json()["items"] == []
     assert len(asks("ada", f"{API}/tracks?user=bob").json()["items"]) == 5
     assert asks("vic", f"{API}/tracks?user=bob").status_code == 403
+    for query in ("user=b%00b", "q=b%00b"):
+        assert asks("ada", f"{API}/tracks?{query}").status_code == 422
     assert asks("vic", "/music?user=bob").status_code == 403
     assert asks("vic", "/music").status_code == 200
     assert "Your role, viewer, may not" in asks("vic", "/music/connect/lastfm").text

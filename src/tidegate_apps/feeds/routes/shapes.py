@@ -13,6 +13,7 @@ from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.source import Source, check_url, public
 
 LARGEST = 2**53 - 1
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
 
 
 def iso(moment: float) -> str:

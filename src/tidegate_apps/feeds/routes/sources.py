@@ -28,7 +28,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         request: Request,
         response: Response,
         feed_active: bool = False,
-        q: Annotated[str, Query(max_length=200)] = "",
+        q: Annotated[str, Query(max_length=200, pattern=shapes.PRINTABLE)] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
         cursor: Annotated[str, Query(max_length=80)] = "",
     ) -> shapes.SourcesShown:

@@ -15,7 +15,8 @@ from tidegate_apps.music.entering import WrongValue
 from tidegate_apps.music.looks import Line, Work
 from tidegate_apps.music.settings import Settings
 
-User = Annotated[str, Query(max_length=200, description="Another user; for admins.")]
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
+User = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="Another user; for admins.")]
 
 
 class OperationShown(BaseModel):

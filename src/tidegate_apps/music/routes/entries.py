@@ -12,11 +12,11 @@ from tidegate import Installed
 from tidegate.web import Right, needs
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import user_of
-from tidegate_apps.music.routes.connections import User
+from tidegate_apps.music.routes.connections import PRINTABLE, User
 from tidegate_apps.music.settings import Settings
 
 Limit = Annotated[int, Query(ge=1, le=500)]
-Find = Annotated[str, Query(max_length=200, description="A part of the name.")]
+Find = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="A part of the name.")]
 Cursor = Annotated[str, Query(max_length=60, description="`next_cursor` of the page before.")]
 
 
