@@ -79,6 +79,11 @@ class PollError(Exception):
     def cause(self) -> BaseException | None:
         return self.__cause__
 
+    @property
+    def shown(self) -> str:
+        """What pages say of it. Of an exception that nobody foresaw its name: its words may hold a path or a secret."""
+        return type(self.cause).__name__ if self.untyped and self.cause is not None else str(self)
+
 
 def untyped(error: Exception, url: str) -> PollError:
     """An exception that nobody foresaw, kept as what it is."""

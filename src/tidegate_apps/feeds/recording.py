@@ -129,7 +129,7 @@ def _beat(each: Finished, fresh: dict[int, int]) -> dict[str, Any]:
     return {
         "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
         "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
-        "detail": None if error is None else str(error)[:200],
+        "detail": None if error is None else error.shown[:200],
     }  # fmt: skip
 
 

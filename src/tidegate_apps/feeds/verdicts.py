@@ -106,7 +106,7 @@ def failed(
     fails, so that nothing is counted, but it waits as after any failure.
     """
     seen = replace(
-        state, fence=state.fence + 1, last_error=str(error)[:_MOST_ERROR], last_error_type=str(error.type),
+        state, fence=state.fence + 1, last_error=error.shown[:_MOST_ERROR], last_error_type=str(error.type),
         last_status=error.status_code, last_polled_at=now,
     )  # fmt: skip
     if own:

@@ -176,6 +176,8 @@ def test_an_untyped_exception_is_an_error_without_a_type_and_is_kept_as_unexpect
     assert lines(caplog) == [("ERROR", f"feed poll failed source_id={source.id} error=RuntimeError: a bug")]
     state = desk.state()
     assert (state.last_error_type, state.rest.disabled) == ("unexpected", False)
+    # The log has its words; pages and the API do not, for nobody knows what is in them.
+    assert state.last_error == desk.there.db.all("beats", source_id=source.id, since=0.0, n=1)[0][-1] == "RuntimeError"
 
 
 @pytest.mark.req("FEED-13", "FEED-15")
