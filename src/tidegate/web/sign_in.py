@@ -40,18 +40,19 @@ def router(site: Site) -> APIRouter:
         next: Annotated[str, Form(max_length=2000)] = "",  # noqa: A002
     ) -> Response:
         address = request.client.host if request.client else ""
-        keys = (f"name {name}", f"address {address}")
-        wait = limit.wait(keys)
+        of_name, of_address = f"name {name}", f"address {address}"
+        kept = site.read(lambda tx: accounts.kept_of(tx, name))
+        wait = limit.begin(of_name, of_address)
         if wait > 0:
             said = f"Too many wrong passwords. Try again in {max(1, round(wait))} s."
             answer = _form(request, next, name, said, status=429)
             answer.headers["Retry-After"] = str(max(1, round(wait)))
             return answer
-        if not accounts.fits(password, site.read(lambda tx: accounts.kept_of(tx, name))):
-            limit.failed(keys)
+        if not accounts.fits(password, kept):
+            limit.failed(of_address)
             _log.warning("sign_in_failed address=%s", address)
             return _form(request, next, name, _WRONG, status=403)
-        limit.passed(keys)
+        limit.passed(of_name, of_address)
         secret = site.write(lambda tx: accounts.begin_session(tx, name))
         answer = RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
         _set(answer, request, secret, int(accounts.LONGEST))
