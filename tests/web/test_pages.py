@@ -295,6 +295,25 @@ def test_a_message_can_only_undo_what_the_table_names() -> None:
     assert Said(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
 
 
+@pytest.mark.parametrize("sign", ["a", '"', "ع", "鴨", "🌊"])
+def test_what_is_said_fits_into_a_cookie_in_every_script(sign: str) -> None:
+    said = Said(text=f"Key {sign * 200} rests.", undo="enable_key", of=sign * 60, key=sign * 60)
+    assert len(said.dumped()) < 3800
+    assert Said.loaded(said.dumped()) == said
+
+    long = Said(text=sign * 3000, undo="enable_key", of="spotify", key="7")
+    found = Said.loaded(long.dumped())
+    assert len(long.dumped()) < 3800
+    assert found is not None
+    assert found.text.startswith(sign * 100)
+    assert found.text.endswith("…")
+    assert found.undo_path == "/targets/spotify/enable"
+
+    endless = Said.loaded(Said(text="Done.", undo="enable_key", of="x", key=sign * 3000).dumped())
+    assert endless is not None
+    assert (endless.text, endless.undo_path) == ("Done.", "")
+
+
 def test_a_message_is_said_once(pages: TestClient) -> None:
     assert "lidarr is paused until 14:45." in pages.post("/targets/lidarr/pause", data={"lasts": "15m"}).text
     assert COOKIE not in pages.cookies

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 COOKIE = "tidegate_said"
 QUIETLY = "tidegate-refresh"  # a header: the page itself asks, and nobody is to be told
 _SECONDS = 60
-_MOST = 1500
+_MOST = 2700  # bytes: a browser keeps no cookie of more than 4096, and Base64 takes a third more
+_LEAST = 500  # bytes of them for the text; if what can be undone leaves less, it cannot be undone from there
 TONES = ("good", "warn", "bad")
 UNDO = {
     "resume_target": "/targets/{}/resume",
@@ -55,9 +56,14 @@ class Said:
         return UNDO[self.undo].format(quote(self.of, safe="")) if self.undo in UNDO and self.of else ""
 
     def dumped(self) -> str:
-        text = self.text if len(self.text) <= _MOST else self.text[: _MOST - 1] + "…"
-        kept = {"text": text, "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
-        return base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()
+        """As a cookie holds it: a text that is too long for one is cut."""
+        kept = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
+        if len(_packed(kept)) > _MOST - _LEAST:
+            kept |= {"undo": "", "of": "", "key": ""}
+        kept["text"] = self.text
+        while len(_packed(kept)) > _MOST:
+            kept["text"] = f"{kept['text'][: len(kept['text']) * 9 // 10 - 1]}…"
+        return base64.urlsafe_b64encode(_packed(kept)).decode()
 
     @classmethod
     def loaded(cls, cookie: str) -> Said | None:
@@ -70,6 +76,10 @@ class Said:
         if not all(isinstance(value, str) for value in values.values()) or values["tone"] not in TONES:
             return None
         return cls(**values)
+
+
+def _packed(kept: dict[str, str]) -> bytes:
+    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def local_path(back: str, otherwise: str) -> str:
