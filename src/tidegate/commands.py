@@ -8,7 +8,8 @@ def forget(at: AtServer, city: str) -> None:
         there.db.write(lambda tx: tx.all("forget", {"name": city}))
     at.say({"forgotten": city}, f"forgotten: {city}")
 
-`NUMBER` is the type of an argument that numbers a row. `Stopped` ends a command with one line and the exit code that says which kind of mistake it was.
+`NUMBER` is the type of an argument that numbers a row. `Stopped` ends a command with one line and the exit code that
+says which kind of mistake it was.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.checks import valid_code
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
@@ -19,6 +18,14 @@ WORKER_LOST = "worker_lost"
 R_co = TypeVar("R_co", covariant=True)
 
 JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
+_LONGEST_CODE = 64  # characters
+
+
+def _word(code: object, *, field: str) -> str:
+    """A code is counted by and sought: a word of somebody's own, and never a sentence."""
+    if not isinstance(code, str) or not 0 < len(code) <= _LONGEST_CODE or any(map(str.isspace, code)):
+        raise ValueError(f"{field}: {code!r:.80} is no code; give a word, and the sentence as its message")
+    return code
 
 
 class Again(Exception):
@@ -43,7 +50,7 @@ class Again(Exception):
     ) -> None:
         self.delay = seconds(delay, field="delay")
         if code is not None:
-            valid_code(code, field="Again.code")
+            _word(code, field="Again.code")
         self.ladder = ladder
         self.keep_attempt = keep_attempt
         self.keep_place = keep_place
@@ -75,7 +82,7 @@ class Fail(Exception):
         status: int | None = None,
         fault: Fault | None = None,
     ) -> None:
-        self.code = valid_code(code, field="Fail.code")
+        self.code = _word(code, field="Fail.code")
         self.message = message
         self.keep_place = keep_place
         self.status = status

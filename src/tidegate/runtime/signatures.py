@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.core.serial import Serial
 
-_TAKES = "a handler takes one value, such as a dataclass (or None, where it needs nothing), and a Context if it wants one"
+_TAKES = "a handler takes one value, such as a dataclass (or None, if it needs nothing), and a Context if it wants one"
 
 
 @dataclass(frozen=True, slots=True)

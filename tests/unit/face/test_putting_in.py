@@ -243,8 +243,8 @@ def test_no_job_has_a_number_that_no_database_can_hold(q: Queue) -> None:
 def test_names_of_queues_are_a_set_and_no_text(q: Queue) -> None:
     q.job()(handler)
     wrong: Any = "default"
-    with pytest.raises(TypeError, match="queues: 'default' is a text; give a set of names, such as {'default'}"):
+    with pytest.raises(TypeError, match=r"queues: 'default' is a text; give a set of names, such as \{'default'\}"):
         asyncio.run(q.arun_worker(queues=wrong))
     several: Any = ["default"]
-    with pytest.raises(TypeError, match="queue: .'default'. is no text"):
+    with pytest.raises(TypeError, match=r"queue: .'default'. is no text"):
         q.drain(several)
