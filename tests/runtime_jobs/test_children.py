@@ -73,7 +73,7 @@ def gone(pid: int) -> bool:
 
 async def test_who_asks_children_that_were_ended_is_told_and_does_not_wait_for_ever() -> None:
     ended = Children(1)
-    assert await children.run(risky.counted, Page("a"), PATIENT, among=ended)
+    await children.run(risky.counted, Page("a"), PATIENT, among=ended)
     ended.close()
 
     with pytest.raises(ChildError) as caught:

@@ -151,11 +151,19 @@ def test_the_hook_may_say_that_it_is_done_without_a_result_or_can_never_be(q: Qu
 def test_a_hook_gets_a_context_if_it_wants_one_whatever_its_handler_takes(q: Queue, clock: VirtualClock) -> None:
     seen: list[object] = []
 
-    @q.job(verify=lambda n, job: seen.append(("with", n, job.attempt)) or Done("found"), backoff=EVEN)
+    def with_one(n: int, job: Context) -> Done[str]:
+        seen.append(("with", n, job.attempt))
+        return Done("found")
+
+    def alone(n: int) -> Done[str]:
+        seen.append(("alone", n))
+        return Done("found")
+
+    @q.job(verify=with_one, backoff=EVEN)
     async def without(n: int) -> str:
         raise TimeoutError
 
-    @q.job(verify=lambda n: seen.append(("alone", n)) or Done("found"), backoff=EVEN)
+    @q.job(verify=alone, backoff=EVEN)
     async def taking(n: int, job: Context) -> str:
         raise TimeoutError
 
