@@ -33,6 +33,8 @@ ILLS = (
 )  # fmt: skip
 PLAYS = "select round(p.at), t.title from music_play p join music_track t on t.id = p.track_id where p.provider = ?"
 
+FATAL = "select 1 from music_state where provider = ? and held = 'fatal'"
+
 
 class Music(Part):
     """One simulator of all six services."""
@@ -71,6 +73,9 @@ class Music(Part):
     def put_right(self, machine: Machine) -> None:
         for provider in LISTENED:
             if self._until_mended(provider) - self._kept(provider):
+                for each in self.world.machines if self.world.rows(FATAL, provider) else ():
+                    # As on the page of the target: of an answer that made no sense, only a person says that it is over.
+                    each.there[self.name].jobs.shop().healths.of(LISTENER, provider).clear()
                 machine.there[self.name].jobs.connections.ask(LISTENER, provider, by="ada")
 
     # -- the end -------------------------------------------------------------------------------------------------------
