@@ -15,6 +15,7 @@ from tidegate_apps.convert.handlers import Jobs, Order
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 from tidegate_apps.convert.owned import io_error, size_of
 from tidegate_apps.convert.receiving import Received
+from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Draft, StorageError
 from tidegate_apps.convert.upkeep import expire, removed
@@ -51,7 +52,7 @@ def held(there: Installed[Settings]) -> Problem | None:
 def mapping_of(there: Installed[Settings], got: Received) -> str:
     mapping = got.fields.get("mapping", "").strip() or there.settings.mapping
     if not is_mapping(mapping):
-        raise Problem("malformed", f"mapping: give {MAPPING}.", field="mapping")
+        raise beside_the_ten("malformed", f"mapping: give {MAPPING}.", field="mapping")
     return mapping
 
 
@@ -59,7 +60,7 @@ def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) ->
     """Waits for disk and database; Problem when the upload is not taken."""
     mapping = mapping_of(there, got)
     if got.name is None:
-        raise Problem("invalid", "file: there is none; send one in the field file.", field="file")
+        raise beside_the_ten("invalid", "file: there is none; send one in the field file.", field="file")
     order = Order(token_hex(16), mapping, draft.sha256, got.bytes, owner)
     if not got.is_pdf:
         job = _refused(there, order, got.name, "NOT_PDF")

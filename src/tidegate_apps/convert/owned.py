@@ -12,18 +12,12 @@ from tidegate.errors import UniqueTaken
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES, unpromised
 from tidegate_apps.convert.files import File, file_of
+from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
 from tidegate_apps.convert.upkeep import expire
 
 _log = logging.getLogger("tidegate.convert")
-
-
-def beside_the_ten(kind: str, detail: str, **more: Any) -> Problem:
-    """What no code of the ten stands for: the answer has a type, and no code."""
-    found = Problem(kind, detail, **more)
-    found.more["code"] = None
-    return found
 
 
 def mine(there: Installed[Settings], job: int, owner: str) -> File:

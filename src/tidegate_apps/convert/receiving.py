@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from tidegate.web import Problem
 from tidegate_apps.convert import codes
+from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.storage import PIECE, Draft
 
 MAGIC = b"%PDF-"
@@ -36,7 +37,7 @@ class Received:
 
     def begun(self, name: str) -> None:
         if self.name is not None:
-            raise Problem("invalid", "file: give one file at a time.")
+            raise beside_the_ten("invalid", "file: give one file at a time.")
         self.name = name
 
     def add(self, data: bytes) -> None:
@@ -65,7 +66,7 @@ def boundary_of(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
-        raise Problem("media_type", "Send the file as multipart/form-data, in the field file.")
+        raise beside_the_ten("media_type", "Send the file as multipart/form-data, in the field file.")
     return boundary
 
 
@@ -84,9 +85,10 @@ async def receive(request: Request, found: Received, within: float) -> None:
                     await run_in_threadpool(form.store)
             await run_in_threadpool(form.end)
     except TimeoutError as error:
-        raise Problem("malformed", "The upload took too long.", status=408, headers={"Connection": "close"}) from error
-    except ClientDisconnect as error:
-        raise Problem("malformed", "The upload broke off.") from error  # nobody hears it, and it is no mistake of ours
+        told = {"Connection": "close"}
+        raise beside_the_ten("malformed", "The upload took too long.", status=408, headers=told) from error
+    except ClientDisconnect as error:  # nobody hears it, and it is no mistake of ours
+        raise beside_the_ten("malformed", "The upload broke off.") from error
 
 
 class _Form:
@@ -132,7 +134,7 @@ class _Form:
     def _part_begin(self) -> None:
         self._parts += 1
         if self._parts > _MOST_PARTS:
-            raise Problem("invalid", f"At most {_MOST_PARTS} fields are read.")
+            raise beside_the_ten("invalid", f"At most {_MOST_PARTS} fields are read.")
         self._headers, self._text = {}, b""
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
@@ -153,7 +155,7 @@ class _Form:
         self._is_file = b"filename" in options
         if self._is_file:
             if self._name != "file":
-                raise Problem("invalid", "file: the file must be in the field file.")
+                raise beside_the_ten("invalid", "file: the file must be in the field file.")
             self._found.begun(name_of(options[b"filename"]))
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
@@ -163,12 +165,12 @@ class _Form:
         else:
             self._text += data[start:end]
             if len(self._text) > _MOST_FIELD:
-                raise Problem("invalid", f"{self._name[:40]}: it is too long.")
+                raise beside_the_ten("invalid", f"{self._name[:40]}: it is too long.")
 
     def _part_end(self) -> None:
         if not self._is_file:
             if self._name in self._found.fields:
-                raise Problem("invalid", f"{self._name[:40]}: give it once.")
+                raise beside_the_ten("invalid", f"{self._name[:40]}: give it once.")
             self._found.fields[self._name] = self._text.decode("utf-8", "replace")
 
     def _on_end(self) -> None:
@@ -187,4 +189,4 @@ def name_of(given: bytes) -> str:
 
 
 def _malformed() -> Problem:
-    return Problem("malformed", "The form cannot be read.")
+    return beside_the_ten("malformed", "The form cannot be read.")

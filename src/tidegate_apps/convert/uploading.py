@@ -6,10 +6,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from tidegate import Installed
-from tidegate.web import Problem
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.intake import Taken
 from tidegate_apps.convert.receiving import Received, boundary_of, check_length, receive
+from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
 
@@ -30,7 +30,7 @@ class Uploads:
         if reason is not None:
             raise reason
         if self._under_way >= settings.uploads_at_once:
-            raise Problem("too_many", "Too many files come in at the moment.", status=503, retry_after=5)
+            raise beside_the_ten("too_many", "Too many files come in at the moment.", status=503, retry_after=5)
         self._under_way += 1
         try:
             return await self._taken(request, owner)

@@ -92,7 +92,8 @@ def test_the_usual_limit_is_50_megabytes_and_says_so(place: Place) -> None:
 @pytest.mark.parametrize("mapping", ["Text", "a b", "../text", "x" * 65, "täxt", "text;"])
 def test_a_mapping_that_cannot_be_one_is_refused_before_anything_is_stored(place: Place, mapping: str) -> None:
     answer = place.upload(mapping=mapping)
-    assert code_of(answer) == (400, "malformed")
+    assert (answer.status_code, answer.json()["code"]) == (400, None), "it is none of the ten"
+    assert answer.json()["type"].endswith("/malformed")
     assert answer.json()["field"] == "mapping"
     assert place.client.get("/api/jobs").json()["jobs"] == []
     assert (place.files("pdf"), place.files("drafts")) == ([], [])

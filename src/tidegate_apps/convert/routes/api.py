@@ -13,11 +13,12 @@ from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from tidegate import Installed
-from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, needs, owner_session
+from tidegate.web import ANYONE, Right, body_limit, current_user, needs, owner_session
 from tidegate_apps.convert import pausing
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
+from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import pieces
 from tidegate_apps.convert.uploading import Uploads
@@ -81,9 +82,9 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     ) -> dict[str, Any]:
         """The jobs of whoever asks, the newest first, and how many of all of theirs have not ended."""
         if status and status not in STATUSES:
-            raise Problem("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
+            raise beside_the_ten("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
         if not math.isfinite(since):
-            raise Problem("invalid", "since: give a time in seconds.", field="since")
+            raise beside_the_ten("invalid", "since: give a time in seconds.", field="since")
         base = str(request.scope.get("root_path", ""))
         now = there.queue.clock.now()
         files = files_of(there.db, owner, since=since, status=status, below=cursor, most=limit + 1)
@@ -126,7 +127,7 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         """The XML Schema of what a mapping writes."""
         known: Mappings = there.jobs.mappings
         if mapping not in known.names:
-            raise Problem("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+            raise beside_the_ten("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
         return Response(known.schema(mapping), media_type="application/xml")
 
     @found.post("/convert/uploads/pause")
