@@ -25,6 +25,7 @@ from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
 
 BUSY = "Gateway busy, paused. Will retry automatically."
+AWAY = "The gateway is away: what is uploaded now fails at once, and can be retried when it is back."
 _PAGE = 25
 _PREVIEW = 20_000  # bytes of the XML
 
@@ -59,11 +60,13 @@ def row_of(file: File, *, busy: bool) -> Row:
 
 
 def gateway_held(there: Installed[Settings]) -> str:
-    """What is said of the gateway while its jobs wait; empty when they do not."""
+    """What is said of the gateway while it takes no job; empty when it does."""
     if there.db.all("gateway_shut", name=TARGET):
         return "The gateway does not take our calls. Somebody must look at it; nothing is lost."
     rows = there.db.all("gateway", name=TARGET)
-    return BUSY if rows and rows[0][0] == "open" else ""
+    if not rows or rows[0][0] != "open":
+        return ""
+    return AWAY if there.settings.breaker == "fail-fast" else BUSY
 
 
 @needs(ANYONE)

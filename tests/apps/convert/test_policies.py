@@ -302,6 +302,9 @@ def test_fail_fast_fails_new_jobs_while_the_gateway_is_ill(tmp_path: Path) -> No
         assert (found["status"], found["error_code"], found["attempt_count"]) == ("failed", "GW_5XX", 0)
         assert found["error_message"] == "Converter service is having an issue. It was not tried."
         assert [event["event"] for event in found["events"]] == ["queued", "failed"]
+        shown = place.client.get("/convert").text
+        assert "fails at once, and can be retried" in shown
+        assert "Will retry automatically" not in shown, "nothing does"
 
         place.gateway.outage(None)
         place.work(30)
