@@ -85,6 +85,8 @@ def test_an_old_tautulli_answers_too(
 def test_what_goes_wrong_is_one_plain_line_with_its_exit_code(
     sim: TautulliSimulator, capsys: pytest.CaptureFixture[str], command: str, state: str, code: int, words: str
 ) -> None:
+    run(["tautulli", "status"])  # says that it makes a database
+    capsys.readouterr()
     sim.now(state)
     assert run(["tautulli", command]) == code
     said = capsys.readouterr()
