@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.web.browsing import browser
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -71,6 +74,15 @@ def test_the_site_can_be_searched(site: Path) -> None:
         each for each in json.loads((site / "search.json").read_text())["items"] if "half-open" in json.dumps(each)
     ]
     assert any("explanation/" in each["location"] for each in found)
+
+
+def test_the_site_can_be_searched_in_a_browser_that_opened_it_from_a_folder(site: Path) -> None:
+    with browser() as opened, closing(opened.new_page()) as page:
+        page.goto((site / "how-to" / "run-tautulli.html").as_uri())
+        page.get_by_role("button", name="Search").click()
+        page.get_by_placeholder("Search").fill("permit_timeout")
+        page.get_by_text("Choose when it opens").first.wait_for()
+        assert page.get_by_placeholder("Search").input_value() == "permit_timeout", "it stays there to be changed"
 
 
 def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
