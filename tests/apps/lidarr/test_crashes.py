@@ -38,7 +38,7 @@ class Later(SystemClock):
 
 @pytest.fixture
 def sim() -> Iterator[LidarrSimulator]:
-    with LidarrSimulator(pace=Pace(refresh=0.05, found=1000.0, lasts=1000.0)) as found:
+    with LidarrSimulator(pace=Pace(refresh=0.0, found=1000.0, lasts=1000.0)) as found:
         yield found
 
 
