@@ -64,9 +64,10 @@ def eventually(true: Callable[[], bool], within: float = 60.0) -> bool:
 
 
 def gone(pid: int) -> bool:
-    """Not there, or only in the books of whoever should have asked."""
+    """Not there, or only in the books of whoever should have asked; a thread that still ends keeps its pipes open."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        found = psutil.Process(pid)
+        return found.status() == psutil.STATUS_ZOMBIE and found.num_threads() <= 1
     except psutil.NoSuchProcess:
         return True
 
