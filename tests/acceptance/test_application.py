@@ -98,6 +98,13 @@ def of_city(client: httpx2.Client, name: str) -> list[float]:
     return [each["degrees"] for each in client.get("/api/weather").json() if each["city"] == name]
 
 
+def test_the_settings_that_are_shown_know_of_the_flag(served: tuple[str, str]) -> None:
+    page = httpx2.get(f"{served[0]}/settings").text
+    shown = re.search(r"<code>simulators</code>.*?</tr>", page, re.DOTALL)
+    assert shown is not None
+    assert "true" in shown[0]
+
+
 def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, served: tuple[str, str]) -> None:
     address, _ = served
     with httpx2.Client(base_url=address, timeout=60) as client:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tidegate import assembly
-from tidegate.cli.root import run
 from tidegate.settings import load
 from tidegate.web.pages.notices import place_of
 
@@ -64,18 +62,3 @@ def test_what_a_simulator_says_nothing_of_stays_as_it_was_set(tmp_path: Path, mo
 
         assert (float(settings.reprobe), float(settings.spotify.every)) == (300.0, 17.0)
         assert settings.spotify.url.startswith("http://127.0.0.1:")
-
-
-def test_the_settings_that_are_shown_know_of_the_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    seen: list[bool] = []
-
-    def serve(there: assembly.Assembled, at: socket.socket, **_: object) -> None:
-        seen.append(there.loaded.values.simulators)
-        at.close()
-
-    monkeypatch.setattr(assembly, "serve", serve)
-
-    assert run(["serve", "--port", "0", "--simulators"]) == 0
-    assert run(["serve", "--port", "0"]) == 0
-    assert seen == [True, False]
