@@ -181,7 +181,7 @@ def test_jobs_that_never_had_an_attempt_are_grouped_too(jobs: Jobs) -> None:
     parent = jobs.one()
     jobs.child(parent)
     jobs.fail(parent, code="gone")
-    jobs.one(expires_at=jobs.clock.now + 5)
+    jobs.one(expires_in=5)
     jobs.clock.advance(10)
     jobs.expire()
 

@@ -60,3 +60,17 @@ def test_history_is_kept_over_a_step_of_the_workers_clock(q: Queue, clock: Virtu
 
     assert job.state() == "done"
     assert [event.kind for event in q.events(job)] == ["queued", "processing", "done"]
+
+
+def test_how_long_a_job_waits_and_lives_is_counted_by_the_clock_of_the_database(q: Queue, clock: VirtualClock) -> None:
+    assert q.store.now() > clock.now() + FAR
+    q.clock = clock  # that of a host which is years behind
+
+    @q.job(expires="1h")
+    def send(n: int) -> None: ...
+
+    for each in (send.enqueue(1, due="5m"), *send.enqueue_many([2, 3], due=300)):
+        job = each.get()
+        times = job.due_at - job.created_at, (job.expires_at or 0) - job.created_at
+        assert (job.stage, times) == ("waiting", pytest.approx((300, 3600)))
+    assert send.enqueue(4, due=0).get().stage == "ready"

@@ -105,8 +105,8 @@ def test_a_claim_that_was_not_heard_of_can_be_asked_for(jobs: Jobs) -> None:
 
 
 def test_a_job_that_is_too_old_is_not_taken(jobs: Jobs) -> None:
-    jobs.one(expires_at=jobs.clock.now + 10)
-    fresh = jobs.one(expires_at=jobs.clock.now + 11)
+    jobs.one(expires_in=10)
+    fresh = jobs.one(expires_in=11)
     jobs.clock.advance(10)
 
     assert [job.id for job in jobs.claim()] == [fresh]
@@ -158,10 +158,9 @@ def test_the_next_moment_at_which_something_is_due_is_known(jobs: Jobs) -> None:
 
 @EVERYWHERE
 def test_jobs_that_are_too_old_fail_wherever_they_wait(jobs: Jobs) -> None:
-    soon = jobs.clock.now + 10
     parent = jobs.one()
-    ids = [jobs.one(expires_at=soon), jobs.one(due_at=soon + 60, expires_at=soon), jobs.child(parent, expires_at=soon)]
-    kept = [jobs.one(), jobs.one(expires_at=soon + 1)]
+    ids = [jobs.one(expires_in=10), jobs.one(due_in=70, expires_in=10), jobs.child(parent, expires_in=10)]
+    kept = [jobs.one(), jobs.one(expires_in=11)]
     assert jobs.stage(*ids) == "ready waiting blocked"
 
     assert jobs.expire() == 0
@@ -176,7 +175,7 @@ def test_jobs_that_are_too_old_fail_wherever_they_wait(jobs: Jobs) -> None:
 
 
 def test_a_running_job_does_not_expire(jobs: Jobs) -> None:
-    id_ = jobs.one(expires_at=jobs.clock.now + 10)
+    id_ = jobs.one(expires_in=10)
     held = jobs.take(id_)
     jobs.clock.advance(20)
 
@@ -185,7 +184,7 @@ def test_a_running_job_does_not_expire(jobs: Jobs) -> None:
 
 
 def test_the_children_of_an_expired_job_fail(jobs: Jobs) -> None:
-    parent = jobs.one(expires_at=jobs.clock.now + 10)
+    parent = jobs.one(expires_in=10)
     child = jobs.child(parent)
     jobs.clock.advance(10)
 
@@ -195,7 +194,7 @@ def test_the_children_of_an_expired_job_fail(jobs: Jobs) -> None:
 
 
 def test_an_expired_job_that_a_person_retries_is_not_too_old_again(jobs: Jobs) -> None:
-    id_ = jobs.one(expires_at=jobs.clock.now + 10)
+    id_ = jobs.one(expires_in=10)
     jobs.clock.advance(10)
     jobs.expire()
 

@@ -221,7 +221,7 @@ def test_a_child_whose_twin_has_taken_its_place_stays_failed(jobs: Jobs) -> None
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_a_child_that_was_ended_by_itself_waits_again_when_a_person_retries_it(jobs: Jobs, how: str) -> None:
     parent = jobs.one()
-    child = jobs.child(parent, expires_at=jobs.clock.now + 10)
+    child = jobs.child(parent, expires_in=10)
     if how == "cancelled":
         jobs.cancel(child)
     else:

@@ -62,7 +62,7 @@ def test_a_waiting_job_is_ready_when_its_time_has_come(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("moment", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("field", ["due_at", "expires_at"])
+@pytest.mark.parametrize("field", ["due_at", "due_in", "expires_in"])
 def test_a_time_that_is_none_is_refused(jobs: Jobs, moment: float, field: str) -> None:
     wrong: dict[str, Any] = {field: moment}
 

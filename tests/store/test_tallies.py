@@ -117,7 +117,7 @@ class Life:
         wanted = [
             new(
                 dice.choice([None, None, "x", "y"]), queue=dice.choice("ab"), lane=dice.choice("mn"),
-                due_at=dice.choice([None, now - 5, now + 20]), expires_at=dice.choice([None, None, now + 30]),
+                due_at=dice.choice([None, now - 5, now + 20]), expires_in=dice.choice([None, None, 30]),
                 most_attempts=dice.randint(1, 3), priority=dice.randint(-1, 1),
             )
             for _ in range(dice.randint(1, 3))

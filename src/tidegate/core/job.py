@@ -80,7 +80,8 @@ class NewJob:
     lane: str = ""
     priority: int = 0
     due_at: float | None = None
-    expires_at: float | None = None
+    due_in: float | None = None  # seconds by the store's clock, from when it is put in
+    expires_in: float | None = None  # as due_in
     most_attempts: int = DEFAULT_ATTEMPTS
     unique_key: str | None = None
     unique_while: int = 0

@@ -130,10 +130,10 @@ class JobFunction(Generic[A, R]):
 
     def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
         put, kind = self._put, self.kind
-        now = self._queue.clock.now()
         encoded = put.arguments.encode(args, most=put.most)  # before functions of the user's see what does not fit
         parents = (after,) if isinstance(after, (int, Enqueued)) else after
         unique = None if put.unique is None else put.unique(args)
+        due_at, due_in = _moment(due)
         return NewJob(
             queue=kind.queue,
             kind=kind.name,
@@ -141,8 +141,9 @@ class JobFunction(Generic[A, R]):
             lane="" if put.key is None else lane_of(put.key(args)),
             args=encoded,
             priority=whole(priority, field="priority", least=-1000, most=1000),
-            due_at=_moment(due, now),
-            expires_at=None if put.expires is None else now + put.expires,
+            due_at=due_at,
+            due_in=due_in,
+            expires_in=put.expires,
             most_attempts=kind.policy.attempts,
             unique_key=None if unique is None else _short(unique, "unique"),
             unique_while=0 if unique is None else put.unique_while,
@@ -151,15 +152,15 @@ class JobFunction(Generic[A, R]):
         )
 
 
-def _moment(due: Due, now: float) -> float | None:
+def _moment(due: Due) -> tuple[float | None, float | None]:
+    """A time, or how long from now: how late it is says the store, as it does when it looks for what is due."""
     if due is None:
-        return None
+        return None, None
     if isinstance(due, datetime):
-        return due.timestamp()
+        return due.timestamp(), None
     if isinstance(due, (int, float)) and _A_DATE < due < math.inf:
-        return float(due)
-    found = now + seconds(due, field="due")
-    return found if math.isfinite(found) else None
+        return float(due), None
+    return None, seconds(due, field="due")
 
 
 def lane_of(key: Hashable) -> str:

@@ -152,19 +152,13 @@ def _row(job: NewJob, parents_open: int) -> dict[str, object]:
 
 def _own(job: NewJob) -> dict[str, object]:
     """What a job says of itself alone, checked."""
-    if job.due_at is not None:
-        _require_moment(job.due_at, "due_at")
-    if job.expires_at is not None:
-        _require_moment(job.expires_at, "expires_at")
+    for field, value in (("due_at", job.due_at), ("due_in", job.due_in), ("expires_in", job.expires_in)):
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{field}: {value} is no moment")
     if "\0" in job.lane:
         raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
     return {
         "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
-        "due_at": job.due_at, "expires_at": job.expires_at, "args": job.args, "most_attempts": job.most_attempts,
-        "cancellable": int(job.cancellable),
+        "due_at": job.due_at, "due_in": job.due_in, "expires_in": job.expires_in, "args": job.args,
+        "most_attempts": job.most_attempts, "cancellable": int(job.cancellable),
     }  # fmt: skip
-
-
-def _require_moment(moment: float, field: str) -> None:
-    if not math.isfinite(moment):
-        raise ValueError(f"{field}: {moment} is no moment")

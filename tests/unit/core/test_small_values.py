@@ -173,8 +173,8 @@ def test_a_unique_is_told_which_states_there_are() -> None:
 
 def test_a_job_is_tried_ten_times_at_once_and_without_a_place_unless_something_else_is_said() -> None:
     assert NewJob(queue="q", kind="k", args="1") == NewJob(
-        queue="q", kind="k", args="1", target="", lane="", priority=0, due_at=None, expires_at=None, most_attempts=10,
-        unique_key=None, unique_while=0, parents=(), cancellable=True,
+        queue="q", kind="k", args="1", target="", lane="", priority=0, due_at=None, due_in=None, expires_in=None,
+        most_attempts=10, unique_key=None, unique_while=0, parents=(), cancellable=True,
     )  # fmt: skip
 
 
