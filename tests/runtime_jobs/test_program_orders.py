@@ -88,6 +88,21 @@ def test_a_key_that_is_cleared_in_the_store_is_called_again_and_no_other(q: Queu
     assert reasons(target, "two") == ["fatal"]
 
 
+class _Mute:
+    def __str__(self) -> str:
+        raise ValueError("I say nothing")
+
+
+@both
+def test_a_key_that_has_no_text_keeps_nobody_from_being_told_and_ordered(q: Queue) -> None:
+    target = made(q, backoff=None)
+    target.key(_Mute()).restore(_fatal(), failures=1, since=time.time() - 60, until=None)
+    q.target("api").key("k").disable("1h", by="ada")
+    eventually(lambda: reasons(target, "k") == ["cooldown"])
+    detail = eventually(lambda: shown(q) if shown(q).of_programs else None)
+    assert "_Mute" in detail.of_programs
+
+
 @both
 def test_a_key_that_a_program_holds_is_shown_and_clearing_it_says_that_something_changed(q: Queue) -> None:
     target = made(q)

@@ -15,5 +15,10 @@ def storable(text: str, most: int | None = None) -> str:
 
 def key_text(key: Hashable) -> str:
     """A key as a text that every database takes; '' when there is none. Keys that look alike are one to a person."""
-    text = "" if key is None else storable(str(key))
+    if key is None:
+        return ""
+    try:
+        text = storable(str(key))
+    except Exception:  # a user's own class, which has no text for it
+        text = type(key).__name__
     return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"

@@ -185,7 +185,10 @@ class Reporter:
                 follow = self._follows[name]()
                 if follow is not None:
                     self._read[name] = what.last
-                    follow(what)
+                    try:
+                        follow(what)
+                    except Exception:  # keys of the user's that cannot be compared, say; others go on
+                        _log.exception("orders_not_followed target=%s", name)
 
     def _not_written(self, told: list[_Told], error: Exception) -> None:
         """People hear of it all the same; what others see of it must wait, or is dropped."""
@@ -225,7 +228,7 @@ class Reporter:
                 continue
             try:
                 found[name] = summary()
-            except Exception:  # of a key of the user's that has no text, say; the others are told all the same
+            except Exception:  # as above are told all the same
                 _log.exception("summary_failed target=%s", name)
         return found
 

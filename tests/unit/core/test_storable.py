@@ -27,3 +27,12 @@ def test_a_text_is_kept_without_what_no_database_takes(text: str, most: int | No
 )  # fmt: skip
 def test_a_key_is_kept_as_its_text_and_a_long_one_by_its_digest(key: Hashable, kept: str) -> None:
     assert key_text(key) == kept
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise ValueError("I say nothing")
+
+
+def test_a_key_that_has_no_text_is_kept_by_the_name_of_its_type() -> None:
+    assert key_text(Mute()) == "Mute"
