@@ -27,6 +27,7 @@ _WHERE, _WHAT = "SOAK_INSIDE", "SOAK_INSIDE_WHAT"
 EVERY = 60.0
 WARM = 5  # minutes, until what is there counts as the beginning
 _MOST = 60  # of a list
+_STACK = str(8192)  # kB of address space, as Linux gives it to each thread
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -50,6 +51,22 @@ def heap() -> dict[str, int]:
     ask.restype = _Heap
     said = ask()
     return {"system": said.arena, "mapped": said.hblkhd, "used": said.uordblks, "free": said.fordblks}
+
+
+def mapped() -> dict[str, int]:
+    """Bytes of memory in use by what they are for: files, the first heap, stacks of threads, the rest."""
+    found: Counter[str] = Counter()
+    kind = size = ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *more = line.split()
+        if "-" in first and ":" not in first:
+            name = more[-1] if len(more) > 4 else ""
+            kind = "heap" if name == "[heap]" else "files" if name.startswith("/") else ""
+        elif first == "Size:":
+            size = more[0]
+        elif first == "Rss:":
+            found[kind or ("stacks" if size == _STACK else "others")] += int(more[0]) * 1024
+    return dict(found)
 
 
 def threads() -> dict[str, int]:
@@ -77,6 +94,7 @@ class Inside:
             "resident": int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE,
             "blocks": sys.getallocatedblocks(),
             "heap": heap(),
+            "mapped": mapped(),
             "sqlite": apsw.memory_used(),
             "threads": threads(),
         }
@@ -99,11 +117,7 @@ class Inside:
             self._first = now
             return []
         grown = [each for each in now.compare_to(self._first, "traceback") if each.size_diff > 0][:_MOST]
-        return [
-            f"{each.size_diff} B in {each.count_diff}: "
-            + " < ".join(f"{at.filename}:{at.lineno}" for at in reversed(each.traceback))
-            for each in grown
-        ]
+        return [f"{each.size_diff} B in {each.count_diff}: " + _where(each.traceback) for each in grown]
 
 
 def _where(trace: tracemalloc.Traceback) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from tests.soak.inside import WARM, Inside, heap, threads
+import pytest
+
+from tests.soak.inside import WARM, Inside, heap, mapped, threads
 
 
 class Kept:
@@ -38,3 +40,16 @@ def test_threads_are_counted_by_name_without_their_numbers() -> None:
 def test_what_the_c_library_has_is_used_or_free() -> None:
     if said := heap():
         assert said["used"] + said["free"] == said["system"]
+
+
+def test_the_memory_of_a_process_is_told_by_what_it_is_for() -> None:
+    stop = threading.Event()
+    waits = threading.Thread(target=stop.wait)
+    waits.start()
+    told = mapped()
+    stop.set()
+    waits.join()
+
+    resident = Inside(traced=False).told(1)["resident"]
+    assert {"files", "heap", "others", "stacks"} == told.keys()
+    assert sum(told.values()) == pytest.approx(resident, rel=0.1)
