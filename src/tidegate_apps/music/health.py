@@ -54,6 +54,11 @@ class Healths:
             self._targets[provider] = _target(self._kinds[provider], self._settings, self._outside)
         return self._targets[provider]
 
+    def forget(self, user: str, provider: str) -> None:
+        """All state of the key. Where nobody was called there is none, and perhaps no such provider any more."""
+        if provider in self._targets:
+            self.of(user, provider).clear()
+
     def paused(self) -> set[str]:
         """The providers that somebody has paused."""
         held = {name: target.explain() for name, target in self._targets.items()}

@@ -83,7 +83,7 @@ class Workshop:
     def forget(self, pair: Pair) -> None:
         """As reconnecting does: all state of the key is gone, and the next call goes at once."""
         user, provider = pair
-        self.healths.of(user, provider).clear()
+        self.healths.forget(user, provider)
         self.states.forget(user, provider)
         for lane in [lane for lane in self.dues if (lane.user, lane.provider) == pair]:
             del self.dues[lane]

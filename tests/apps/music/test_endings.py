@@ -57,6 +57,19 @@ def test_a_connection_that_cannot_be_set_up_stops_nobody_else_and_is_tried_again
 
 
 @pytest.mark.req("SYNC-12")
+def test_a_connection_to_a_provider_that_is_no_longer_installed_stops_nobody_else(quick: Queue, world: World) -> None:
+    with Studio.opened(quick, kind_of(world), kind_of(world, "jukebox"), world=world) as s:
+        for user in ("ada", "bob"):
+            s.connect(user)
+            s.connect(user, "jukebox")
+        s.shop.connections.remove("ada", "jukebox")
+        del s.kinds["jukebox"]
+        s.restart()
+        s.run(MINUTE)
+        assert [len(world.times(user)) for user in ("ada", "bob")] == [1, 1]
+
+
+@pytest.mark.req("SYNC-12")
 def test_a_loop_that_ends_by_itself_is_begun_again(quick: Queue, world: World) -> None:
     async def ends() -> None:
         world.ill.clear()
