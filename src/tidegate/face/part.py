@@ -128,7 +128,8 @@ class Part:
     def hurry(self) -> None:
         """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
 
-        The run of failures goes on, with what people were told of it. A fatal fault needs `clear()`.
+        The run of failures goes on, with what people were told of it. After a fatal fault it is one trial; refused
+        credentials are not tried again: they need `clear()`.
         """
         self._caller.keys.hurry(self._key)
 

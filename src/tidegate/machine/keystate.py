@@ -50,6 +50,11 @@ class KeyState:
         fault = self.fault
         return fault is not None and fault.retry_after is not None and fault.reason in _ASKED
 
+    @property
+    def refused(self) -> bool:
+        """Whether nothing but other credentials ends it."""
+        return self.fatal and self.fault is not None and self.fault.reason is Reason.AUTH
+
     def part(self, operation: str | None) -> KeyState | None:
         """The state of one operation; None when it has none of its own."""
         return None if operation is None or self.parts is None else self.parts.get(operation)

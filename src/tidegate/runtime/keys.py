@@ -183,12 +183,12 @@ class Keys:
             self._look()
 
     def hurry(self, key: Hashable) -> None:
-        """Ends the waits after failures, except those that a service asked for."""
+        """Ends the waits after failures, except those that a service asked for; refused credentials are not tried."""
         now = self._clock.monotonic()
         with self._lock:
             state = self.states.get(key)
             for each in () if state is None else (state, *(state.parts or {}).values()):
-                if not each.fatal and not each.asked:
+                if not each.refused and not each.asked:
                     each.until = min(each.until, now)
 
     def disable(self, key: Hashable, until: float | None, by: str, reason: str) -> None:

@@ -8,25 +8,29 @@ from collections.abc import Sequence
 from tidegate import Installed
 from tidegate_apps.music.asking import lines_of
 from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.looks import CALM, Line
+from tidegate_apps.music.looks import CALM, Line, Work
 from tidegate_apps.music.settings import Settings
-from tidegate_apps.music.states import State
 
 AT_A_PAGE = 3.0  # seconds that somebody waits for a page
 _LOOK_EVERY = 0.1
-_STAYS = ("fatal", "retry_after", "other")  # what holds a call although somebody asks for it
+_STAYS = ("retry_after", "other")  # what holds a call although somebody asks for it, beside refused credentials
 
 
-def served(state: State, asked: float, since: float) -> bool:
+def served(work: Work, asked: float, since: float) -> bool:
     """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
-    tried = state.tried_at or 0.0
-    return tried >= asked or (state.held in _STAYS and tried >= since)
+    tried = work.state.tried_at or 0.0
+    return tried >= asked or ((work.refused or work.state.held in _STAYS) and tried >= since)
 
 
-def is_over(states: Sequence[State], asked: float, since: float) -> bool:
+def called(works: Sequence[Work], asked: float) -> bool:
+    """Whether anything of it was called since."""
+    return any((each.state.tried_at or 0.0) >= asked for each in works)
+
+
+def is_over(works: Sequence[Work], asked: float, since: float) -> bool:
     """Whether all operations were served; what the failure of one of them holds, too, is not called any more."""
-    called = any((state.tried_at or 0.0) >= asked for state in states)
-    return bool(states) and all(served(each, asked, since) or (called and each.held is not None) for each in states)
+    tried = called(works, asked)
+    return bool(works) and all(served(each, asked, since) or (tried and each.state.held is not None) for each in works)
 
 
 def awaited(there: Installed[Settings], user: str, kind: Kind, asked: float, most: float) -> Line | None:
@@ -34,7 +38,7 @@ def awaited(there: Installed[Settings], user: str, kind: Kind, asked: float, mos
     end = time.monotonic() + most
     while True:
         line = next(each for each in lines_of(there, user) if each.kind.name == kind.name)
-        if is_over([work.state for work in line.works], asked, 0.0 if line.row is None else line.row.connected_at):
+        if is_over(line.works, asked, 0.0 if line.row is None else line.row.connected_at):
             return line
         if time.monotonic() >= end:
             return None

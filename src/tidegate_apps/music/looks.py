@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate import Reason
 from tidegate_apps.music.connections import Row
 from tidegate_apps.music.contract import Gap
 from tidegate_apps.music.entering import asked_for, by_itself
@@ -54,12 +55,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One operation of a connection."""
+    """One operation of a connection. *refused*: it waits for other credentials, and is not called whoever asks."""
 
     name: str
     word: str
     look: Look
     state: State
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +92,27 @@ class Line:
 
     @property
     def next_at(self) -> float | None:
-        """When the first of it is tried again; what needs a person is not."""
-        tried = (each.state.next_at for each in self.works if each.look.name != "action")
-        return min((at for at in tried if at is not None), default=None)
+        """When the first of it is tried again by itself."""
+        return min((each.state.next_at for each in self.works if each.state.next_at is not None), default=None)
+
+    @property
+    def refused(self) -> bool:
+        """Something of it waits until it is reconnected."""
+        return any(each.refused for each in self.works)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether somebody who asks for a call gets one."""
+        refused = bool(self.works) and all(each.refused for each in self.works)
+        return self.row is not None and self.row.there and not refused
+
+    @property
+    def waits_for(self) -> str:
+        """When something of it is tried that is not tried by itself, in words; empty when all of it is."""
+        waiting = [each for each in self.works if each.look.name == "action" and each.state.next_at is None]
+        if not waiting:
+            return ""
+        return "after you reconnect" if self.refused or not self.can_be_asked else "when you ask for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +141,16 @@ def look_of(state: State) -> Look:
     return Look(name="new")
 
 
+def _refused(kind: Kind, state: State, all_of_it: Sequence[State]) -> bool:
+    """Whether it waits for other credentials. Any other fault is tried when somebody asks: it may be over."""
+    if state.held != "fatal":
+        return False
+    # One that was held without a fault of its own is held by that of another.
+    codes = [state.code] if state.code else [each.code for each in all_of_it if each.held == "fatal" and each.code]
+    found = [kind.rules.book[code].reason for code in codes if code in kind.rules.book]
+    return all(reason is Reason.AUTH for reason in found)
+
+
 def line_of(offer: Offer, row: Row | None, states: Sequence[State], ends_at: float | None = None) -> Line:
     kind = offer.kind
     named = {each.name: each.label for each in kind.fields}
@@ -138,11 +168,15 @@ def line_of(offer: Offer, row: Row | None, states: Sequence[State], ends_at: flo
         look = Look(name="none")
     if look is not None:
         return Line(kind=kind, row=row, look=look, shown=shown)
-    by_name = {each.operation: each for each in states if each.provider == kind.name}
+    mine = [each for each in states if each.provider == kind.name]
+    by_name = {each.operation: each for each in mine}
     works = tuple(
-        Work(name=name, word=OPERATIONS.get(name, name.capitalize()), look=look_of(by_name[name]), state=by_name[name])
+        Work(
+            name=name, word=OPERATIONS.get(name, name.capitalize()), look=look_of(by_name[name]), state=by_name[name],
+            refused=_refused(kind, by_name[name], mine),
+        )
         for name in map(str, kind.operations)
         if name in by_name
-    )
+    )  # fmt: skip
     worst = min((each.look for each in works), key=lambda each: _URGENCY[each.name], default=Look(name="new"))
     return Line(kind=kind, row=row, look=worst, works=works, shown=shown, ends_at=ends_at)

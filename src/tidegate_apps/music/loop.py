@@ -66,7 +66,7 @@ class Loop:
                 await self._provider.aclose()
 
     def ask(self) -> None:
-        """Somebody wants it now: waits are over, except where a person must act first or the service asked for one."""
+        """It is wanted now: waits are over, except after refused credentials and where the service asked for one."""
         self._part.hurry()
         for lane in self._lanes:
             if self._hold(lane) is None:

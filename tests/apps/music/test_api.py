@@ -305,6 +305,26 @@ def test_a_form_that_was_refused_keeps_what_was_entered_and_shows_no_secret(clie
     assert line(client, "navidrome")["connected"] is False
 
 
+@pytest.mark.req("SYNC-14")
+@pytest.mark.parametrize(
+    ("code", "next_at", "can_be_asked", "said"),
+    [
+        ("session_revoked", None, False, "after you reconnect"),
+        ("bad_answer", None, True, "when you ask for it"),
+        ("key_invalid", 4e9, True, ""),
+    ],
+)
+def test_the_page_offers_a_sync_and_says_what_is_waited_for_as_it_is(
+    served: Served, client: TestClient, code: str, next_at: float | None, can_be_asked: bool, said: str
+) -> None:
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    state(served, "lastfm", failures=1, code=code, message="No.", advice="Act.", held="fatal", next_at=next_at)
+    page = client.get("/music").text
+    assert ("/music/sync/lastfm" in page) is can_be_asked
+    assert [each for each in ("after you reconnect", "when you ask for it") if each in page] == ([said] if said else [])
+    assert line(client, "lastfm")["next_try_at"] == next_at
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -324,3 +344,11 @@ def test_whoever_asks_for_a_call_is_told_how_it_went(
         state(served, "lastfm", tried_at=time.time() + 60, **values)
     page = client.post("/music/sync/lastfm", headers={"Origin": HERE}, follow_redirects=True)
     assert said in page.text
+
+
+def test_whoever_asks_for_a_call_that_is_not_made_is_told_why(served: Served, client: TestClient) -> None:
+    client.put(f"{API}/connections/lastfm", json={"values": {"user": "ada7"}}).raise_for_status()
+    how: dict[str, Any] = {"failures": 1, "code": "rate_limited", "message": "Too fast.", "held": "retry_after"}
+    state(served, "lastfm", tried_at=time.time(), **how)
+    page = client.post("/music/sync/lastfm", headers={"Origin": HERE}, follow_redirects=True)
+    assert "Last.fm was not called: Too fast." in page.text

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
-from tidegate import Queue
+from tidegate import Queue, rules
 from tidegate_apps.music.awaiting import is_over, served
+from tidegate_apps.music.connections import Row
 from tidegate_apps.music.contract import Operation
-from tidegate_apps.music.looks import look_of
+from tidegate_apps.music.looks import Offer, Work, line_of, look_of
+from tidegate_apps.music.reading import WrongShape
 from tidegate_apps.music.states import State
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
@@ -100,6 +103,48 @@ def test_asking_serves_the_operation_that_is_well_although_another_needs_a_perso
         assert len(s.world.times(operation="playlists")) == 1
 
 
+@pytest.mark.req("SYNC-09", "SYNC-17")
+@pytest.mark.parametrize("fault", [WrongShape("list of plays"), refused(402), refused(501)])
+def test_asking_tries_once_what_other_credentials_would_not_mend(studio: Callable[..., Any], fault: Exception) -> None:
+    with studio() as s:
+        s.world.ill["svc"] = fault
+        s.connect()
+        s.run(10)
+        assert s.state().held == "fatal"
+        s.shop.connections.ask("ada", "svc")
+        s.run(10 * MINUTE)
+        assert len(s.world.times()) == 2
+        assert (s.state().held, s.notices()) == ("fatal", ["fatal"])
+        s.world.ill.clear()
+        s.shop.connections.ask("ada", "svc")
+        s.run(10)
+        assert (len(s.world.times()), s.state().held, s.notices()) == (3, None, ["fatal", "recovered"])
+
+
+@pytest.mark.parametrize(
+    ("codes", "refusals", "asked"),
+    [
+        (("unauthorized", None), (True, True), False),  # what refuses the one refuses the other
+        (("unauthorized", "unauthorized"), (True, True), False),
+        (("MUSIC_UNREADABLE", "MUSIC_UNREADABLE"), (True, True), False),
+        (("forbidden", "bad_answer"), (True, False), True),
+        (("bad_answer", None), (False, False), True),
+        (("quota_exhausted", None), (False, False), True),
+    ],
+)
+def test_a_call_can_be_asked_for_unless_all_of_it_waits_for_other_credentials(
+    codes: tuple[str | None, ...], refusals: tuple[bool, ...], asked: bool
+) -> None:
+    kind = kind_of(World(None), "svc", *BOTH, rules=rules.navidrome)  # type: ignore[arg-type]
+    states = [
+        State(user_id="ada", provider="svc", operation=str(name), held="fatal", failures=int(bool(code)), code=code)
+        for name, code in zip(BOTH, codes, strict=True)
+    ]
+    line = line_of(Offer(kind=kind, operator={}, enabled=True), connected(), states)
+    assert tuple(work.refused for work in line.works) == refusals
+    assert line.can_be_asked is asked
+
+
 def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> None:
     world = World(quick.clock)  # type: ignore[arg-type]
     with Studio.opened(quick, kind_of(world), kind_of(world, "aids", Operation.TAGS, fields=()), world=world) as s:
@@ -107,6 +152,15 @@ def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> No
         s.run(10)
         assert world.times(provider="aids", operation="tags") == []
         assert s.state("tags", provider="aids").tried_at == pytest.approx(s.clock.now(), abs=15)
+
+
+def connected() -> Row:
+    return Row("ada", "svc", "{}", "", 1, 1, 50.0, 0.0, None, "")
+
+
+def work(tried: float | None, held: str | None, name: str = "plays") -> Work:
+    state = State(user_id="ada", provider="svc", operation=name, tried_at=tried, held=held)
+    return Work(name=name, word=name, look=look_of(state), state=state, refused=held == "fatal")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +173,12 @@ def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> No
 def test_who_asks_waits_until_it_was_called_or_for_nothing_that_does_not_come(
     held: str | None, tried: float | None, is_served: bool
 ) -> None:
-    state = State(user_id="ada", provider="svc", operation="plays", tried_at=tried, held=held)
-    assert served(state, asked=100.0, since=50.0) is is_served
+    assert served(work(tried, held), asked=100.0, since=50.0) is is_served
+
+
+def test_who_asks_waits_for_the_call_after_a_fault_that_asking_ends() -> None:
+    tried = replace(work(99, "fatal"), refused=False)
+    assert served(tried, asked=100.0, since=50.0) is False
 
 
 @pytest.mark.parametrize(
@@ -136,9 +194,6 @@ def test_who_asks_waits_until_it_was_called_or_for_nothing_that_does_not_come(
 def test_what_the_failure_of_one_operation_holds_is_not_waited_for(
     first: tuple[float | None, str | None], second: tuple[float | None, str | None], over: bool
 ) -> None:
-    states = [
-        State(user_id="ada", provider="svc", operation=name, tried_at=tried, held=held)
-        for name, (tried, held) in zip(("plays", "playlists"), (first, second), strict=True)
-    ]
-    assert is_over(states, asked=100.0, since=50.0) is over
+    works = [work(*how, name=name) for name, how in (("plays", first), ("playlists", second))]
+    assert is_over(works, asked=100.0, since=50.0) is over
     assert is_over([], asked=100.0, since=50.0) is False

@@ -337,3 +337,22 @@ def test_a_call_that_was_broken_off_does_not_free_the_probe_of_another() -> None
     with pytest.raises(Stopped):
         scene.target.key(9).call(long_one)
     assert scene.left() == pytest.approx(3600)
+
+
+@pytest.mark.req("SYNC-17")
+@pytest.mark.parametrize("status", [402, 501])
+def test_who_hurries_gets_one_trial_after_a_fatal_fault_that_credentials_do_not_mend(status: int) -> None:
+    scene = Scene(reprobe=None)
+    scene.fail(Answered(status))
+    scene.target.key(7).hurry()
+    assert scene.holds() == []
+    scene.fail(Answered(status))
+    assert (scene.holds(), scene.notices()) == (["fatal"], ["fatal"])
+
+
+@pytest.mark.req("SYNC-17")
+def test_nobody_hurries_past_refused_credentials() -> None:
+    scene = Scene()
+    scene.fail(Answered(401))
+    scene.target.key(7).hurry()
+    assert scene.holds() == ["fatal"]

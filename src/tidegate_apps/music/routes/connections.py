@@ -103,7 +103,7 @@ def router(there: Installed[Settings]) -> APIRouter:
     @found.post("/connections/{provider}/sync", status_code=202)
     @needs(Right.PUT_IN)
     def music_sync(request: Request, provider: str) -> ConnectionShown:
-        """Syncs now, except where a person must act first."""
+        """Syncs now, except where credentials were refused or the service asked for a wait."""
         kind, user = kind_of(there, provider), user_of(request)
         connections.ask(user, kind.name, by=user)
         return _one(there, user, kind.name)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from tidegate import Installed, NotThere
 from tidegate.web import Right, form, needs, said
 from tidegate_apps.music.asking import kind_of, user_of
-from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, outcome
+from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, called, outcome
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.entering import WrongValue
 from tidegate_apps.music.kind import Kind
@@ -18,6 +18,7 @@ from tidegate_apps.music.settings import Settings
 
 Sent = Annotated[dict[str, str], Depends(form)]
 PAGE = "/music"
+CALLED = "was called"
 
 
 def router(there: Installed[Settings]) -> APIRouter:
@@ -52,7 +53,7 @@ def router(there: Installed[Settings]) -> APIRouter:
             connections.ask(user, kind.name, by=user)
         except NotThere:
             return said(request, PAGE, f"{kind.title} is not connected.", tone="warn")
-        return told(request, there, kind, "was called", asked)
+        return told(request, there, kind, CALLED, asked)
 
     return found
 
@@ -60,5 +61,7 @@ def router(there: Installed[Settings]) -> APIRouter:
 def told(request: Request, there: Installed[Settings], kind: Kind, done: str, asked: float) -> Response:
     """Back to the page, with how the call went if that is known soon."""
     line = awaited(there, user_of(request), kind, asked, AT_A_PAGE) if there.settings.sync else None
+    if done == CALLED and line is not None and not called(line.works, asked):
+        return said(request, PAGE, f"{kind.title} was not called: {line.look.reason or line.look.word}", tone="warn")
     text, tone = outcome(kind, done, line)
     return said(request, PAGE, text, tone=tone)
