@@ -59,6 +59,13 @@ class Settings(BaseModel):
         default_factory=dict, description="Connections that are there from the start: user, provider, what it asks for."
     )
 
+    @field_validator("contact")
+    @classmethod
+    def _fits_a_header(cls, value: str) -> str:
+        if not value.isascii() or not value.isprintable():
+            raise ValueError("it goes along with every request; give letters without accents, in one line")
+        return value
+
     @field_validator("reprobe")
     @classmethod
     def _not_too_often(cls, value: Seconds) -> Seconds:

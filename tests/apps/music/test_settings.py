@@ -123,6 +123,12 @@ def test_services_are_told_whom_to_write_to_only_where_the_operator_says_so(cont
     assert ["music.contact" in each for each in advice(settings)] == [True] * (not contact)
 
 
+@pytest.mark.parametrize("contact", ["Jörg at example.org", "me@example.org\nX-Other: 1", "\0"])
+def test_a_contact_that_no_request_can_carry_is_refused_before_every_call_fails_by_it(contact: str) -> None:
+    with pytest.raises(ValueError, match="contact"):
+        Settings(contact=contact)
+
+
 def test_that_nobody_can_be_written_to_is_said_once_and_only_when_somebody_is_called(
     quick: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
