@@ -36,6 +36,7 @@ from tidegate_apps.music.way_out import server
 _TOGETHER = 50
 _MOST_PAGES = 500
 _MOST_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
+_NEVER = "0001-"
 _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 
 
@@ -105,8 +106,8 @@ class Navidrome(Provider):
             plays, bad = read_rows(page, _last_play)
             wanted = sorted((play for play in plays if play.at >= since), key=lambda play: play.at)
             pages.append((wanted, bad))
-            if len(page) < PAGE or len(wanted) < len(plays):
-                break
+            if len(page) < PAGE or len(wanted) + len(bad) < len(page):
+                break  # what follows was played before, or never
         return pages[::-1]
 
 
@@ -129,8 +130,9 @@ def _second(value: object, name: str) -> int:
 
 
 def _last_play(row: Mapping[str, object]) -> Play | None:
-    # Songs that were never played come last, and have no date.
-    return _play(_song(row), _second(row["playDate"], "playDate")) if row.get("playDate") else None
+    # Songs that were never played come last, and have no date, or that of the year one.
+    never = not row.get("playDate") or text(row["playDate"]).startswith(_NEVER)
+    return None if never else _play(_song(row), _second(row["playDate"], "playDate"))
 
 
 def _play(song: Song, at: int) -> Play:

@@ -186,6 +186,23 @@ async def test_many_last_plays_are_handed_over_oldest_first_too(desk: Desk) -> N
     assert [batch.mark for batch in batches] == [str(int(batch.items[-1].at)) for batch in batches]
 
 
+@pytest.mark.parametrize("never", [{}, {"playDate": None}, {"playDate": "0001-01-01T00:00:00Z"}])
+async def test_songs_that_were_never_played_are_no_bad_rows_and_are_not_walked_through(
+    desk: Desk, never: dict[str, object]
+) -> None:
+    desk.sim.navidrome.has_log = False
+    provider = desk.provider("navidrome")
+    now = int(desk.clock.now())
+    songs: list[dict[str, object]] = [{"id": f"s{n}", "title": "T", "artist": "A", **never} for n in range(1000)]
+    for n in range(250):
+        songs[n]["playDate"] = now - n * 60
+    desk.sim.stay("GET /navidrome/api/song", lambda asked: songs[int(asked.query["_start"]) : int(asked.query["_end"])])
+    batches = [batch async for batch in provider.plays(None)]
+    assert [len(batch.items) for batch in batches] == [50, 200]
+    assert [bad for batch in batches for bad in batch.bad] == []
+    assert desk.sim.count("GET /navidrome/api/song") == 2
+
+
 async def test_a_song_that_is_gone_is_a_bad_row_and_the_mark_goes_on(desk: Desk) -> None:
     provider = desk.provider("navidrome")
     times = await hear(desk, 3)
