@@ -16,7 +16,10 @@ _NOT_SHOWN = frozenset({"forbidden", "not_shared"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a list of playlists says of one; *version* changes when its songs do, and is empty when nobody knows."""
+    """What a list of playlists says of one; *version* changes when its songs do, and is empty when nobody knows.
+
+    *name* may be empty, because services take such playlists.
+    """
 
     ref: str
     name: str
@@ -48,7 +51,7 @@ class Playlists:
                     raise
                 else:
                     broken = broken or (error if fault.reach is Reach.OPERATION else None)
-                    yield Batch(bad=(Bad(row=head.name[:80], why=fault.message),))
+                    yield Batch(bad=(Bad(row=(head.name or head.ref)[:80], why=fault.message),))
                     continue
             yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
             # Whoever asks for the next one has kept this one.

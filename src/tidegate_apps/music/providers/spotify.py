@@ -140,7 +140,7 @@ class Spotify(Provider):
                 return None  # of somebody else's playlist there is nothing but the name
             found, _ = read_rows(rows(page["items"], "list of songs"), _entry)
             songs += found
-            if not page.get("next"):
+            if not page.get("next") or not page["items"]:
                 break
         return tuple(songs)
 
@@ -203,7 +203,7 @@ def _song(row: Mapping[str, object]) -> Song:
 def _head(row: Mapping[str, object]) -> Head:
     return Head(
         ref=needed(row, "id"),
-        name=needed(row, "name"),
+        name=text(row.get("name")),
         about=text(row.get("description")),
         version=text(row.get("snapshot_id")),
     )

@@ -44,7 +44,7 @@ class Subsonic:
 def _head(row: Mapping[str, object]) -> Head:
     # An empty list of songs is left out, so the count is what tells an empty playlist from one that is not shown.
     version = f"{text(row.get('changed'))} {text(row.get('songCount'))}" if row.get("changed") else ""
-    return Head(ref=needed(row, "id"), name=needed(row, "name"), about=text(row.get("comment")), version=version)
+    return Head(ref=needed(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version)
 
 
 def _song(row: Mapping[str, object]) -> Song:

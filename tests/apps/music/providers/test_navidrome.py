@@ -74,6 +74,12 @@ async def test_a_playlist_without_songs_is_empty_and_a_server_without_playlists_
     assert await lists(provider) == []
 
 
+async def test_a_playlist_without_a_name_is_one(desk: Desk) -> None:
+    provider = desk.provider("navidrome")
+    desk.sim.navidrome.playlists["ann-1"].name = ""
+    assert [(each.ref, each.name) for each in await lists(provider)] == [("ann-1", ""), ("ann-2", "Still empty")]
+
+
 async def test_a_playlist_that_stays_the_same_is_not_fetched_again(desk: Desk) -> None:
     provider = desk.provider("navidrome")
     await lists(provider)

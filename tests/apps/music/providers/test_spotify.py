@@ -135,6 +135,21 @@ async def test_playlists_of_both_generations_are_read(desk: Desk, generation: st
     assert again - asked == {"new": 1, "old": 2}[generation]
 
 
+async def test_a_playlist_without_a_name_is_one(desk: Desk) -> None:
+    provider = desk.provider("spotify")
+    desk.sim.spotify.playlists["ann1"].name = " "
+    batches = [batch async for batch in provider.playlists()]
+    assert [bad for batch in batches for bad in batch.bad] == []
+    assert [(item.ref, item.name) for item in batches[0].items] == [("ann1", "")]
+
+
+async def test_songs_end_where_a_page_is_empty_although_it_promises_more(desk: Desk) -> None:
+    provider = desk.provider("spotify")
+    desk.sim.stay("GET /spotify/v1/playlists/{id}/items", {"items": [], "next": "more"})
+    await lists(provider)
+    assert desk.sim.count("GET /spotify/v1/playlists/{id}/items") == 3
+
+
 async def test_a_deleted_playlist_does_not_stop_spotify(desk: Desk) -> None:
     provider = desk.provider("spotify")
     desk.sim.spotify.next("not_found", where="items")
