@@ -179,6 +179,10 @@ def _json(content: bytes) -> object:
         raise WrongShape("text in UTF-8") from error
     except RecursionError as error:
         raise WrongShape("reasonable depth") from error
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:  # a number of more digits than are read
+        raise WrongShape("reasonable numbers") from error
     return found
 
 

@@ -157,7 +157,11 @@ async def test_a_redirect_within_one_server_is_followed_a_few_times(desk: Desk) 
         await calls.ask(Ask(url=f"{desk.base}/hop/4"))
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"name": "\xff\xfe"}'], ids=["too deep", "no text"])
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"name": "\xff\xfe"}', b"[" + b"1" * 5000 + b"]"],
+    ids=["too deep", "no text", "too long"],
+)
 async def test_what_json_cannot_be_is_a_wrong_shape(desk: Desk, body: bytes) -> None:
     desk.sim.on("GET /odd", Step(200, body, {"Content-Type": "application/json"}))
     calls = Calls("test", kinds()["openai"].rules, desk.there())
