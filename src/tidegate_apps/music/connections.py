@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tidegate import Db, DbTx, NotThere
 from tidegate.secrets import BadSecret, Secrets
-from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, entered, hidden, leading
+from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, complete, entered, hidden, leading
 from tidegate_apps.music.kind import Kind
 
 _SLICE = 500
@@ -188,7 +188,11 @@ class Connections:
         self._db.write(write)
 
     def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:
-        """Connects as the settings say, unless that was done before; what people changed since then stays."""
+        """Connects as the settings say, unless that was done before; what people changed since then stays.
+
+        WrongValue when that could never be called.
+        """
+        complete(kind, values)
         digest, purpose = hidden(json.dumps(dict(sorted(values.items())))), f"declared {_purpose(user, kind.name)}"
         row = self.get(user, kind.name)
         try:

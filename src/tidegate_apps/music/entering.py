@@ -43,10 +43,25 @@ def entered(kind: Kind, given: Mapping[str, str], before: Mapping[str, str] | No
         if len(value) > MOST_VALUE or "\0" in value:
             raise WrongValue(f"it is too long, or no text; give at most {MOST_VALUE} characters", name)
         if not value and each.required:
-            raise WrongValue(f"it is empty; give the {each.label}", name)
+            raise _empty(each)
         if value:
             found[name] = checked(each, value)
     return found
+
+
+def complete(kind: Kind, values: Mapping[str, str]) -> None:
+    """WrongValue when there is a field too many, or one is missing that the operator does not give for all."""
+    names = [each.name for each in kind.fields]
+    for name in values:
+        if name not in names:
+            raise WrongValue(f"{kind.title} has no such field; it has: {', '.join(names) or 'none'}", name)
+    for each in kind.missing(values):
+        if not each.operator:
+            raise _empty(each)
+
+
+def _empty(each: Field) -> WrongValue:
+    return WrongValue(f"it is empty; give the {each.label}", each.name)
 
 
 def checked(each: Field, value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -81,6 +82,21 @@ def test_what_the_settings_declare_is_put_in_once_and_what_people_change_stays(c
     connections.remove("ada", "svc")
     assert not connections.declare("ada", kind, {"password": "of the file"})
     assert connections.declare("ada", kind, {"password": "a new one"})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"pasword": "s"}, "pasword: Svc has no such field; it has: user, password"),
+        ({"user": "ada7"}, "password: it is empty; give the Password"),
+    ],
+)
+def test_what_the_settings_declare_wrongly_is_said_and_not_put_in(
+    connections: Connections, values: dict[str, str], said: str
+) -> None:
+    with pytest.raises(WrongValue, match=re.escape(said)):
+        connections.declare("ada", svc(), values)
+    assert connections.get("ada", "svc") is None
 
 
 def test_what_the_settings_declare_leaves_nothing_in_a_table_to_try_passwords_on(
