@@ -54,7 +54,7 @@ class Syncer:
                 changed = await asyncio.to_thread(shop.connections.changed, self._version)
                 if changed:
                     await self._changed(changed)
-                self._revive()
+                await self._revive()
                 self._look()
                 await self._write()
                 await shop.clock.asleep(float(shop.settings.look_every))
@@ -125,7 +125,7 @@ class Syncer:
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
-    def _revive(self) -> None:
+    async def _revive(self) -> None:
         """Begins again what ended by itself, what could not begin, and what had to wait for the one before it."""
         now = self._shop.clock.monotonic()
         for pair in [pair for pair, running in self._running.items() if running.task.done()]:
@@ -133,6 +133,11 @@ class Syncer:
             del self._running[pair]
             self._again[pair] = now + _OWN_FAULT
         due = [pair for pair, at in self._again.items() if at <= now]
+        for pair in due:
+            # The one before may have saved other credentials, of which no change tells.
+            row = await asyncio.to_thread(self._shop.connections.get, *pair)
+            if row is not None:
+                self._rows[pair] = row
         wanted = self._wanted() if due else {}
         for pair in due:
             del self._again[pair]

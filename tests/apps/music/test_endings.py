@@ -83,6 +83,28 @@ def test_a_loop_that_ends_by_itself_is_begun_again(quick: Queue, world: World) -
         assert s.state().failures == 0
 
 
+@pytest.mark.req("SYNC-16")
+def test_a_loop_that_is_begun_again_has_the_credentials_that_the_one_before_it_saved(
+    quick: Queue, world: World
+) -> None:
+    surroundings: list[Surroundings] = []
+
+    def make(connection: Connection, there: Surroundings) -> Scripted:
+        surroundings.append(there)
+        return Scripted(world, connection, there)
+
+    async def rotates_and_ends() -> None:
+        world.ill.clear()
+        await surroundings[0].save({"password": "rotated"})
+        raise asyncio.CancelledError
+
+    with Studio.opened(quick, kind_of(world, make=make), world=world) as s:
+        world.ill["svc"] = rotates_and_ends
+        s.connect()
+        s.run(2 * MINUTE)
+        assert world.tokens == ["rotated"]
+
+
 @pytest.mark.req("SYNC-12", "SYNC-15")
 def test_one_that_needs_long_to_end_holds_up_neither_others_nor_a_stop(quick: Queue, world: World) -> None:
     async def renewing() -> None:
