@@ -104,6 +104,8 @@ def list_(at: AtServer, shelf: str, find: str, most: int, user: str) -> None:
     """Lists what is in the library, the most played or the newest first."""
     from tidegate_apps.music import shelves
 
+    if shelf == "plays" and find:
+        raise click.UsageError("plays are not searched; leave --find out, or list tracks")
     with at.installed() as there:
         if shelf == "plays":
             rows = [

@@ -106,6 +106,7 @@ def test_the_commands_connect_list_and_disconnect(
     assert "lastfm       Not tried yet" in run("status")
     assert '"state": "new"' in run("status", "--json")
     assert "nothing yet" in run("list", "tracks")
+    assert "plays are not searched" in run("list", "plays", "--find", "song", code=2)
     assert "is the server running?" in run("sync", "lastfm", "--wait", "0", code=8)
     assert "disconnected: Last.fm of local" in run("disconnect", "lastfm")
     assert "there is no provider 'nosuch'; there are:" in run("disconnect", "nosuch", code=7)
