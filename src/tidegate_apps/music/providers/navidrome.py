@@ -65,22 +65,28 @@ class Navidrome(Provider):
     async def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
         reached = moment(mark)
         since = int(self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP)
-        async for plays, bad in self._history(since):
+        async for plays, bad in self._history(since, all_of_it=reached is None):
             reached = max([reached or since, *(min(play.at, self._clock.now()) for play in plays)])
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(int(reached)))
 
-    async def _history(self, since: int) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
-        first = await self._native.scrobbles(since, 0)
-        if first is None:
-            for part in await self._last_plays(since):
-                yield part
-            return
-        page = first
+    async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
+        heard = set[str]()
+        page = first = await self._native.scrobbles(since, 0)
         for number_of_page in range(1, _MOST_PAGES):
-            yield await self._with_songs(page, since)
-            if len(page) < PAGE:
-                return
-            page = await self._native.scrobbles(since, number_of_page * PAGE) or []
+            if page is None:
+                break
+            plays, bad = await self._with_songs(page, since)
+            heard.update(play.ref for play in plays)
+            yield plays, bad
+            full = len(page) >= PAGE
+            page = await self._native.scrobbles(since, number_of_page * PAGE) if full else None
+        if first and not all_of_it:
+            return
+        # A server may keep no log, or have begun it later. What is in both has the same second, and so the same ref.
+        for plays, bad in await self._last_plays(since):
+            more = [play for play in plays if play.ref not in heard]
+            if more or bad or first is None:
+                yield more, bad
 
     async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[Bad]]:
         """The log has ids alone; the songs are asked for, and remembered for a while."""
@@ -99,7 +105,7 @@ class Navidrome(Provider):
         return [_play(known[ref], when) for ref, when in heard if ref in known], bad
 
     async def _last_plays(self, since: int) -> list[tuple[list[Play], list[Bad]]]:
-        """Of a server without a log: when each song was played last. The oldest page comes first."""
+        """When each song was played last, which is all that there is without a log. The oldest page comes first."""
         pages = []
         for number_of_page in range(_MOST_PAGES):
             page = await self._native.last_played(number_of_page * PAGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
-from tidegate.testing import Asked
+from tidegate.testing import Asked, Step
 from tidegate_apps.music.calls import ServiceError
 from tidegate_apps.music.contract import LOOK_BACK, Batch, Play
 from tidegate_apps.music.simulators.catalogue import TRACKS
@@ -173,6 +173,24 @@ async def test_a_server_without_a_log_tells_when_each_song_was_last_played(desk:
     assert [play.at for play in found] == times
     desk.sim.navidrome.has_log = True
     assert [play.ref for play in await plays(provider)] == [play.ref for play in found], "an update doubles no play"
+
+
+async def test_plays_are_not_missed_where_the_log_is_switched_off_or_younger_than_they_are(desk: Desk) -> None:
+    provider = desk.provider("navidrome")
+    times = await hear(desk, 10)
+    desk.sim.stay("GET /navidrome/api/scrobble", Step(200, []))
+    assert [play.at for play in await plays(provider)] == times
+    later = await hear(desk, 12)
+    found = await plays(provider, str(int(times[-1]) + 7200))
+    assert [play.at for play in found] == [at for at in later if at >= times[-1] + 3600]
+
+    young = [{"id": 1, "mediaFileId": "nd11", "submissionTime": int(later[-1])}]
+    desk.sim.stay("GET /navidrome/api/scrobble", Step(200, young))
+    whole = [batch async for batch in provider.plays(None)]
+    assert [play.at for play in whole[0].items] == [later[-1]]
+    assert sorted(play.at for batch in whole for play in batch.items) == later, "and none of them twice"
+    assert {batch.mark for batch in whole} == {str(int(later[-1]))}
+    assert len(await plays(provider, whole[0].mark)) == 1
 
 
 async def test_many_last_plays_are_handed_over_oldest_first_too(desk: Desk) -> None:
