@@ -172,6 +172,11 @@ class Calls:
         return {"timeout": patience, ENTERED: self._entered}
 
 
+def fits_a_header(text: str) -> bool:
+    """Whether a request can carry it."""
+    return text.isascii() and text.isprintable()
+
+
 def _json(content: bytes) -> object:
     try:
         found: object = json.loads(content.decode("utf-8-sig"))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, fiel
 
 from tidegate import Seconds
 from tidegate.net import Networks
+from tidegate_apps.music.calls import fits_a_header
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.way_out import HOME
@@ -61,8 +62,8 @@ class Settings(BaseModel):
 
     @field_validator("contact")
     @classmethod
-    def _fits_a_header(cls, value: str) -> str:
-        if not value.isascii() or not value.isprintable():
+    def _can_be_sent(cls, value: str) -> str:
+        if not fits_a_header(value):
             raise ValueError("it goes along with every request; give letters without accents, in one line")
         return value
 

@@ -149,6 +149,13 @@ def test_what_cannot_be_used_is_refused_by_the_name_of_its_field(given: dict[str
         entered(kind, given)
 
 
+def test_a_personal_key_that_no_request_can_carry_is_refused_when_it_is_entered() -> None:
+    fanart = kinds()["fanart"]
+    assert entered(fanart, {"client_key": " abc "}) == {"client_key": "abc"}
+    with pytest.raises(WrongValue, match="client_key: it has a sign in it that no key has"):
+        entered(fanart, {"client_key": "abc\u200bdef"})  # as it comes with a copy of a web page
+
+
 def test_a_secret_that_is_left_empty_stays_as_it_was() -> None:
     assert entered(svc(), {"user": " ada ", "password": ""}, {"password": "kept"}) == {
         "user": "ada",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Ask, Calls
+from tidegate_apps.music.calls import Ask, Calls, fits_a_header
 from tidegate_apps.music.contract import Batch, Connection, Found, Operation, Provider, Surroundings, Wanted
 from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.one_by_one import one_by_one
@@ -94,6 +94,12 @@ def _album(albums: object, known: str) -> Mapping[str, object]:
     return {}
 
 
+def _key(text: str) -> str:
+    if not fits_a_header(text):
+        raise ValueError("it has a sign in it that no key has, perhaps one that is not seen; type it or copy it anew")
+    return text
+
+
 kind = Kind(
     name="fanart",
     title="Fanart.tv",
@@ -103,7 +109,7 @@ kind = Kind(
         Field(name="api_key", label="API key", secret=True, operator=True, hint="The project key of this program."),
         Field(
             name="client_key", label="Personal API key", secret=True, required=False,
-            hint="Shows new pictures a few days earlier.",
+            hint="Shows new pictures a few days earlier.", check=_key,
         ),
     ),
     every=3600,
