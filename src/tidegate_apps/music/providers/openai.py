@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Ask, Calls
+from tidegate_apps.music.calls import Answer, Ask, Calls, ServiceError
 from tidegate_apps.music.contract import Batch, Connection, Found, Operation, Provider, Surroundings, Wanted
 from tidegate_apps.music.kind import Field, Kind
 from tidegate_apps.music.one_by_one import refused
@@ -16,6 +16,7 @@ _ADDRESS = "https://api.openai.com"
 _TOGETHER = 10
 _MOST_TAGS, _MOST_TAG = 8, 40
 _TOO_MUCH = frozenset({"request_too_large", "answer_cut", "bad_request"})
+_MAY_BE_MISSING = ("response_format", "max_completion_tokens")  # what not every gateway takes
 _ROOM = 120  # tokens of an answer for each artist
 _THOUGHT = 2000  # tokens that a model may spend before it answers; they count as its answer
 _READ, _TOTAL = 120.0, 150.0  # seconds
@@ -36,6 +37,7 @@ class OpenAI(Provider):
         self._model = values.get("model") or _MODEL.default
         self._headers = {"Authorization": f"Bearer {values['api_key']}"}
         self._calls = Calls("openai", rules.openai, there, rate=kind.rate, key=kind.counted(values))
+        self._left_out: set[str] = set()  # of each request
 
     async def check(self) -> None:
         await self._calls.ask(Ask(url=f"{self._base}/models", headers=self._headers))
@@ -69,12 +71,25 @@ class OpenAI(Provider):
             "response_format": {"type": "json_object"},
             "max_completion_tokens": _THOUGHT + _ROOM * len(some),
         }
-        ask = Ask(url=f"{self._base}/chat/completions", headers=self._headers, body=body, read=_READ, total=_TOTAL)
-        answer = await self._calls.ask(ask)
+        answer = await self._completed(body)
         tags = _tags(mapping(answer.json, "object"))
         if tags is None:
             return Batch(bad=tuple(refused(each, "the model's answer could not be read") for each in some))
         return Batch(items=tuple(_found(each, tags.get(number)) for number, each in zip(names, some, strict=True)))
+
+    async def _completed(self, body: Mapping[str, object]) -> Answer:
+        """The answer. What a gateway does not take is left out from then on, or it seems to refuse every artist."""
+        url = f"{self._base}/chat/completions"
+        while True:
+            sent = {name: value for name, value in body.items() if name not in self._left_out}
+            try:
+                return await self._calls.ask(Ask(url=url, headers=self._headers, body=sent, read=_READ, total=_TOTAL))
+            except ServiceError as error:
+                said = error.response.content if error.response.status_code == 400 else b""
+                named = [name for name in _MAY_BE_MISSING if name in sent and name.encode() in said]
+                if not named:
+                    raise
+                self._left_out.update(named)
 
 
 def _tags(document: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -86,10 +101,15 @@ def _tags(document: Mapping[str, object]) -> Mapping[str, object] | None:
     if message.get("refusal") or part({"choice": choice}, "choice").get("finish_reason") == "content_filter":
         return {}
     try:
-        said = json.loads(content) if isinstance(content, str) else None
+        said = json.loads(_bare(content)) if isinstance(content, str) else None
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
+
+
+def _bare(content: str) -> str:
+    """Without the fence that models like to put around code."""
+    return content.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
 
 
 def _found(wanted: Wanted, said: object) -> Found:

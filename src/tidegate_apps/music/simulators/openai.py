@@ -47,7 +47,10 @@ _SPENT = {
 
 
 class OpenAiService(Service):
-    """*unknown*: artists that the model knows nothing of; *too_long*: those whose request is larger than allowed."""
+    """*unknown*: artists that the model knows nothing of; *too_long*: those whose request is larger than allowed.
+
+    *refuses*: names in a request that it does not take, as some gateways do not.
+    """
 
     name = "openai"
     faults: ClassVar[Mapping[str, Fault]] = {
@@ -79,6 +82,7 @@ class OpenAiService(Service):
         super().begin()
         self.unknown: set[str] = set()
         self.too_long: set[str] = set()
+        self.refuses: set[str] = set()
         self.thinks = 0  # tokens before each answer
         self.tagged: list[str] = []  # artists, in the order in which they were asked for
 
@@ -97,10 +101,12 @@ class OpenAiService(Service):
     def _chat(self, asked: Asked) -> object:
         if (no := self._kept_out(asked)) is not None:
             return no
+        if refused := self.refuses & asked.json.keys():
+            return Step(400, {"error": f"'{min(refused)}' is not supported"})
         names = json.loads(asked.json["messages"][-1]["content"])
         if self.too_long & set(names.values()):
             return self.faults["too_long"]
-        if self.thinks + _EACH * len(names) > asked.json["max_completion_tokens"]:
+        if self.thinks + _EACH * len(names) > asked.json.get("max_completion_tokens", 10**6):
             return self.faults["cut_by_length"]
         self.tagged += names.values()
         return _completion(json.dumps({number: self.tags(name) for number, name in names.items()}))

@@ -242,6 +242,26 @@ async def test_what_is_refused_for_good_is_not_sent_in_halves(desk: Desk) -> Non
     assert len(desk.sim.asked()) == 1
 
 
+async def test_what_a_gateway_does_not_take_of_a_request_is_left_out_from_then_on(desk: Desk) -> None:
+    desk.sim.openai.refuses = {"response_format", "max_completion_tokens"}
+    provider = desk.provider("openai")
+    for _ in range(2):
+        assert [each.id for each in await found(provider, TAGS, *artists(0, 8))] == [0, 8]
+    assert [sorted(each.json) for each in desk.sim.asked()][-2:] == [["messages", "model"]] * 2
+    assert len(desk.sim.asked()) == 4
+
+    desk.sim.openai.refuses = {"messages"}
+    [batch] = [batch async for batch in provider.enrich(TAGS, artists(0))]
+    assert [bad.id for bad in batch.bad] == [0]
+
+
+async def test_an_answer_in_a_fence_is_read(desk: Desk) -> None:
+    answer = {"choices": [{"message": {"content": '```json\n{"1": ["folk"]}\n```\n'}, "finish_reason": "stop"}]}
+    desk.sim.then("POST /openai/v1/chat/completions", answer)
+    [only] = await found(desk.provider("openai"), TAGS, *artists(0))
+    assert only.tags == ("folk",)
+
+
 async def test_what_the_model_says_is_cleaned(desk: Desk) -> None:
     said = {"1": ["Folk", "folk", "", 7, "x" * 80, *(f"t{n}" for n in range(20))], "2": "none", "3": ["stranger"]}
     answer = {"choices": [{"message": {"content": json.dumps(said)}, "finish_reason": "stop"}]}
