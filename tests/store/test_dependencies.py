@@ -101,9 +101,9 @@ def test_only_the_parents_that_are_open_are_waited_for(jobs: Jobs) -> None:
 
 @EVERYWHERE
 @pytest.mark.req("LID-11")
-@pytest.mark.parametrize("end", ["failed", "cancelled"])
+@pytest.mark.parametrize(("end", "said"), [("failed", "has failed"), ("cancelled", "was cancelled")])
 @pytest.mark.parametrize("first", ["child", "parent"])
-def test_a_parent_that_will_not_be_done_fails_its_child(jobs: Jobs, end: str, first: str) -> None:
+def test_a_parent_that_will_not_be_done_fails_its_child(jobs: Jobs, end: str, said: str, first: str) -> None:
     parent = jobs.one()
     child = jobs.child(parent) if first == "child" else None
     if end == "failed":
@@ -115,7 +115,8 @@ def test_a_parent_that_will_not_be_done_fails_its_child(jobs: Jobs, end: str, fi
 
     job = jobs.get(child)
     assert (job.stage, job.error_code, job.parents_open) == ("failed", "parent_failed", 0)
-    assert job.error_message == f"Job {parent}, which it waits for, has failed."
+    assert job.error_message == f"Job {parent}, which it waits for, {said}."
+    assert jobs.events(child)[-1].message == job.error_message
     assert jobs.history(child) == "queued failed"
     assert jobs.events(child)[-1].actor == "parent"
     assert jobs.tallies()["q", "failed_total:parent_failed"] == 1
@@ -249,15 +250,19 @@ def test_a_child_that_a_person_retries_waits_for_the_parent_that_failed(jobs: Jo
     assert jobs.stage(child) == "ready"
 
 
+@EVERYWHERE
 def test_a_child_whose_failed_parent_is_forgotten_does_not_wait_for_ever(jobs: Jobs) -> None:
     parent = jobs.one()
     child = jobs.child(parent)
+    grandchild = jobs.child(child)
     jobs.fail(parent)
     jobs.retry(child)
 
     jobs.forget(parent)
 
-    assert jobs.stage(child) == "failed"
+    assert jobs.stage(child, grandchild) == "failed failed"
+    assert jobs.get(child).error_message == f"Job {parent}, which it waits for, was forgotten."
+    assert jobs.get(grandchild).error_message == f"Job {child}, which it waits for, has failed."
     assert jobs.retry(child)
     assert jobs.stage(child) == "ready"
 

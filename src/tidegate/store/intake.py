@@ -12,7 +12,7 @@ from tidegate.errors import StoreError
 from tidegate.store import failures, tallies
 from tidegate.store.claims import fail_queued
 from tidegate.store.failures import Failed
-from tidegate.store.settling import PARENT_FAILED
+from tidegate.store.settling import PARENT_FAILED, orphaned
 from tidegate.store.tx import Tx
 
 Made = list[tuple[str, str]]  # queue and stage of each new job
@@ -41,7 +41,7 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     orphans = _linked(tx, jobs, waits_for, states, found) if states else []
     tallies.add(tx, Counter(made))
     for child, queue, parent in orphans:
-        message = f"Job {parent}, which it waits for, has failed."
+        message = orphaned(parent, states[parent])
         fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
     return [found[i] for i in range(len(jobs))]
 
@@ -126,7 +126,7 @@ def _linked(
     states: dict[int, Stage],
     found: dict[int, Taken],
 ) -> list[tuple[int, str, int]]:
-    """Links new children to their parents; returns those whose parent had failed already: child, queue, parent."""
+    """Links new children to their parents; returns those whose parent will not be done: child, queue, parent."""
     new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
     links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tidegate.core.job import Job, JobEvent, Stage
 from tidegate.store import tallies
-from tidegate.store.settling import PARENT_FAILED, end_children
+from tidegate.store.settling import PARENT_FAILED, end_children, fail_children
 from tidegate.store.tx import Tx
 
 
@@ -123,7 +123,8 @@ def _remove(tx: Tx, ids: Iterable[int]) -> int:
         return 0
     tx.all("forgotten", {"id": str(max(row[0] for row in rows))})
     # A child that a person has queued again waits for a parent that can no longer be retried.
-    end_children(tx, {id_: Stage.FAILED for id_, _, state, children in rows if children and state != "done"})
+    orphaning = [id_ for id_, _, state, children in rows if children and state != "done"]
+    fail_children(tx, {id_: f"Job {id_}, which it waits for, was forgotten." for id_ in orphaning})
     gone = [{"id": row[0]} for row in rows]
     for name in ("forget_events", "forget_children", "forget_parents"):
         tx.many(name, gone)

@@ -69,9 +69,19 @@ def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:
     done = [parent for parent, stage in ended.items() if stage is Stage.DONE]
     if done:
         _free(tx, done)
-    failed = sorted(ended.keys() - set(done))
-    while failed:
-        rows = tx.many("fail_children", _parents(failed), {"code": PARENT_FAILED})
+    fail_children(tx, {parent: orphaned(parent, stage) for parent, stage in ended.items() if stage is not Stage.DONE})
+
+
+def orphaned(parent: int, stage: Stage) -> str:
+    """What is said of a child whose parent has ended otherwise than done."""
+    return f"Job {parent}, which it waits for, {'was cancelled' if stage is Stage.CANCELLED else 'has failed'}."
+
+
+def fail_children(tx: Tx, whys: Mapping[int, str]) -> None:
+    """Fails those that wait for parents which will not be done, and those that wait for these; *whys* by parent."""
+    while whys:
+        given = [{"parent": parent, "why": whys[parent]} for parent in sorted(whys)]
+        rows = tx.many("fail_children", given, {"code": PARENT_FAILED})
         tx.many("action_events", [
             {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
             for child, _, _, message, _, _ in rows
@@ -80,16 +90,12 @@ def end_children(tx: Tx, ended: Mapping[int, Stage]) -> None:
         queues = Counter(row[1] for row in rows)
         tallies.moved(tx, {(queue, "blocked", "failed"): n for queue, n in queues.items()})
         tallies.failed(tx, Counter({(queue, PARENT_FAILED): n for queue, n in queues.items()}))
-        failed = sorted(row[0] for row in rows if row[2])
+        whys = {child: orphaned(child, Stage.FAILED) for child, _, children, _, _, _ in rows if children}
 
 
 def _free(tx: Tx, parents: Iterable[int]) -> None:
-    rows = tx.many("free_children", _parents(sorted(parents)))
+    rows = tx.many("free_children", [{"parent": parent} for parent in sorted(parents)])
     tallies.moved(tx, Counter((queue, "blocked", state) for _, queue, state in rows if state != "blocked"))
-
-
-def _parents(ids: Iterable[int]) -> list[dict[str, object]]:
-    return [{"parent": id_} for id_ in ids]
 
 
 def _note_late(tx: Tx, late: Sequence[Outcome], worker: str) -> None:

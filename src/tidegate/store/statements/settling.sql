@@ -67,15 +67,15 @@ from freed where tg_job.id = freed.child and state = 'blocked' and id in (select
 returning id, queue, state;
 
 -- name: fail_children
--- Children of parents that will not be done.
+-- Children of parents that will not be done, each with why.
 with orphaned as materialized (
-    select link.child, min(link.parent) as parent from tg_link as link join {rows parent bigint} on link.parent = given.parent
+    select link.child, min(given.why) as why from tg_link as link
+    join {rows parent bigint, why text} on link.parent = given.parent
     group by link.child
 ), kept_still as materialized (
     select id from tg_job where state = 'blocked' and id in (select child from orphaned) order by id {for_update}
 )
 update tg_job set state = 'failed', parents_open = 0, last_at = {now}, finished_at = {now}, error_code = :code, last_code = :code,
-    error_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.',
-    last_message = 'Job ' || orphaned.parent || ', which it waits for, has failed.'
+    error_message = orphaned.why, last_message = orphaned.why
 from orphaned where tg_job.id = orphaned.child and state = 'blocked' and id in (select id from kept_still)
 returning id, queue, children, error_message, target, kind;
