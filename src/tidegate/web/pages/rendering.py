@@ -20,6 +20,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
+from tidegate.core.codes import CodeBook
 from tidegate.core.duration import brief
 from tidegate.ops import notices
 from tidegate.ops.rights import LOCAL, Right, Who
@@ -30,6 +31,7 @@ from tidegate.web.pages import charts, drawing, looks, times
 from tidegate.web.pages.pausing import CHOICES
 from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
 from tidegate.web.pages.telling import told
+from tidegate.web.problems import API_CODES
 from tidegate.web.site import Site, site_of
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -105,7 +107,7 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
         "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
         "relative": partial(_relative, now), "span": times.span,
         "strips": site.strips(), "shared": bool(site.visitor),
-        "barred": partial(_barred, who),
+        "barred": partial(_barred, who), "help_of": partial(_help_of, base, site.codes),
     }  # fmt: skip
 
 
@@ -158,6 +160,11 @@ def _href(base: str, path: str, *names: object, **query: object) -> str:
     kept = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
     shown = base + path + "".join("/" + quote(str(name), safe="") for name in names)
     return f"{shown}?{urlencode(kept)}" if kept else shown
+
+
+def _help_of(base: str, book: CodeBook, code: str | None) -> str:
+    """The page that explains a code; empty for one that no book here has, such as one of a program of somebody's."""
+    return _href(base, "/help/errors", code) if code in book or code in API_CODES else ""
 
 
 def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> str:
