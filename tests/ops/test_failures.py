@@ -102,6 +102,19 @@ def test_those_that_need_somebody_come_first_and_then_the_newest(jobs: Jobs) -> 
     assert [code for _, code, _ in told(jobs)] == ["forbidden", "unexpected", "not_found", "connection", "timeout"]
 
 
+def test_a_group_can_be_retried_when_one_of_its_jobs_can(jobs: Jobs) -> None:
+    jobs.refuse("gone", "no pdf")
+    fail(jobs, "away")
+    again(jobs)
+    assert {each.group.message: each.retriable for each in triaged(jobs)} == {
+        "no pdf": False, "away": True, "too slow": False,
+    }  # fmt: skip
+
+    fail(jobs, "no pdf", kind="k")
+
+    assert {each.group.message for each in triaged(jobs) if each.retriable} == {"away", "no pdf"}
+
+
 def test_it_is_over_when_every_job_got_over_it(jobs: Jobs) -> None:
     job = again(jobs)
     jobs.clock.advance(600)

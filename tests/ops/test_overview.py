@@ -210,6 +210,21 @@ def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: Vir
     assert need.message == "2 of mail, 1 of post. They are not tried again without you: retry or discard them."
 
 
+def test_of_failed_jobs_only_what_can_be_done_is_said(q: Queue, clock: VirtualClock) -> None:
+    read = sending(q, fails=Fail("gone"))
+    read.refuse(1, "bad_request")
+
+    (need,) = seen(q).needs
+    assert (need.title, need.message) == ("1 job of mail has failed", "It cannot be retried: look why, and discard it.")
+
+    read.refuse(2, "bad_request")
+    assert seen(q).needs[0].message == "They cannot be retried: look why, and discard them."
+
+    read.enqueue(3)
+    drained(q, clock)
+    assert seen(q).needs[0].message == "They are not tried again without you: retry or discard them."
+
+
 def test_a_full_target_is_among_those_that_are_told_of(q: Queue, clock: VirtualClock) -> None:
     target = Target("lidarr", backoff=None, capacity=Capacity(2, depth=lambda: 2))
 

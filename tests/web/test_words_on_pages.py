@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, client_of
 from tests.web.every_page import people
-from tidegate import Queue
+from tidegate import Again, Queue
 from tidegate.ops.rights import Right
 from tidegate.web.access import COOKIE
 from tidegate.web.frame import build
@@ -42,6 +42,29 @@ def test_no_button_of_the_overview_is_about_nothing(pages: TestClient) -> None:
     text = pages.get("/").text
     assert "See the failures" in text
     assert "()" not in text
+
+
+def test_a_failure_that_cannot_be_retried_offers_no_retry(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'new.db'}", inline=True) as fresh, client_of(build(Site(queue=fresh))) as client:
+
+        @fresh.job(queue="convert", attempts=1)
+        def convert(name: str) -> None:
+            raise Again(1, code="timeout", message="It took too long.")
+
+        convert.refuse("notes.txt", "bad_request", "It is no PDF.")
+        text = client.get("/failures").text
+        assert "It is no PDF" in text
+        assert "Discard…" in text
+        assert "Retry…" not in text
+        assert "It cannot be retried: look why, and discard it." in client.get("/").text
+
+        barred = convert.enqueue("a.pdf").id
+        fresh.drain()
+        assert "retry it when the cause is gone" in client.get(f"/jobs/{barred}").text
+        assert "Retry…" in client.get("/failures").text
+        fresh.bar(barred)
+        assert "retry it when the cause is gone" not in client.get(f"/jobs/{barred}").text
+        assert "Retry…" not in client.get("/failures").text
 
 
 def test_an_empty_list_names_the_filter(pages: TestClient) -> None:

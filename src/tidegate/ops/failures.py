@@ -26,7 +26,12 @@ BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
         "bad",
         "Nobody has said yet what these mean: they are tried again meanwhile.",
     ),
-    "gave_up": ("Gave up", "cross", "warn", "These jobs failed for good. Retry them when the cause is gone."),
+    "gave_up": (
+        "Gave up",
+        "cross",
+        "warn",
+        "These jobs failed for good. Where a retry is offered, it helps once the cause is gone.",
+    ),
     "retrying": ("Retrying", "again", "busy", "These jobs are tried again by themselves. There is nothing to do."),
     "over": ("Over", "done", "calm", "No job has this failure any more."),
 }
@@ -40,6 +45,7 @@ class Triaged:
     bucket: str
     failed: Count  # jobs that failed for good
     queued: Count  # jobs that are tried again
+    retriable: bool  # whether one of those that failed can be retried
     trend: Sequence[int]  # how often in each of the last 24 hours
 
     @property
@@ -62,15 +68,17 @@ def triaged(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
     found = failures.groups(tx, MOST)
     names = [each.failure for each in found]
     jobs = failures.jobs_of(tx, names, MOST_COUNTED + 1)
-    trends = failures.by_hour(tx, names, now)
-    rows = [_triaged(each, codes.get(each.code), jobs[each.failure], trends[each.failure]) for each in found]
+    trends, able = failures.by_hour(tx, names, now), failures.retriable(tx, names, MOST_COUNTED)
+    rows = []
+    for each in found:
+        failed, queued = (Count(min(n, MOST_COUNTED), capped=n > MOST_COUNTED) for n in jobs[each.failure])
+        needs = bucket(each.code, codes.get(each.code), *jobs[each.failure])
+        rows.append(Triaged(
+            group=each, bucket=needs, failed=failed, queued=queued, retriable=failed.capped or each.failure in able,
+            trend=trends[each.failure],
+        ))  # fmt: skip
     order = list(BUCKETS)
     return sorted(rows, key=lambda row: (order.index(row.bucket), -row.group.last_at))
-
-
-def _triaged(group: Group, code: Code | None, jobs: tuple[int, int], trend: Sequence[int]) -> Triaged:
-    failed, queued = (Count(min(n, MOST_COUNTED), capped=n > MOST_COUNTED) for n in jobs)
-    return Triaged(group=group, bucket=bucket(group.code, code, *jobs), failed=failed, queued=queued, trend=trend)
 
 
 def bucket(name: str, code: Code | None, failed: int, queued: int) -> str:

@@ -77,7 +77,7 @@ def overview(tx: Tx) -> Overview:
     tokens = Counter(each.token for each in stands)
     work = [each for each in queues if each.name != OWN_QUEUE]  # of deliveries, channels tell
     needs = [
-        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(work), *_queues(tx, work, now),
+        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(tx, work), *_queues(tx, work, now),
         *_paused(stands, queues), *_channels(tx),
     ]  # fmt: skip
     return Overview(
@@ -192,7 +192,7 @@ def _unclassified(tx: Tx) -> Iterator[Need]:
         )  # fmt: skip
 
 
-def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
+def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[Need]:
     """One need for all of them: they are sorted by what failed, on a page of their own."""
     failed = {each.name: n for each in queues if (n := each.jobs.get("failed", 0))}
     if not failed:
@@ -200,10 +200,14 @@ def _failed(queues: Iterable[QueueReport]) -> Iterator[Need]:
     total, one = sum(failed.values()), next(iter(failed)) if len(failed) == 1 else ""
     where = f"of {one}" if one else f"of {len(failed)} queues"
     each = "" if one else f"{', '.join(f'{n:,} of {name}' for name, n in failed.items())}. "
-    it, them = ("It is", "it") if total == 1 else ("They are", "them")
+    it, are, them = ("It", "is", "it") if total == 1 else ("They", "are", "them")
+    able = any(n > _MOST_COUNTED for n in failed.values()) or tx.many(
+        "retriable_in", [{"queue": name} for name in failed], {"n": _MOST_COUNTED}
+    )
+    todo = f"{are} not tried again without you: retry or" if able else "cannot be retried: look why, and"
     yield Need(
         kind="failed", title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
-        message=f"{each}{it} not tried again without you: retry or discard {them}.",
+        message=f"{each}{it} {todo} discard {them}.",
         subject=f"queue {one}" if one else "", href="/failures", action="See the failures", count=total,
     )  # fmt: skip
 

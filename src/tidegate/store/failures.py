@@ -91,6 +91,11 @@ def jobs_of(tx: Tx, names: Iterable[str], most: int) -> dict[str, tuple[int, int
     return {name: (int(failed), int(queued)) for name, failed, queued in rows}
 
 
+def retriable(tx: Tx, names: Iterable[str], most: int) -> frozenset[str]:
+    """The groups of which a failed job can be retried, of the first *most* of each."""
+    return frozenset(row[0] for row in tx.many("failure_retriable", [{"failure": name} for name in names], {"n": most}))
+
+
 def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[str, list[int]]:
     """How often each was met in each of the last hours, the oldest first."""
     last = _hour(now)

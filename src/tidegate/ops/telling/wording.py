@@ -94,10 +94,11 @@ def gave_up(
     )  # fmt: skip
     # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
     level = "info" if code in CORE and CORE[code].reason is Reason.ITEM else "warning"
+    it, its = ("It is", "itself") if n == 1 else ("They are", "themselves")
     return NewNotice(
         kind=GAVE_UP, level=level, place=place, episode=first, code=code,
-        title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "They failed.",
-        advice="They are not tried again by themselves: retry or discard them on the page Failures.",
+        title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "No reason was given.",
+        advice=f"{it} not tried again by {its}: see on the page Failures what can be done.",
     )  # fmt: skip
 
 

@@ -51,6 +51,16 @@ select given.failure, (
     ) as queued
 ) from {rows failure text};
 
+-- name: failure_retriable
+-- The groups of which a failed job can be retried; looks at no more than :n of each.
+select given.failure from {rows failure text} where exists (
+    select 1 from (
+        select id from tg_job as job where job.failure = given.failure and job.failure is not null and job.state = 'failed'
+        limit :n
+    ) as failed
+    where not exists (select 1 from tg_event as e where e.job = failed.id and e.kind in ('refused', 'barred'))
+);
+
 -- name: failures_prune
 delete from tg_failure where failure in (select failure from tg_failure where last_at < :before order by last_at limit :n)
 returning failure;

@@ -40,6 +40,16 @@ select count(*) from (
     select state from tg_job where last_code = 'unexpected' and last_code is not null order by id desc limit :n
 ) as unclassified where state <> 'done';
 
+-- name: retriable_in
+-- The queues of which a failed job can be retried; looks at no more than the last :n of each.
+select given.queue from {rows queue text} where exists (
+    select 1 from (
+        select id from tg_job as job where job.queue = given.queue and job.state = 'failed' and job.finished_at is not null
+        order by job.finished_at desc limit :n
+    ) as failed
+    where not exists (select 1 from tg_event as e where e.job = failed.id and e.kind in ('refused', 'barred'))
+);
+
 -- name: happenings
 -- What came after an event, in order.
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event

@@ -32,7 +32,7 @@ MEANINGS = {
     "queued": "It is in line.",
     "running": "A worker has it under a lease.",
     "done": "It ended well.",
-    "failed": "It ended in a fault that is final, or its attempts are used up. A person can retry it.",
+    "failed": "It ended in a fault that is final, or its attempts are used up. Its page says if it can be retried.",
     "expired": "It waited until it was of no use.",
     "cancelled": "A person stopped it.",
 }
