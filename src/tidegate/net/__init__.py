@@ -12,6 +12,7 @@ Every failure is a `FetchError`; an answer is an answer, whatever its status. It
 from __future__ import annotations
 
 from tidegate.net.addresses import Networks, why_blocked
+from tidegate.net.agent import user_agent
 from tidegate.net.client import Client, Fetched
 from tidegate.net.failures import (
     BadRedirect,
@@ -47,5 +48,6 @@ __all__ = [
     "TooSlow",
     "Unreachable",
     "system_resolver",
+    "user_agent",
     "why_blocked",
 ]

@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 import httpx2
 
+from tidegate import net
 from tidegate_apps.convert.codes import MEGABYTE, MORE, BadAnswer, too_large
 from tidegate_apps.convert.in_time import Bounded
 from tidegate_apps.convert.settings import Settings
@@ -62,7 +63,10 @@ class Gateway:
         self._url = settings.gateway_url
         self._transport = transport or Bounded()
         way: Any = self._transport  # the client only wants what every transport has
-        self._client = closing.enter_context(httpx2.Client(transport=way, timeout=None, trust_env=False))
+        headers = {"User-Agent": net.user_agent()}
+        self._client = closing.enter_context(
+            httpx2.Client(transport=way, timeout=None, trust_env=False, headers=headers)
+        )
 
     @property
     def url(self) -> str:

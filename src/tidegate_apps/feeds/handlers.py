@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import httpx2
 
-from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, __version__, net
+from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, net
 from tidegate_apps.feeds.blaming import Blame
 from tidegate_apps.feeds.fetching import Fetching, Get, Parse
 from tidegate_apps.feeds.managing import Here, There, said, tell_there
@@ -142,9 +142,7 @@ def policy_of(settings: Settings) -> PollPolicy:
 
 def user_agent(settings: Settings) -> str:
     """Who we are, and where somebody can complain."""
-    contact = settings.contact
-    said = f"; {'+' if '://' in contact else ''}{contact}" if contact else ""
-    return f"Tidegate/{__version__} (feed poller{said})"
+    return net.user_agent("feed poller", settings.contact)
 
 
 async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:
@@ -174,8 +172,9 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word
         if loop not in clients:
             token = there.settings.source_manager_token.get_secret_value()
             clients[loop] = httpx2.AsyncClient(
-                base_url=there.settings.source_manager_url, timeout=20, headers={"Authorization": f"Bearer {token}"}
-            )
+                base_url=there.settings.source_manager_url, timeout=20,
+                headers={"Authorization": f"Bearer {token}", "User-Agent": user_agent(there.settings)},
+            )  # fmt: skip
         return clients[loop]
 
     @there.queue.job(

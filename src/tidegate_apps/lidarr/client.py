@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tidegate import Fault, classify
+from tidegate import Fault, classify, net
 from tidegate_apps.lidarr.codes import PACK
 
 _MOST_LISTED = 500  # downloads of one look at the queue; its total is exact however many there are
@@ -104,8 +104,8 @@ class Lidarr:
     def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
-            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key}, timeout=timeout, transport=transport,
-            verify=_trusted(),
+            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key, "User-Agent": net.user_agent()},
+            timeout=timeout, transport=transport, verify=_trusted(),
         )  # fmt: skip
 
     async def __aenter__(self) -> Self:

@@ -11,7 +11,7 @@ from functools import cache
 
 import httpx2
 
-from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, __version__
+from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, net
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.health import Healths, Outside
 from tidegate_apps.music.journeys import Journeys
@@ -117,6 +117,4 @@ def transport(settings: Settings) -> WayOut:
 
 def user_agent(settings: Settings) -> str:
     """Who we are, and where somebody can complain; MusicBrainz may refuse those who do not say so."""
-    contact = settings.contact
-    said = f" ({'+' if '://' in contact else ''}{contact})" if contact else ""
-    return f"Tidegate/{__version__}{said}"
+    return net.user_agent(contact=settings.contact)

@@ -19,6 +19,7 @@ from typing import Any, Self
 import httpx2
 from pydantic_core import from_json
 
+from tidegate import net
 from tidegate_apps.tautulli import answers
 from tidegate_apps.tautulli.answers import Activity, History, Place, Status
 from tidegate_apps.tautulli.lines import Lines
@@ -111,7 +112,8 @@ class Tautulli:
         self._key = key
         self._times = times or Times()
         self.lines = Lines()
-        self._http = httpx2.Client(timeout=self._times.begin, transport=transport)
+        headers = {"User-Agent": net.user_agent()}
+        self._http = httpx2.Client(timeout=self._times.begin, transport=transport, headers=headers)
 
     def status(self, check: str = "") -> Status:
         """Whether it is there; with the check `database`, also whether its database is sound."""

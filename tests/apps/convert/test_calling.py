@@ -19,7 +19,7 @@ import pytest
 from tests.apps.convert.building import XML
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate import Seconds
+from tidegate import Seconds, net
 from tidegate.testing import Hang, Simulator, Step
 from tidegate_apps.convert.calling import Asked, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer
@@ -61,6 +61,12 @@ def asked(url: str, folder: Path, stop: Any = lambda: False, patience: float = 1
     with ExitStack() as stack, FileDraft(folder) as draft:
         gateway = Gateway(Settings(gateway_url=url, gateway_timeout=Seconds(patience)), stack, **more)
         return gateway.convert(Asked(BytesIO(b"%PDF-"), "text", "7"), draft, stop)
+
+
+def test_it_says_who_asks(sim: Simulator, tmp_path: Path) -> None:
+    sim.on("POST /process", Step(200, body=XML, headers={"Content-Type": "application/xml"}))
+    asked(sim.url, tmp_path, patience=60)
+    assert sim.asked("POST /process")[0].headers["user-agent"] == net.user_agent()
 
 
 @pytest.mark.req("CNV-04")

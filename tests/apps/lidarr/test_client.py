@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tidegate import net
 from tidegate.testing import Simulator, Step, VirtualClock
 from tidegate_apps.lidarr.client import Album, AlreadyThere, Artist, Lidarr, LidarrError, Setup, fault_of
 from tidegate_apps.lidarr.simulated_lidarr import Pace
@@ -45,6 +46,11 @@ def ask(sim: LidarrSimulator, call: Callable[[Lidarr], Awaitable[Any]], key: str
             return await call(lidarr)
 
     return asyncio.run(main())
+
+
+def test_it_says_who_asks(sim: LidarrSimulator) -> None:
+    ask(sim, lambda lidarr: lidarr.downloads())
+    assert sim.asked()[-1].headers["user-agent"] == net.user_agent()
 
 
 def meant(sim: LidarrSimulator, call: Callable[[Lidarr], Awaitable[Any]], **more: Any) -> tuple[str, int]:

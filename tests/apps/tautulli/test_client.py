@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tidegate import classify, rules
+from tidegate import classify, net, rules
 from tidegate.testing import Step
 from tidegate_apps.tautulli import answers
 from tidegate_apps.tautulli.client import EmptyHistory, NoEnvelope, Tautulli, TautulliError, Times, Wanted
@@ -95,6 +95,11 @@ def test_texts_are_such_as_every_database_takes() -> None:
     assert (answers.number("1e400"), answers.number("nan"), answers.number(True), answers.number([])) == (
         None, None, 1, None,
     )  # fmt: skip
+
+
+def test_it_says_who_asks(client: Tautulli, sim: TautulliSimulator) -> None:
+    client.status()
+    assert sim.asked(API)[-1].headers["user-agent"] == net.user_agent()
 
 
 def test_the_history_is_asked_for_as_it_is_not_grouped_and_without_what_goes_on(
