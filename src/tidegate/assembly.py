@@ -196,6 +196,7 @@ def _site(there: Assembled) -> Any:
         apps=tuple(there.apps),
         version=__version__,
         config=lambda: [each.as_json() for each in there.loaded.effective()],
+        simulated={name: each.url for name, each in there.simulators.items()},
         hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
         access=Access(_issuers(there.loaded), secrets_of(there.loaded)),
         visitor=there.visitor,

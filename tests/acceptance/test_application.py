@@ -103,6 +103,7 @@ def test_the_settings_that_are_shown_know_of_the_flag(served: tuple[str, str]) -
     shown = re.search(r"<code>simulators</code>.*?</tr>", page, re.DOTALL)
     assert shown is not None
     assert "true" in shown[0]
+    assert "stands in for its services" in page
 
 
 def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, served: tuple[str, str]) -> None:

@@ -360,6 +360,18 @@ def test_settings_are_shown_with_their_origin_and_without_passwords(q: Queue) ->
     assert "hunter2" not in text
 
 
+def test_settings_say_where_services_are_simulated(q: Queue) -> None:
+    rows: list[dict[str, Any]] = [
+        {"key": f"{app}.url", "value": "https://example.org", "origin": "tidegate.toml", "about": ""}
+        for app in ("lidarr", "tautulli")
+    ]
+    simulated = {"lidarr": "http://127.0.0.1:4711"}
+    with client(Site(queue=q, config=lambda: rows, simulated=simulated)) as pages:
+        before, after = pages.get("/settings").text.split("Settings of tautulli")
+    assert "A simulator at <code>http://127.0.0.1:4711</code> stands in" in before
+    assert "A simulator at" not in after
+
+
 def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> None:
     text = pages.get("/help").text
     codes = re.findall(r'href="(/help/errors/[^"]+)"', text)

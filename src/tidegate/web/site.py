@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -87,6 +87,7 @@ class Site:
 
     *config*: the effective settings, one mapping each with name, value and origin, secrets masked. *hosts*: names that
     a request may be for, beside those of this machine. *base*: the path before everything, behind a proxy.
+    *simulated*: where the services of an application are simulated, by its name; they are called instead.
     """
 
     queue: Queue
@@ -95,6 +96,7 @@ class Site:
     version: str = tidegate.__version__
     config: Callable[[], list[dict[str, Any]]] = list
     hosts: Sequence[str] = ()
+    simulated: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     actor_of: Callable[[Request], str] = acting
     access: Access = field(default_factory=_access)

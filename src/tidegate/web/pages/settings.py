@@ -18,7 +18,10 @@ def router(site: Site) -> APIRouter:
 
     @found.get("/settings")
     def show(request: Request) -> Response:
-        return page(request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps))
+        return page(
+            request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),
+            simulated=site.simulated,
+        )  # fmt: skip
 
     return found
 
