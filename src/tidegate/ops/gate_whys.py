@@ -118,7 +118,7 @@ def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
         said = f"{row.name} did not say how full it is; it is asked again {soon(until - now)}."
     else:
         since, until = known.at, known.at + limits.every
-        sent = f", {own} more were sent" if own else ""
+        sent = f", {own} more {'was' if own == 1 else 'were'} sent" if own else ""
         said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {soon(until - now)}."
     yield Why(
         reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,

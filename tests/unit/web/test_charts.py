@@ -53,6 +53,14 @@ def test_the_words_say_what_the_picture_shows() -> None:
     assert 'aria-label="Attempts: 1,200, of which 3 failed"' in past.charts[0].picture
 
 
+def test_one_is_not_said_to_be_many() -> None:
+    assert ": 1 attempt, 0 failed</title>" in queue(point(1, 1)).charts[0].picture
+    assert ": 1 good call, 0 failed</title>" in target(Calls(at=START, good=1, bad=0, rejected=0)).charts[0].picture
+    beats = charts.beat_bar([Calls(at=START, good=1, bad=0, rejected=0)], START)
+    assert "Last 24 hours: 1 call" in beats.picture
+    assert ": 1 call, 0 failed</title>" in beats.picture
+
+
 def test_a_quiet_queue_says_so() -> None:
     past = queue(point(1), point(2))
 

@@ -35,7 +35,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "Rests after gone": "3 days, when it was met 1 time in a row",
         },
     ),
-    "rate": ({"backoff": None, "rate": Rate(1, per=1.1)}, {"Rate": "at most 1 calls in 1 s, 1 at once"}),
+    "rate": ({"backoff": None, "rate": Rate(1, per=1.1)}, {"Rate": "at most 1 call in 1 s, 1 at once"}),
+    "a low rate": ({"backoff": None, "rate": Rate(0.5, per=1.1)}, {"Rate": "at most 0.5 calls in 1 s, 1 at once"}),
+    "one at a time": ({"backoff": None, "concurrency": 1}, {"At the same time": "at most 1 job"}),
     "capacity": (
         {"backoff": None, "capacity": Capacity(50, depth=lambda: 0)},
         {"Capacity": "at most 50 in its own queue"},
@@ -52,6 +54,8 @@ def test_a_breaker_says_when_it_opens_and_for_how_long() -> None:
     found = words(backoff=None, breaker={"consecutive": 5, "timeout": 120})
     assert found["Or opens"] == "after 5 failures in a row"
     assert found["Stays open for"] == "2 min"
+    found = words(backoff=None, breaker={"consecutive": 1, "max_requests": 1})
+    assert (found["Or opens"], found["Trial calls"]) == ("after 1 failure in a row", "1 good one closes it again")
 
 
 @pytest.mark.parametrize(

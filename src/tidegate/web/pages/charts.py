@@ -41,6 +41,11 @@ def chosen(span: str) -> str:
     return span if span in SPANS else DEFAULT
 
 
+def counted(n: int, thing: str, bad: int) -> str:
+    """'1 attempt, 0 failed', '1,200 attempts, 3 failed'."""
+    return f"{times.many(n, thing)}, {bad:,} failed"
+
+
 def of_queue(found: History[Point], span: str, now: float) -> Past:
     points = found.points
     if not points:
@@ -50,7 +55,7 @@ def of_queue(found: History[Point], span: str, now: float) -> Past:
     charts = [
         Chart("Attempts", f"{attempts:,}{_share(bad, attempts)}", _picture(
             found, now, f"Attempts: {attempts:,}, of which {bad:,} failed",
-            lambda each: (each.attempts, each.bad, "good", f"{each.attempts:,} attempts, {each.bad:,} failed"),
+            lambda each: (each.attempts, each.bad, "good", counted(each.attempts, "attempt", each.bad)),
         )),
         _failed(found, now, [(each.bad, each.attempts) for each in points]),
         Chart("Duration", "none ran" if slowest is None else f"95 of 100 within {times.took(slowest)}", _picture(
@@ -77,7 +82,7 @@ def of_target(found: History[Calls], span: str, now: float) -> Past:
     charts = [
         Chart("Calls", f"{good + bad:,}{_share(bad, good + bad)}", _picture(
             found, now, f"Calls: {good + bad:,}, of which {bad:,} failed",
-            lambda each: (each.good + each.bad, each.bad, "good", f"{each.good:,} good calls, {each.bad:,} failed"),
+            lambda each: (each.good + each.bad, each.bad, "good", counted(each.good, "good call", each.bad)),
         )),
         _failed(found, now, [(each.bad, each.good + each.bad) for each in points]),
         Chart("Turned away by the breaker", f"{rejected:,}", _picture(
@@ -93,7 +98,7 @@ def beat_bar(found: Sequence[Calls | None], now: float) -> Chart:
     there = [each for each in found if each is not None]
     good, bad, away = (sum(getattr(each, name) for each in there) for name in ("good", "bad", "rejected"))
     worst = sum(each.bad * 2 >= each.good + each.bad > 0 for each in there)
-    label = f"Last 24 hours: {good + bad:,} calls{_share(bad, good + bad)}"
+    label = f"Last 24 hours: {times.many(good + bad, 'call')}{_share(bad, good + bad)}"
     label += f"; in {times.many(worst, 'hour')} half of them or more" if worst else ""
     label += f"; {away:,} turned away by the breaker" if away else ""
     short = f"{math.floor(good / (good + bad) * 100)} % good" if good + bad else "held"
@@ -107,7 +112,7 @@ def _beat(each: Calls | None, now: float) -> Beat:
     if not calls:
         return Beat(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away") if each.rejected else (
             Beat(0, "none", f"{from_}: no calls"))  # fmt: skip
-    word = f"{from_}: {calls:,} calls, {each.bad:,} failed"
+    word = f"{from_}: {counted(calls, 'call', each.bad)}"
     if not each.bad:
         return Beat(0.3, "good", word)
     return Beat(1.0, "bad", word) if each.bad * 2 >= calls else Beat(0.65, "warn", word)

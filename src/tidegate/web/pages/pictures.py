@@ -62,7 +62,7 @@ def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: fl
     attempts, bad = sum(each.attempts for each in points), sum(each.bad for each in points)
     bars = [
         Bar(each.at - past.step, each.attempts, each.bad, "good",
-            f"{times.clock(each.at - past.step, now)}: {each.attempts:,} attempts, {each.bad:,} failed")
+            f"{times.clock(each.at - past.step, now)}: {charts.counted(each.attempts, 'attempt', each.bad)}")
         for each in points
     ]  # fmt: skip
     label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"

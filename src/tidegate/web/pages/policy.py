@@ -32,13 +32,18 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append(("Health probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
     if rate := rules.get("rate"):
         found.append(
-            ("Rate", f"at most {rate['count']:g} calls in {span(float(rate['per']))}, {rate['burst']:g} at once")
+            ("Rate", f"at most {_calls(rate['count'])} in {span(float(rate['per']))}, {rate['burst']:g} at once")
         )
     if limit := rules.get("concurrency"):
-        found.append(("At the same time", f"at most {limit} jobs"))
+        found.append(("At the same time", f"at most {many(limit, 'job')}"))
     if capacity := rules.get("capacity"):
         found.append(("Capacity", f"at most {capacity['cap']} in its own queue"))
     return found
+
+
+def _calls(n: float) -> str:
+    """A rate may be of half a call."""
+    return f"{n:g} {'call' if n == 1 else 'calls'}"
 
 
 def _backoff(numbers: Mapping[str, Any]) -> str:
@@ -60,17 +65,18 @@ def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) 
         found.append(
             (
                 "Breaker opens",
-                f"when {ratio * 100:.0f} % of at least {numbers.get('min_requests', 1)} calls fail{within}",
+                f"when {ratio * 100:.0f} % of at least {many(numbers.get('min_requests', 1), 'call')} fail{within}",
             )
         )
     if (run := numbers.get("consecutive")) is not None:
-        found.append(("Or opens", f"after {run} failures in a row"))
+        found.append(("Or opens", f"after {many(run, 'failure')} in a row"))
     if probed_after:
         what = "a call fails" if probed_after is True else f"a call fails with {' or '.join(probed_after)}"
         found.append(("Or opens at once", f"when {what}, and then its health probe too"))
     open_for = numbers.get("open_for")
     found.append(("Stays open for", "as long as its probe fails" if open_for is None else span(float(open_for))))
-    found.append(("Trial calls", f"{numbers['max_requests']} good ones close it again"))
+    n = numbers["max_requests"]
+    found.append(("Trial calls", "1 good one closes it again" if n == 1 else f"{n} good ones close it again"))
     return found
 
 
