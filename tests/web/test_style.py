@@ -11,6 +11,8 @@ from tidegate.ops.words import JOBS, TARGETS
 from tidegate.web.pages import looks, notices, rendering, telling
 
 CSS = (rendering.STATIC / "tidegate.css").read_text(encoding="utf-8")
+SOURCES = Path(__file__).parents[2] / "src"
+EVERY_RULE = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("**/static/*.css"))
 TEMPLATES = sorted(rendering.TEMPLATES.glob("*.html"))
 TONES = ("good", "busy", "warn", "bad", "calm")
 PAIRS = [
@@ -95,6 +97,14 @@ def test_no_template_has_inline_style_or_script_or_anything_from_elsewhere(path:
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
     assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", text)
     assert "|safe" not in text
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("**/templates/*.html")), ids=lambda path: path.name)
+def test_every_class_of_a_template_has_a_rule(path: Path) -> None:
+    text = re.sub(r"{[{%#].*?[}%#]}", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = {word for classes in re.findall(r'class="([^"]*)"', text) for word in classes.split()}
+
+    assert {word for word in named if not re.search(rf"\.{word}(?![\w-])", EVERY_RULE)} == set()
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
