@@ -72,6 +72,46 @@ def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
     assert "None is there that is failed and of the kind history." in text
 
 
+def test_a_job_says_what_it_waits_for_only_while_it_does(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'new.db'}", inline=True) as fresh, client_of(build(Site(queue=fresh))) as client:
+
+        @fresh.job(queue="war of the worlds")
+        def send(n: int) -> None: ...
+
+        first = send.enqueue(1).id
+        second = send.enqueue(2, after=[first]).id
+        fresh.pause("war of the worlds", "1h")
+        assert "<dt>Waits for</dt>" in client.get(f"/jobs/{second}").text
+        assert "<dt>Waiting for it</dt>" in client.get(f"/jobs/{first}").text
+        assert 'href="/targets/"' not in client.get(f"/jobs/{first}").text, "the queue is no target"
+        fresh.resume("war of the worlds")
+        fresh.drain()
+        assert "<dt>Came after</dt>" in client.get(f"/jobs/{second}").text
+        assert "<dt>Came before</dt>" in client.get(f"/jobs/{first}").text
+
+
+def test_a_span_of_the_past_keeps_the_filter_of_the_jobs(pages: TestClient) -> None:
+    text = pages.get("/queue/lidarr?state=failed&code=timeout").text
+    assert 'href="/queue/lidarr?state=failed&amp;code=timeout&amp;span=7d#past"' in text
+    assert 'href="/queue/lidarr?span=7d#past"' in pages.get("/queue/lidarr").text
+
+
+@pytest.mark.parametrize(("kind", "said"), [("", "Retry {} jobs?"), ("nobody's", "There is nothing to retry")])
+def test_the_title_of_a_question_is_the_question(pages: TestClient, kind: str, said: str) -> None:
+    text = pages.get("/bulk", params={"action": "retry", "state": "failed", "kind": kind}).text
+    asked = re.findall(r"<h1>(.*?)</h1>", text)[0]
+    assert asked == said.format(*re.findall(r"\d+", asked))
+    assert f"<title>{asked} · Tidegate</title>" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("store_away", "may work later"), ("no_such_path", "fails again"), ("timeout", "tried again by itself")],
+)
+def test_the_page_of_a_code_says_who_tries_again(pages: TestClient, code: str, said: str) -> None:
+    assert said in pages.get(f"/help/errors/{code}").text
+
+
 @pytest.mark.parametrize("path", ["/", "/targets", "/queue", "/workers"])
 def test_an_empty_page_shows_no_folder(tmp_path: Path, path: str) -> None:
     with Queue(f"sqlite:///{tmp_path / 'new.db'}") as fresh, client_of(build(Site(queue=fresh))) as client:

@@ -138,6 +138,14 @@ def test_what_the_layers_below_raise_becomes_its_problem(
     assert SECRET not in answer.text + page.text
 
 
+def test_a_database_that_answers_is_not_said_to_be_silent(there: Shop) -> None:
+    for error, said in ((StoreBusy(""), True), (StoreFull(""), False), (SchemaTooNew(""), False)):
+        with client_of(raising(error, there)) as api:
+            page = api.get("/broken").text
+        assert "Tidegate itself is up." in page
+        assert ("does not answer" in page) is said
+
+
 def test_an_answer_that_breaks_off_breaks_the_connection_without_a_word(
     there: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,7 +30,7 @@ def router(site: Site) -> APIRouter:
         who = _who(request)
         listed, own = site.read(lambda tx: (channels.channels(tx), _address(tx, who)))
         mails = any(each.row.kind == "smtp" for each in listed)
-        return page(request, "channels.html", listed=listed, own=own, mails=mails, whose=who)
+        return page(request, "channels.html", listed=listed, own=own, mails=mails)
 
     @found.post("/channels/{name}/test")
     def test(request: Request, name: Annotated[str, Path(max_length=40)], back: Field = "") -> Response:

@@ -66,6 +66,8 @@ class Entry:
 
     @property
     def will(self) -> str:
+        if self.status:  # an answer of ours: whether to ask again is up to who asked
+            return "The same request fails again." if self.fatal else "The same request may work later."
         return "A person must act." if self.fatal else "It is tried again by itself."
 
 
