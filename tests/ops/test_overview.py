@@ -187,6 +187,15 @@ def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:
     assert found.sentence.startswith("40 targets need you.")
 
 
+def test_one_more_target_is_not_told_of_as_many(q: Queue) -> None:
+    for n in range(13):
+        refused(q, f"svc{n:02}", "7")
+
+    last = seen(q).needs[-1]
+
+    assert (last.title, last.message) == ("1 more target needs you", "It refused its keys, too.")
+
+
 def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: VirtualClock) -> None:
     sending(q, fails=Fail("gone")).enqueue_many([1, 2])
     drained(q, clock)

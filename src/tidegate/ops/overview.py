@@ -165,7 +165,8 @@ def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
     more = len(refused) - _MOST_SHOWN
     if more > 0:
         yield Need(
-            kind="fatal", title=f"{many(more, 'more target')} need you", message="They refused their keys, too.",
+            kind="fatal", title=f"{many(more, 'more target')} {'needs' if more == 1 else 'need'} you",
+            message="It refused its keys, too." if more == 1 else "They refused their keys, too.",
             href="/targets?state=action", action="See all", count=more,
         )  # fmt: skip
 

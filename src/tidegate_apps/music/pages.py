@@ -99,7 +99,7 @@ def show_library(request: Request, there: Installed[Settings]) -> Response:
         values.update(entries=some.items, next_cursor=some.next_cursor)
     titles = {kind.name: kind.title for kind in there.jobs.kinds.values()}
     return page(
-        request, "music/library.html", **values, shelf=shelf, shelves=_SHELVES, like=like, paged=bool(cursor),
+        request, "music/library.html", **values, shelf=shelf, like=like, most=_PAGE, paged=bool(cursor),
         user=user, mine=user == user_of(request), totals=_totals(there, user), titles=titles,
     )  # fmt: skip
 

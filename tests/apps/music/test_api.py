@@ -218,6 +218,11 @@ def test_a_page_shows_badges_empty_shelves_and_the_way_on(served: Served, client
     assert tracks.count("<tr>") == 49
     assert "shelf=tracks&amp;after=1-" in tracks
     assert "No name has “nothing such” in it." in client.get("/music/library?shelf=albums&q=nothing+such").text
+    assert "Tracks, the most played first" in tracks
+    found = client.get("/music/library?shelf=tracks&q=song").text
+    assert "Tracks, by name" in found
+    assert "48 shown, and there may be more" in found
+    assert "there may be more" not in client.get("/music/library?shelf=tracks&q=song+11").text
     for shelf in ("plays", "playlists", "nonsense"):
         assert client.get(f"/music/library?shelf={shelf}&after=-1").status_code == 200
 

@@ -15,6 +15,7 @@ async function refresh() {
     else if (old && !next) old.remove();
     else if (next && !old) document.querySelector(".head").after(document.adoptNode(next));
   }
+  document.dispatchEvent(new Event("tidegate:refreshed")); // what is new gets its buttons, as on a page that is live
 }
 
 // A page that is live refreshes itself, but not while somebody has begun to fill in a form.
