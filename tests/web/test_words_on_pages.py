@@ -72,6 +72,28 @@ def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
     assert "None is there that is failed and of the kind history." in text
 
 
+def test_jobs_that_gave_up_are_not_said_to_be_tried_again(pages: TestClient) -> None:
+    unknown = pages.get("/failures?bucket=unclassified").text
+    assert "3 gave up" in unknown
+    assert "tried again" not in unknown
+    refused = pages.get("/failures?bucket=needs_you").text
+    assert "1 waiting" in refused
+    assert "retrying" not in refused.split("<table", 1)[1]
+
+
+def test_a_target_whose_numbers_are_known_is_known_to_have_no_breaker(pages: TestClient) -> None:
+    assert "This target has no breaker. Its keys wait on their own." in pages.get("/targets/spotify").text
+
+
+def test_a_page_that_needs_the_database_is_no_help_while_it_is_away(tmp_path: Path) -> None:
+    away = Queue(f"sqlite:///{tmp_path / 'away.db'}")
+    away.close()
+    with client_of(build(Site(queue=away))) as client:
+        text = client.get("/queue").text
+    assert "store_away" in text
+    assert "/help/errors" not in text
+
+
 def test_a_job_says_what_it_waits_for_only_while_it_does(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'new.db'}", inline=True) as fresh, client_of(build(Site(queue=fresh))) as client:
 

@@ -24,7 +24,7 @@ BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
         "Not known",
         "help",
         "bad",
-        "Nobody has said yet what these mean: they are tried again meanwhile.",
+        "Nobody has said yet what these mean: look at one, and add a rule for it.",
     ),
     "gave_up": (
         "Gave up",
