@@ -119,7 +119,9 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
     if path is not None and file is None:
         raise click.UsageError("give the FILE of the copy")
     if not yes:
-        raise Stopped("what is in the database now is lost by this; say --yes", Exit.REFUSED)
+        lost = "what is in the database now is lost by this"
+        taken = "whatever runs now loses its lease by this, and is queued again"
+        raise Stopped(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
     if path is not None and file is not None:
         with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
             found = backups.restore(path, file, SYSTEM.now, driver, stages=work)

@@ -39,6 +39,7 @@ def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = 
     """Writes a consistent copy while others write; it appears whole or not at all."""
     if not isinstance(store, SqliteStore):
         raise Refused("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
+    _refuse_itself(Path(store.url.removeprefix("sqlite:///")), file)
     if file.exists() and not replace:
         raise Refused(f"{file} is there already")
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
@@ -63,6 +64,7 @@ def restore(
     """
     if not _is_database(file):
         raise Refused(f"{file} is no SQLite database")
+    _refuse_itself(path, file)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -136,6 +138,12 @@ def _wrong(tx: Tx) -> list[str]:
     ]
     loose = int(tx.all("loose_links")[0][0])
     return [*found, *([f"{loose} jobs wait for jobs that are not there"] if loose else [])]
+
+
+def _refuse_itself(path: Path, file: Path) -> None:
+    # A file that is put in its place is not the one that others have open; and a copy of it lacks what is in its log.
+    if path.exists() and file.exists() and path.samefile(file):
+        raise Refused(f"{file} is the database itself; name another file")
 
 
 def _is_database(file: Path) -> bool:

@@ -113,6 +113,21 @@ def claim(q: Queue, worker: str = "old") -> Any:
     return job
 
 
+def test_the_database_is_not_its_own_copy(command: Command, url: str, q: Queue) -> None:
+    send = sending(q)
+    send.enqueue(1)
+    Path("alias.db").symlink_to("jobs.db")
+    before = Path("jobs.db").stat().st_ino
+
+    for name in ("jobs.db", "alias.db"):
+        said = f"tidegate: {name} is the database itself; name another file\n"
+        assert command("db", "backup", name, "--replace", "--url", url) == (Exit.REFUSED, "", said)
+        assert command("db", "restore", name, "--yes", "--url", url) == (Exit.REFUSED, "", said)
+    send.enqueue(2)
+    assert Path("jobs.db").stat().st_ino == before
+    assert json.loads(command("db", "status", "--url", url, "--json").out)["queues"]["mail"] == {"ready": 2}
+
+
 def test_after_a_restore_leases_from_before_are_refused(command: Command, url: str, q: Queue) -> None:
     send = sending(q)
     job = send.enqueue(1)
@@ -216,6 +231,16 @@ def test_what_is_no_copy_is_not_put_back(command: Command, url: str, q: Queue, m
     assert run.code in (Exit.REFUSED, Exit.CONFIGURATION)
     assert says in run.err or make == "cut"
     assert [q.get(job)] == sending_many
+
+
+def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: str, q: Queue) -> None:
+    assert q.store.now() > 0
+    asked = command("db", "restore", "copy.db", "--url", url)
+    finishing = command("db", "restore", "--url", "postgresql://127.0.0.1:1/jobs")
+
+    lost = "tidegate: what is in the database now is lost by this; say --yes\n"
+    taken = "tidegate: whatever runs now loses its lease by this, and is queued again; say --yes\n"
+    assert (asked, finishing) == ((Exit.REFUSED, "", lost), (Exit.REFUSED, "", taken))
 
 
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
