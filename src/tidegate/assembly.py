@@ -65,9 +65,13 @@ def there_are() -> tuple[list[App[Any]], dict[str, str]]:
 
 
 @contextlib.contextmanager
-def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool = False) -> Iterator[Assembled]:
-    """Declares the jobs of those that are to run on one queue. With *simulators*, they call those instead."""
+def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | None = None) -> Iterator[Assembled]:
+    """Declares the jobs of those that are to run on one queue. With *simulators*, they call those instead.
+
+    None is as the settings say: no command calls a real service where they name simulators.
+    """
     values = loaded.values
+    simulators = values.simulators if simulators is None else simulators
     with contextlib.ExitStack() as stack:
         queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
         apps_there: list[Installed[Any]] = []
@@ -126,6 +130,10 @@ class NobodyYet(TidegateError):
     """Others could reach the server, and nobody has a password."""
 
 
+class WrongQueues(TidegateError):
+    """The settings name queues that no worker could work on."""
+
+
 def check_reach(there: Assembled) -> None:
     """NobodyYet when the server would be open to strangers."""
     host = there.loaded.values.server.host
@@ -134,6 +142,19 @@ def check_reach(there: Assembled) -> None:
             f"server.host: others reach {host}, and nobody has a password yet; "
             "add somebody first: tidegate user add NAME --role admin"
         )
+
+
+def worked_on(there: Assembled) -> frozenset[str] | None:
+    """The queues of the settings, and what tells people; None for all. WrongQueues when no worker could begin."""
+    said = there.loaded.values.worker.queues
+    if ALL in said:
+        return None
+    queues = frozenset(said) | ({OWN_QUEUE} & there.queue.queues())
+    try:
+        there.queue.check_queues(queues)
+    except ValueError as error:
+        raise WrongQueues(f"worker.queues: {str(error).partition(': ')[2]}") from error
+    return queues
 
 
 def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
@@ -177,9 +198,9 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 def _engine(there: Assembled, *, work: bool) -> Engine:
     """The workers; where they run elsewhere, what tells people, so that it is also told when there are none."""
     worker, own = there.loaded.values.worker, frozenset({OWN_QUEUE} & there.queue.queues())
-    queues = own if not work else None if ALL in worker.queues else frozenset(worker.queues) | own
     if not there.works or (not work and not own):
         return Engine(there.telling.run)
+    queues = worked_on(there) if work else own
     return Engine(
         lambda stop: there.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
     )

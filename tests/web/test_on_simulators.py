@@ -52,6 +52,15 @@ def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypat
         assert {each: place_of(Told(*each), there.apps) for each in TOLD} == TOLD
 
 
+def test_whoever_runs_the_applications_keeps_to_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    apps = [app for app in assembly.there_are()[0] if app.name == "tautulli"]
+    for value, simulated in (("true", {"tautulli"}), ("false", set())):
+        loaded = load(environ={"TIDEGATE_SIMULATORS": value}, apps=apps)
+        with assembly.assembled(loaded, apps) as there:
+            assert set(there.simulators) == simulated
+
+
 def test_what_a_simulator_says_nothing_of_stays_as_it_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     apps = [app for app in assembly.there_are()[0] if app.name == "music"]

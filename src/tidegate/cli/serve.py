@@ -49,12 +49,14 @@ def serve(
         loaded = load(file=file, flags=given, apps=apps, broken=broken)
         values = loaded.values
         write_log(values.log.level, values.log.format)
-        with assembly.assembled(loaded, apps, simulators=values.simulators) as there:
+        with assembly.assembled(loaded, apps) as there:
             there.queue.store.now()  # a database that cannot be used is said at once
             try:
                 assembly.check_reach(there)
+                if there.works and not no_work:
+                    assembly.worked_on(there)  # before anybody is told that it runs
                 at = listening_at(values.server.host, values.server.port)
-            except (assembly.NobodyYet, PortTaken) as error:
+            except (assembly.NobodyYet, assembly.WrongQueues, PortTaken) as error:
                 raise Stopped(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:

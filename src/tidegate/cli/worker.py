@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -42,8 +43,12 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
     The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
     """
-    heaps.keep_small()
     names = None if queues is None else {name.strip() for name in queues.split(",") if name.strip()}
+    if names is not None and not names:
+        raise click.UsageError("--queues: it names no queue; give one such as mail, or leave it out for all")
+    if source is not None and file is not None:
+        raise click.UsageError("--config is for the applications; a module has its own database, so give one of them")
+    heaps.keep_small()
     with plain_mistakes():
         if source is not None:
             write_log()
@@ -59,7 +64,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
     return Exit.OK
 
 
-def _work(queue: Queue, concurrency: int, names: set[str] | None, **numbers: float) -> Tally:
+def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numbers: float) -> Tally:
     with queue:
         queue.store.now()  # a database that cannot be reached is said at once
         shown = ", ".join(sorted(names or queue.queues()))
@@ -67,7 +72,7 @@ def _work(queue: Queue, concurrency: int, names: set[str] | None, **numbers: flo
         return queue.run_worker(concurrency, queues=names, **numbers)
 
 
-def _work_for_apps(file: Path | None, concurrency: int | None, names: set[str] | None) -> Tally:
+def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:
     from tidegate import assembly
     from tidegate.settings import load
 
@@ -80,7 +85,10 @@ def _work_for_apps(file: Path | None, concurrency: int | None, names: set[str] |
             raise Stopped(
                 "no application that is installed has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION
             )
-        wanted = names if names is not None or assembly.ALL in said.queues else set(said.queues)
+        try:
+            wanted = assembly.worked_on(there) if names is None else names
+        except assembly.WrongQueues as error:
+            raise Stopped(str(error), Exit.CONFIGURATION) from error
         return _work(there.queue, concurrency or said.concurrency, wanted, grace=said.grace)
 
 
@@ -96,7 +104,7 @@ def queue_of(source: str) -> Queue:
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is not None and module_name.startswith(error.name):
+        if f"{module_name}.".startswith(f"{error.name}."):
             raise Stopped(f"there is no module {module_name!r}", Exit.CONFIGURATION) from error
         raise Stopped(
             f"{module_name}: it needs the module {error.name!r}, which is not there", Exit.CONFIGURATION

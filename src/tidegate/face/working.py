@@ -133,18 +133,7 @@ class Working(Acting):
         self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any], *, cycle: bool
     ) -> tuple[Worker, Wake, Threads]:
         whole(concurrency, field="concurrency", most=10_000)
-        if isinstance(queues, str):
-            raise TypeError(f"queues: {queues!r} is a text; give a set of names, such as {{{queues!r}}}")
-        if not self._kinds:
-            raise ValueError("there is no job declared on this queue, so nothing to work on")
-        known = self.queues()
-        unknown = sorted(set(queues or ()) - known)
-        if unknown:
-            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
-        wanted = known if queues is None else frozenset(queues)
-        cycled = frozenset[str]() if cycle else wanted & self._cycled
-        if cycled == wanted and not cycle:
-            raise ValueError(f"queue: {min(cycled)!r} is worked on in cycles alone; give another one, or drain it")
+        wanted, cycled = self._wanted(queues, cycle=cycle)
         if self.inline:
             numbers = {**_ALONE, **numbers}
         policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
@@ -160,6 +149,28 @@ class Working(Acting):
             dice=self._dice, beside=more,
         )  # fmt: skip
         return worker, wake, threads
+
+    def check_queues(self, queues: AbstractSet[str]) -> None:
+        """ValueError when no worker could begin on these queues: one is not declared, or there is nothing to do."""
+        self._wanted(queues, cycle=False)
+
+    def _wanted(self, queues: AbstractSet[str] | None, *, cycle: bool) -> tuple[frozenset[str], frozenset[str]]:
+        """What a worker works on, and which of these it leaves to cycles."""
+        if isinstance(queues, str):
+            raise TypeError(f"queues: {queues!r} is a text; give a set of names, such as {{{queues!r}}}")
+        if not self._kinds:
+            raise ValueError("there is no job declared on this queue, so nothing to work on")
+        known = self.queues()
+        unknown = sorted(set(queues or ()) - known)
+        if unknown:
+            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        if queues is not None and not queues:
+            raise ValueError(f"queues: there is none; give one of: {', '.join(sorted(known))}")
+        wanted = known if queues is None else frozenset(queues)
+        cycled = frozenset[str]() if cycle else wanted & self._cycled
+        if cycled == wanted and not cycle:
+            raise ValueError(f"queue: {min(cycled)!r} is worked on in cycles alone; give another one, or drain it")
+        return wanted, cycled
 
     def _gates(self) -> JobGates:
         codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}

@@ -47,7 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "mistaken.py").write_text("raise ValueError('attempts: 0 is too few')\n")
     (tmp_path / "needy.py").write_text("import nobody_has_this\n")
-    yield_modules = {"program", "empty", "two", "broken", "mistaken", "needy"}
+    (tmp_path / "needyjobs.py").write_text("import needyjo\n")
+    yield_modules = {"program", "empty", "two", "broken", "mistaken", "needy", "needyjobs"}
     for name in yield_modules:
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
@@ -124,6 +125,7 @@ def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -
     [
         ("nobody_has_this", "there is no module 'nobody_has_this'"),
         ("needy", "needy: it needs the module 'nobody_has_this', which is not there"),
+        ("needyjobs", "needyjobs: it needs the module 'needyjo', which is not there"),
         ("broken", "broken: it cannot be imported (ZeroDivisionError: division by zero)"),
         ("mistaken", "mistaken: it cannot be imported (ValueError: attempts: 0 is too few)"),
         ("program:x", "program has no Queue called 'x'; it has: q"),
@@ -144,3 +146,14 @@ def test_what_is_no_module_is_a_mistake_of_usage(command: Command, folder: Path)
     assert command("worker", "program:q", "--concurrency", "0").code == Exit.USAGE
     run = command("worker", "program:q", "--queues", "nope")
     assert (run.code, run.err.count("\n")) == (Exit.USAGE, 2)  # what it works on, and the mistake
+
+
+def test_options_that_would_do_nothing_are_a_mistake_of_usage(command: Command, folder: Path) -> None:
+    run = command("worker", "program:q", "--queues", " , ")
+    assert (run.code, run.err.partition(": ")[2]) == (
+        Exit.USAGE, "--queues: it names no queue; give one such as mail, or leave it out for all\n",
+    )  # fmt: skip
+    run = command("worker", "program:q", "--config", "tidegate.toml")
+    assert (run.code, run.err.partition(": ")[2]) == (
+        Exit.USAGE, "--config is for the applications; a module has its own database, so give one of them\n",
+    )  # fmt: skip
