@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
 import click
+from click.core import ParameterSource
 
 from tidegate.cli.exits import Exit
 from tidegate.core.actor import Actor, Origin, of_person
@@ -84,8 +84,9 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
     """The database that was given, else the one of the settings; one that somebody made here needs no settings."""
     if url is not None and not is_reference(url):
         return url
+    given = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
     with plain_mistakes():
-        found = store_url(ctx.meta[_CONFIG], {**os.environ, "TIDEGATE_URL": url} if url else None)
+        found = store_url(ctx.meta[_CONFIG], flag=url if given else None)
     made = sqlite_path(DEFAULT_URL)
     makes = hasattr(ctx.command.callback, _MAY_MAKE)
     if found is None and not makes and (made is None or not made.exists()):

@@ -57,19 +57,23 @@ def find(file: str | Path | None = None, environ: Mapping[str, str] | None = Non
         raise _wrong(where, f"it is no TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
-def store_url(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+def store_url(
+    file: str | Path | None = None, environ: Mapping[str, str] | None = None, *, flag: str | None = None
+) -> str | None:
     """The database that the settings name, whatever else is wrong with them; None when there is no file.
 
-    SettingsError when the file cannot be read, or its `url` is none.
+    *flag* is what `--url` says. SettingsError when the file cannot be read, or the database that is named is none.
     """
     environ = os.environ if environ is None else environ
     found = find(file, environ)
-    given = environ.get("TIDEGATE_URL") or found.content.get("url")
+    where, given, folder = f"{found.shown}: url", found.content.get("url"), found.folder
+    for name, text in (("TIDEGATE_URL", environ.get("TIDEGATE_URL")), ("--url", flag)):
+        if text:
+            where, given, folder = name, text, Path()  # as for the server: it does not start where the file is
     if given is None:
         return None if found.path is None else DEFAULT_URL
-    where = "TIDEGATE_URL" if environ.get("TIDEGATE_URL") else f"{found.shown}: url"
     try:
-        url = resolved(given, environ, found.folder) if isinstance(given, str) else given
+        url = resolved(given, environ, folder) if isinstance(given, str) else given
         check_url(url)
     except (TypeError, ValueError) as error:
         raise _wrong(where, str(error).removeprefix("url: ")) from error

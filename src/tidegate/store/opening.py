@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,8 @@ from tidegate.store.dialect import Dialect, Statement, statements
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import library
 from tidegate.store.tx import Store
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 @cache
@@ -71,5 +74,6 @@ def _parts(url: str) -> tuple[Dialect, str]:
         return Dialect.SQLITE, path
     if scheme in ("postgresql", "postgres"):
         return Dialect.POSTGRES, ""
-    # Not the whole of it: there may be a password in what follows.
-    raise ValueError(f"url: {scheme[:20]!r} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")
+    # Not the whole of it: there may be a password in what follows, or in all of it where the scheme was left out.
+    shown = repr(scheme[:20]) if _SCHEME.fullmatch(scheme) else "it"
+    raise ValueError(f"url: {shown} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")

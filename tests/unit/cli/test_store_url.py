@@ -12,6 +12,7 @@ import pytest
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
 from tidegate.face.queue import Queue
+from tidegate.settings import load
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,28 @@ def test_a_reference_may_stand_in_the_variable(command: Command, monkeypatch: py
     Path("where.txt").write_text(made("far"))
 
     assert queue_seen(command) == "far"
+
+
+def test_a_reference_starts_where_the_command_does_as_it_does_for_the_server(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("etc").mkdir()
+    Path("etc/tidegate.toml").touch()
+    Path("where.txt").write_text(made("near"))
+    Path("etc/where.txt").write_text(made("far"))
+
+    assert queue_seen(command, "--config", "etc/tidegate.toml", "--url", "file:where.txt") == "near"
+    monkeypatch.setenv("TIDEGATE_URL", "file:where.txt")
+    assert queue_seen(command, "--config", "etc/tidegate.toml") == "near"
+    assert load(file="etc/tidegate.toml").values.url == "sqlite:///near.db"
+
+
+def test_a_wrong_reference_is_named_as_it_was_given(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = command("jobs", "list", "--url", "env:NOBODY")
+    assert (run.code, run.err) == (Exit.CONFIGURATION, "tidegate: --url: the variable NOBODY is not set; set it\n")
+
+    monkeypatch.setenv("TIDEGATE_URL", "env:NOBODY")
+    assert command("jobs", "list").err == "tidegate: TIDEGATE_URL: the variable NOBODY is not set; set it\n"
 
 
 def test_without_any_of_them_it_is_asked_for(command: Command) -> None:

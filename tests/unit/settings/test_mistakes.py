@@ -55,6 +55,7 @@ def mistakes(text: str = "", environ: dict[str, str] | None = None, flags: dict[
         ("apps = ['xyz']", "apps: there is no application 'xyz'; there are: weather"),
         ("url = 'mysql://ada:geheim@host/db'", ("url: 'mysql' is not allowed; give sqlite:///jobs.db or "
          "postgresql://user@host/database")),
+        ("url = 'ada:geheim@host/db'", "url: it is not allowed; give sqlite:///jobs.db or postgresql://user@host/database"),
         ("url = 5", "url: 5 is not allowed; give a text"),
         ("[weather.limits]\nnorth = 'x'", "weather.limits: 'x' is not allowed; give a whole number"),
     ],
