@@ -218,8 +218,11 @@ class _Check:
             name = path[depth]
             if len(path) == depth + 1 and name in names:
                 found[name] = each.value
-            elif len(path) == depth + 2 and name not in section.parts:  # a table with a name of the user's choice
-                found.setdefault(name, {})[path[-1]] = each.value
+            elif len(path) > depth + 1 and name not in section.parts:  # a table with a name of the user's choice
+                inner = found
+                for step in path[depth:-1]:
+                    inner = inner.setdefault(step, {})
+                inner[path[-1]] = each.value
         return found
 
     def anything_at(self, path: Path) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tests.unit.settings.weather import WEATHER, origins, settings
+from tests.unit.settings.weather import WEATHER, Radar, origins, settings
 from tidegate.errors import NotThere
 from tidegate.face.app import App
 from tidegate.settings import Seconds, load
@@ -138,6 +138,26 @@ def test_retention_is_by_queue() -> None:
     shown = origins(found)
     assert shown["retention.mail.done"] == ("1d", "tidegate.toml")
     assert "retention.mail.failed" not in shown
+
+
+class Site(BaseModel):
+    height: int = 0
+    radar: Radar = Radar()
+
+
+class Sites(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Site] = Field(init=False)
+
+
+def test_a_table_in_a_table_with_a_name_of_the_user_s_choice_counts() -> None:
+    text = "[sites.north]\nheight = 7\n[sites.north.radar]\nradius = 3\n[sites.south.radar]\nradius = 4\n"
+
+    found = settings(text, apps=(App(name="sites", settings=Sites),))
+
+    north, south = Site(height=7, radar=Radar(radius=3)), Site(radar=Radar(radius=4))
+    assert found.app("sites").model_extra == {"north": north, "south": south}
+    assert origins(found)["sites.north.radar.radius"] == ("3.0", "tidegate.toml")
 
 
 def test_values_are_frozen() -> None:
