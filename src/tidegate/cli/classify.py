@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
     if sum(each is not None for each in (body, body_file, dump)) > 1:
         raise click.UsageError("there is more than one body; give --body, --body-file or -, not two of them")
     if body is not None:
-        return body.encode()
+        return os.fsencode(body)  # the bytes that the shell gave, text or not
     source = body_file if body_file is not None else dump
     return b"" if source is None else _read(source)
 

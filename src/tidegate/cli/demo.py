@@ -52,7 +52,7 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     from tidegate_apps.demo.story import STORY
 
     theatre = Theatre(Stage(Services()), Player(STORY, speed=speed, on=story == "on"))
-    with plain_mistakes(), _ended_by_signals(), _directory(keep) as folder:
+    with plain_mistakes(), _ended_by_signals(), _directory(keep, as_json=as_json) as folder:
         _served(theatre, folder, port, as_json=as_json)
     return Exit.OK
 
@@ -117,7 +117,7 @@ def _say(address: str, folder: Path, *, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def _directory(keep: bool) -> Iterator[Path]:
+def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
     """A directory of its own; removed at the end, unless it is to be kept."""
     if not keep:
         with scratch(_PREFIX) as folder:
@@ -127,7 +127,7 @@ def _directory(keep: bool) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        click.echo(f"The database, the files and the settings are in {folder}")
+        click.echo(f"The database, the files and the settings are in {folder}", err=as_json)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -35,8 +36,8 @@ def init(path: Path, force: bool, as_json: bool) -> int:
     _write(path, text, force=force)
     for name, why in broken.items():
         click.echo(f"tidegate: the application {name!r} is left out, it cannot be used: {why}", err=True)
-    here = path == Path(FILE)
-    steps = [f"tidegate {verb}{'' if here else f' --config {path}'}" for verb in ("config", "serve", "doctor")]
+    where = "" if path == Path(FILE) else f" --config {quote(str(path))}"
+    steps = [f"tidegate {verb}{where}" for verb in ("config", "serve", "doctor")]
     say({"file": str(path), "next": steps}, as_json, lambda: _lines(path, steps))
     return Exit.OK
 

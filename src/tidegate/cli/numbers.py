@@ -41,7 +41,7 @@ def _cooldowns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
     for each in value:
         code, _, row = each.partition("=")
         times, _, rest = row.partition("/")
-        if not times.isdigit() or not int(times) or not rest:
+        if not times.isdecimal() or not int(times) or not rest:
             raise click.BadParameter(f"{each!r} is not understood; {_COOLDOWN}", ctx, param)
         if code not in CORE:
             from tidegate.cli.root import suggestion

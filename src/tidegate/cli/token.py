@@ -77,7 +77,11 @@ def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> i
     from tidegate.runtime.clock import SYSTEM
 
     with plain_mistakes():
-        secrets = secrets_of(load_settings(file))
+        loaded = load_settings(file)
+        key = Path(loaded.values.secret_key_file)
+        if not loaded.values.secret_key.get_secret_value() and not key.exists():  # no server knows the token then
+            click.echo(f"tidegate: there is no key {key} here yet; it is made now", err=True)
+        secrets = secrets_of(loaded)
         made = jwts.made(jwts.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
     say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
     return Exit.OK

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -42,6 +44,19 @@ def test_it_says_where_it_is_and_leaves_nothing_when_it_ends(tmp_path: Path) -> 
             running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE) == Exit.OK
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_kept_is_no_part_of_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run(["demo", "--port", str(taken.getsockname()[1]), "--keep", "--json"])
+
+    (kept,) = tmp_path.iterdir()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"The database, the files and the settings are in {kept}\n" in said.err
 
 
 def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:

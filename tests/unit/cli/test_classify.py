@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import Command
 from tidegate import classify, rules
+from tidegate.cli.exits import Exit
 from tidegate.cli.verdict import REACHES, WHOSE, lines
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Reach, Reason
@@ -72,6 +74,10 @@ def test_a_body_comes_from_an_option_a_file_or_standard_input(command: Command, 
     ]
 
     assert {way.out.partition(":")[0] for way in ways} == {"grant_revoked"}
+
+
+def test_a_body_that_is_no_text_is_taken_as_it_is(command: Command) -> None:
+    assert command("classify", "--status", "500", "--body", os.fsdecode(b"\xff\xfe")).code == Exit.NEGATIVE
 
 
 def test_the_address_can_decide(command: Command) -> None:

@@ -197,6 +197,11 @@ def test_init_may_write_elsewhere(command: Command, path: str, file: str) -> Non
     assert Path(file).exists()
 
 
+def test_what_comes_next_can_be_copied_into_a_shell(command: Command) -> None:
+    document = json.loads(command("init", "my own.toml", "--json").out)
+    assert document["next"][0] == "tidegate config --config 'my own.toml'"
+
+
 def test_init_where_nothing_can_be_written_is_one_line(command: Command) -> None:
     run = command("init", "none/my.toml")
 

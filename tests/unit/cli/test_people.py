@@ -110,7 +110,9 @@ def test_a_token_is_printed_once(command: Command) -> None:
 def test_a_json_web_token_is_of_the_key_of_this_server(command: Command, folder: Path) -> None:
     import jwt
 
-    made = command("token", "jwt", "--role", "poller", "--ttl", "30d").out.strip()
+    run = command("token", "jwt", "--role", "poller", "--ttl", "30d")
+    assert run.err == "tidegate: there is no key tidegate.key here yet; it is made now\n"
+    made = run.out.strip()
     claims = jwt.decode(made, options={"verify_signature": False})
     assert (claims["role"], claims["iss"], claims["aud"], claims["sub"]) == (
         "poller",
@@ -120,3 +122,4 @@ def test_a_json_web_token_is_of_the_key_of_this_server(command: Command, folder:
     )
     assert claims["exp"] - claims["iat"] == 30 * 86400
     assert (folder / "tidegate.key").stat().st_mode & 0o777 == 0o600
+    assert command("token", "jwt", "--role", "poller").err == ""

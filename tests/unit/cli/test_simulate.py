@@ -131,6 +131,7 @@ def test_playing_leaves_the_log_as_it_was(command: Command, caplog: pytest.LogCa
         ("--cooldown netwrk=1/2h", "there is no code 'netwrk'; did you mean 'network'?"),
         ("--cooldown network", "'network' is not understood; write it as CODE=TIMES/REST, such as network=10/12h"),
         ("--cooldown network=0/1h", "is not understood"),
+        ("--cooldown network=²/1h", "'network=²/1h' is not understood"),
         ("--cooldown network=1/soon", "'soon' is no time"),
         ("--no-breaker --consecutive 3", "--no-breaker goes with no other number of the breaker"),
         ("--svg /nowhere/at/all.svg", "cannot be written (No such file or directory)"),
