@@ -30,8 +30,8 @@ class Status:
         if not 100 <= self.status_code <= 599:
             raise ValueError(f"Status: {self.status_code!r} is no HTTP status; give 100 to 599")
         if self.retry_after is not None:
-            wait = f"{seconds(self.retry_after, field='Status.retry_after'):g}"
-            object.__setattr__(self, "headers", {**self.headers, "Retry-After": wait})
+            wait = seconds(self.retry_after, field="Status.retry_after")
+            object.__setattr__(self, "headers", {**self.headers, "Retry-After": digits(wait)})
 
     @property
     def content(self) -> bytes:
@@ -128,7 +128,10 @@ class ScriptedTarget:
         return outcome
 
     def transport(self) -> Any:
-        """The service as a transport for `httpx.Client(transport=...)` or httpx2's, or around it a target's own."""
+        """The service as a transport for `httpx.Client(transport=...)` or httpx2's, or around it a target's own.
+
+        An answer that is a dict or a list is sent as JSON.
+        """
         from tidegate.testing.transports import Transport
 
         return Transport(self)
@@ -165,6 +168,11 @@ def outcome_of(trouble: Trouble) -> object:
             return Hang()
         case Ill.STATUS:
             return Status(trouble.status, retry_after=trouble.retry_after)
+
+
+def digits(wait: float) -> str:
+    """Seconds as a header has them: a month is no 2.592e+06 there."""
+    return f"{wait:.3f}".rstrip("0").rstrip(".")
 
 
 def _is_failure(outcome: object) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidegate.core.duration import seconds
 from tidegate.testing.scripted import Hang, Status, ended
+from tidegate.testing.simulator.steps import content_of
 
 if TYPE_CHECKING:
     from tidegate.testing.scripted import ScriptedTarget
@@ -59,5 +60,13 @@ def _answered(request: Any, outcome: object) -> Any:
         raise library.ConnectError(str(error), request=request) from error
     if isinstance(found, library.Response):
         return found
-    answer = found if isinstance(found, Status) else Status(200, found if isinstance(found, bytes) else str(found))
+    answer = found if isinstance(found, Status) else _status(found)
     return library.Response(answer.status_code, headers=dict(answer.headers), content=answer.content, request=request)
+
+
+def _status(found: object) -> Status:
+    """An answer of a script as it goes over a wire."""
+    if found is None or isinstance(found, (dict, list)):
+        body, kind = content_of(found)
+        return Status(200, body, {"Content-Type": kind} if kind else {})
+    return Status(200, found if isinstance(found, bytes) else str(found))

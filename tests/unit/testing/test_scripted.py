@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tidegate import Target, classify
-from tidegate.testing import Hang, Outage, ScriptedTarget, Status, StatusError, VirtualClock
+from tidegate.testing import Hang, Outage, ScriptedTarget, Status, StatusError, Step, VirtualClock
 
 LIBRARIES = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
 
@@ -61,6 +61,12 @@ def test_a_good_status_is_an_answer_and_a_bad_one_an_error_that_the_classifier_r
     fault = classify(refused.value)
     assert fault is not None
     assert (fault.code, fault.status, fault.retry_after) == ("rate_limited", 429, 120.0)
+
+
+@pytest.mark.parametrize(("wait", "said"), [("30d", "2592000"), (1_234_567, "1234567"), (0.5, "0.5"), (0, "0")])
+def test_a_long_wait_is_said_in_plain_digits(wait: str | float, said: str) -> None:
+    assert Status(429, retry_after=wait).headers == {"Retry-After": said}
+    assert Step(429, retry_after=wait).pairs == (("Retry-After", said),)
 
 
 def test_calls_carry_their_virtual_time(virtual_clock: VirtualClock) -> None:
@@ -168,6 +174,16 @@ def test_it_is_a_transport_of_an_async_client_behind_a_target(library: ModuleTyp
             return first.status_code, (await client.get("https://service.test/")).text
 
     assert virtual_clock.run(main()) == (500, "well again")
+
+
+@LIBRARIES
+def test_what_json_can_say_is_sent_as_json(library: ModuleType) -> None:
+    service = ScriptedTarget({"id": 7, "name": None}, [True], None)
+    with library.Client(transport=service.transport(), base_url="http://service.test") as client:
+        assert client.get("/").json() == {"id": 7, "name": None}
+        answer = client.get("/")
+        assert (answer.json(), answer.headers["content-type"]) == ([True], "application/json")
+        assert client.get("/").content == b""
 
 
 @pytest.mark.parametrize("status", [0, 99, 600])

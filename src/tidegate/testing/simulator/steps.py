@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
-from tidegate.testing.scripted import Hang, Status
+from tidegate.testing.scripted import Hang, Status, digits
 
 if TYPE_CHECKING:
     from tidegate.testing.simulator.asked import Asked
@@ -86,7 +86,7 @@ class Step:
         pairs = tuple((valid_header(name), _valid_value(name, value)) for name, value in given)
         object.__setattr__(self, "headers", pairs)
         if self.retry_after is not None:
-            pairs = (*pairs, ("Retry-After", f"{seconds(self.retry_after, field='retry_after'):g}"))
+            pairs = (*pairs, ("Retry-After", digits(seconds(self.retry_after, field="retry_after"))))
         object.__setattr__(self, "pairs", pairs)
 
     @property
