@@ -62,10 +62,10 @@ def _broken(theatre: Theatre) -> str:
 def shown(theatre: Theatre) -> dict[str, Any]:
     """What the page shows."""
     player = theatre.player
-    rows = _services(theatre)
+    place, rows = player.place, _services(theatre)
     lasts = [each.step.lasts / player.speed for each in player.played]
     return {
-        "player": player, "played": player.played, "at": None if player.place is None else player.played[player.place],
+        "player": player, "played": player.played, "at": None if place is None else player.played[place],
         "words": theatre.words, "services": rows, "broken": sum(bool(each["on"]) for each in rows),
         "length": sum(lasts), "starts": [sum(lasts[:place]) for place in range(len(lasts))],
     }  # fmt: skip

@@ -15,7 +15,6 @@ class Facts:
     breaker: str = "closed"  # of the gateway
     polled: int = 0  # feeds that were polled at least once
     feeds: int = 0
-    entries: int = 0  # of all feeds
     refusals: int = 0  # polls in a row that the feed of the story did not answer well
     rests_until: float | None = None  # that feed
     plays: int = 0

@@ -26,12 +26,13 @@ class Played:
     began_at: float | None = None
     seen_at: float | None = None
     ended_at: float | None = None
+    hurried: bool = False  # a person ended it, who did not wait for what it tells
 
     @property
     def state(self) -> str:
         if self.began_at is None:
             return "ahead"
-        return "now" if self.ended_at is None else "over"
+        return "over" if self.hurried or self.ended_at is not None else "now"
 
 
 class Player:
@@ -47,7 +48,8 @@ class Player:
     @property
     def place(self) -> int | None:
         """The step that it is at, from 0; None before the first and after the last."""
-        return self._place if 0 <= self._place < len(self._steps) else None
+        place = self._place  # once: pages ask while the story goes on
+        return place if 0 <= place < len(self._steps) else None
 
     @property
     def over(self) -> bool:
@@ -67,7 +69,7 @@ class Player:
             return ()
         if seen_at is None and not self._hurry:
             _log.warning("demo_step_not_seen step=%s facts=%s", self._place + 1, facts)
-        self._put(replace(here, ended_at=now))
+        self._put(replace(here, ended_at=now, hurried=self._hurry))
         return self._begin(self._place + 1, now, facts)
 
     def hurry(self) -> None:
@@ -81,6 +83,8 @@ class Player:
 
     def end(self) -> None:
         """No further step; what is broken stays so."""
+        if self.place is not None:
+            self._put(replace(self.played[self._place], hurried=True))
         self._place = len(self._steps)
 
     def _begin(self, place: int, now: float, facts: Facts) -> Sequence[Do]:

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate import Installed, NotThere, Refused
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.services import LISTENER, Services
+from tidegate_apps.demo.services import FEEDS, LISTENER, Services
 from tidegate_apps.music.handlers import ALL
 from tidegate_apps.tautulli.handlers import BY_CLOCK
 
@@ -109,7 +109,7 @@ class Stage:
 
     def _publish(self) -> None:
         self._published += 1
-        self.services.feeds.publish(self._published % 24 + 1)
+        self.services.feeds.publish(self._published % FEEDS + 1)
 
     def _every(self, what: str, seconds: float, do: Callable[[], None]) -> None:
         now = self.now()

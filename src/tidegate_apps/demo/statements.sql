@@ -9,7 +9,6 @@ select
     (select coalesce(max(breaker), 'closed') from tg_target where name = 'convert-gateway'),
     (select count(*) from feeds_state where last_polled_at is not null),
     (select count(*) from feeds_state),
-    (select coalesce(sum(items), 0) from feeds_state),
     (select coalesce(max(consecutive_errors), 0) from feeds_state where source_id = :feed),
     (select max(rest_until) from feeds_state where source_id = :feed),
     (select count(*) from music_play where user_id = :listener),

@@ -117,6 +117,7 @@ def test_somebody_who_has_seen_enough_gets_the_next_step() -> None:
     assert list(player.tick(101, NOTHING)) == [Stage.revoke]
     assert list(player.tick(102, NOTHING)) == []
     assert player.place == 1  # it was one step, not all of them
+    assert (player.played[0].state, player.played[0].hurried) == ("over", True)  # nobody waited for it in vain
 
 
 def test_a_story_that_is_twice_as_fast_has_steps_that_are_half_as_long_and_as_much_patience() -> None:
@@ -137,6 +138,7 @@ def test_a_story_that_is_off_does_nothing_and_may_be_played_later_and_ended() ->
     assert list(player.tick(101, NOTHING)) == [Stage.rush]
     player.end()
     assert (list(player.tick(102, NOTHING)), player.over, player.told) == ([], True, True)
+    assert (player.played[0].state, player.played[0].hurried) == ("over", True)
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
