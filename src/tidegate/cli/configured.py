@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +39,15 @@ def load_settings(file: Path | None) -> Loaded:
     from tidegate.settings import load
 
     return load(file=file, apps=apps, broken=broken)
+
+
+def needs_server() -> None:
+    """Stopped with one line when a package that serves the page is not there."""
+    needs_models()
+    if not all(map(find_spec, ("fastapi", "uvicorn"))):
+        raise Stopped(
+            "the server needs more packages; install them with: pip install 'tidegate[server]'", Exit.CONFIGURATION
+        )
 
 
 def needs_models() -> None:

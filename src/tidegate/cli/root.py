@@ -97,8 +97,10 @@ def _command_of(app: str) -> click.Command | None:
             return None
         module, _, name = where.partition(":")
         found = getattr(import_module(module), name)
-    except (TidegateError, ValueError, ImportError, AttributeError) as error:
+    except TidegateError as error:
         raise click.UsageError(f"the application {app!r} cannot be used: {error}") from error
+    except Exception as error:  # whatever its own code raises, it is not ours to break at
+        raise click.UsageError(f"the application {app!r} cannot be used: {type(error).__name__}: {error}") from error
     if not isinstance(found, click.Command):
         return None
     _not_cut_short(found)

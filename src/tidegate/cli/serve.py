@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, shown_url
+from tidegate.cli.configured import needs_server
 from tidegate.cli.exits import Exit
 
 
@@ -35,6 +36,7 @@ def serve(
     Everything it needs is one SQLite file, which it makes. With a postgresql:// URL, more workers may run on other
     machines: `tidegate worker`.
     """
+    needs_server()
     from tidegate import __version__, assembly
     from tidegate.runtime import heaps
     from tidegate.runtime.log_lines import write_log

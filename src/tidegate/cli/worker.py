@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, say
+from tidegate.cli.configured import needs_models
 from tidegate.cli.exits import Exit
 from tidegate.runtime import heaps
 from tidegate.runtime.log_lines import write_log
@@ -73,6 +74,7 @@ def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numb
 
 
 def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:
+    needs_models()
     from tidegate import assembly
     from tidegate.settings import load
 

@@ -139,21 +139,33 @@ def test_an_application_that_cannot_be_imported_is_a_mistake_of_the_settings(
     run = command("config")
     assert run.code == Exit.CONFIGURATION
     assert "the application 'weather' cannot be used: ModuleNotFoundError" in run.err
+    for wrong, says in (("1 / 0", "ZeroDivisionError: division by zero"), ("{}['sky']", "KeyError: 'sky'")):
+        monkeypatch.delitem(sys.modules, "weather_app_for_tests", raising=False)
+        (tmp_path / "site" / "weather_app_for_tests.py").write_text(f"{wrong}\n")
+        run = command("weather", "--help")
+        assert (run.code, run.err) == (Exit.USAGE, f"tidegate: the application 'weather' cannot be used: {says}\n")
     Path("tidegate.toml").write_text("apps = []\n")
     assert command("config").code == 0
 
 
-def test_without_the_package_for_settings_there_is_a_hint() -> None:
+@pytest.mark.parametrize(
+    ("verb", "missing", "says"),
+    [
+        ("config", "pydantic", "the settings need one more package; install it with"),
+        ("worker", "pydantic", "the settings need one more package; install it with"),
+        ("serve", "pydantic", "the settings need one more package; install it with"),
+        ("serve", "uvicorn", "the server needs more packages; install them with"),
+    ],
+)
+def test_without_a_package_of_the_server_there_is_a_hint(verb: str, missing: str, says: str) -> None:
     code = (
-        "import sys; sys.modules['pydantic'] = None; sys.argv = ['tidegate', 'config']\n"
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['tidegate', {verb!r}]\n"
         "from tidegate.cli import main; main()"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (run.returncode, run.stdout) == (Exit.CONFIGURATION, "")
-    assert run.stderr == (
-        "tidegate: the settings need one more package; install it with: pip install 'tidegate[server]'\n"
-    )
+    assert run.stderr == f"tidegate: {says}: pip install 'tidegate[server]'\n"
 
 
 # -- init --------------------------------------------------------------------------------------------------------------
