@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import click
 
@@ -63,6 +64,7 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     Before the first start of the server, it makes the database: in the folder in which the server is to start, or where
     --url or the settings say.
     """
+    _needs_digests()
     with store_made_at(url, driver) as (store, made):
         store.read(lambda tx: accounts.check_first(tx, role))  # before the password is asked for
         digest = accounts.digest_of(_password(password_stdin))
@@ -79,6 +81,7 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
 @command_at_store
 def password(name: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Sets a new password, and ends all sessions of that user."""
+    _needs_digests()
     with store_at(url, driver) as store:
         store.read(lambda tx: accounts.role_of(tx, name))
         digest = accounts.digest_of(_password(password_stdin))
@@ -121,6 +124,14 @@ def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], ob
         store.write(work)
     say({"done": True}, as_json, lambda: [said])
     return Exit.OK
+
+
+def _needs_digests() -> None:
+    """Stopped with one line when the package for passwords is not there; before one is asked for."""
+    if find_spec("argon2") is None:
+        raise Stopped(
+            "passwords need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
+        )
 
 
 def _password(from_input: bool) -> str:

@@ -154,18 +154,20 @@ def test_an_application_that_cannot_be_imported_is_a_mistake_of_the_settings(
         ("config", "pydantic", "the settings need one more package; install it with"),
         ("worker", "pydantic", "the settings need one more package; install it with"),
         ("serve", "pydantic", "the settings need one more package; install it with"),
+        ("user add ada --role admin", "argon2", "passwords need one more package; install it with"),
         ("serve", "uvicorn", "the server needs more packages; install them with"),
     ],
 )
 def test_without_a_package_of_the_server_there_is_a_hint(verb: str, missing: str, says: str) -> None:
     code = (
-        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['tidegate', {verb!r}]\n"
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['tidegate', *{verb.split()!r}]\n"
         "from tidegate.cli import main; main()"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (run.returncode, run.stdout) == (Exit.CONFIGURATION, "")
     assert run.stderr == f"tidegate: {says}: pip install 'tidegate[server]'\n"
+    assert list(Path().iterdir()) == []
 
 
 # -- init --------------------------------------------------------------------------------------------------------------
