@@ -181,6 +181,13 @@ def sqlite_path(url: str) -> Path | None:
     return Path(unquote(rest.removeprefix("/"))) if scheme == "sqlite" else None
 
 
+def say_if_new(url: str) -> None:
+    """Before a command makes a database by the way: in the wrong folder, nothing would look wrong."""
+    file = sqlite_path(url)
+    if file is not None and not file.exists():
+        click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
+
+
 def shown_url(url: str) -> str:
     """The URL without a password, which PostgreSQL also takes behind a question mark."""
     password = urlsplit(url).password

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, plain_mistakes, say, show_what, table, when
+from tidegate.cli.at_store import by_option, command_at_store, plain_mistakes, say, say_if_new, show_what, table, when
 from tidegate.cli.configured import config_option, load_settings
 from tidegate.cli.exits import Exit
 from tidegate.cli.groups import Group
@@ -47,8 +47,11 @@ def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
 
     with plain_mistakes():
         values = load_settings(config).values
+        channels = values.channels.all()
+        if any(each.name == name for each in channels):
+            say_if_new(values.url)
         with Queue(values.url) as queue:
-            tested = Telling(queue, values.channels.all(), address=values.address).test(name, by)
+            tested = Telling(queue, channels, address=values.address).test(name, by)
     fine = tested.fault is None
     said = f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
     code = None if tested.fault is None else tested.fault.code

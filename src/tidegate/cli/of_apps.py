@@ -49,9 +49,7 @@ class AtServer:
         with plain_mistakes():
             apps, broken = assembly.there_are()
             loaded = load(file=self.config, flags={"url": self.url} if self.url else None, apps=apps, broken=broken)
-            file = at_store.sqlite_path(loaded.values.url)
-            if file is not None and not file.exists():  # in the wrong folder, nothing would look wrong
-                click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
+            at_store.say_if_new(loaded.values.url)
             with assembly.assembled(loaded, [app for app in apps if app.name == self.app]) as there:
                 if not there.apps:
                     raise Stopped(

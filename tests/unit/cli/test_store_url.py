@@ -119,3 +119,11 @@ def test_no_model_is_needed_to_find_the_database(options: list[str]) -> None:
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert run.stderr == "0 False False\n"
+
+
+def test_a_test_of_a_channel_says_that_it_makes_the_database(command: Command) -> None:
+    Path("tidegate.toml").write_text("[channels.ops]\nkind = 'webhook'\nurl = 'http://127.0.0.1:1/x'\n")
+
+    first = command("channels", "test", "ops")
+    assert first.err == "tidegate: there is no database tidegate.db here yet; it is made now\n"
+    assert command("channels", "test", "ops").err == ""
