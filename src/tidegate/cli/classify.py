@@ -67,9 +67,9 @@ def classify(
     """  # noqa: D301 - the mark keeps the lines of an example apart
     _check_headers(headers)
     if message is not None:
-        if status is not None or headers or dump is not None or body is not None or body_file is not None:
+        if status is not None or headers or url or dump is not None or body is not None or body_file is not None:
             raise click.UsageError(
-                "--message stands alone: leave out --status, --header, --body, --body-file and the dump"
+                "--message stands alone: leave out --status, --header, --url, --body, --body-file and the dump"
             )
         seen: object = message
     elif status is not None:

@@ -17,6 +17,19 @@ _ROLE = click.Choice([str(role) for role in Role])
 _ROLE_HELP = "What it may do: as of users, or poller: list sources, enable and disable feeds."
 
 
+def _ttl(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    lasts = duration(ctx, param, value)
+    if lasts is not None and lasts < 1:
+        raise click.BadParameter("it would end at once; give 1s or more", ctx, param)
+    return lasts
+
+
+def _subject(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("no server takes a token of nobody; give a name", ctx, param)
+    return value
+
+
 @click.group(cls=Group)
 def token() -> None:
     """Makes, lists and removes tokens for programs: `Authorization: Bearer TOKEN`."""
@@ -40,7 +53,7 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
 @token.command()
 @click.argument("name")
 @click.option("--role", type=_ROLE, required=True, help=_ROLE_HELP)
-@click.option("--ttl", metavar="TIME", callback=duration, help="How long it is good, such as 30d; without it for ever.")
+@click.option("--ttl", metavar="TIME", callback=_ttl, help="How long it is good, such as 30d; without it for ever.")
 @by_option
 @command_at_store
 def create(name: str, role: str, ttl: float | None, by: str, url: str, driver: str | None, as_json: bool) -> int:
@@ -65,8 +78,8 @@ def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> i
 
 @token.command()
 @click.option("--role", type=_ROLE, required=True, help=_ROLE_HELP)
-@click.option("--ttl", metavar="TIME", default="30d", show_default=True, callback=duration, help="How long it is good.")
-@click.option("--name", default="machine", show_default=True, help="Whose it is, for the events.")
+@click.option("--ttl", metavar="TIME", default="30d", show_default=True, callback=_ttl, help="How long it is good.")
+@click.option("--name", default="machine", show_default=True, callback=_subject, help="Whose it is, for the events.")
 @click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> int:

@@ -138,6 +138,7 @@ def test_every_code_can_be_told() -> None:
         (("--header", "A: b"), "a header or a body needs --status beside it"),
         (("--body", "x"), "a header or a body needs --status beside it"),
         (("--message", "x", "--status", "500"), "--message stands alone"),
+        (("--message", "x", "--url", "http://service.test/x"), "--message stands alone"),
         (("--status", "500", "--body", "x", "--body-file", "y"), "there is more than one body"),
         (("--status", "500", "--body-file", "/nowhere/at/all"), "cannot be read (No such file or directory)"),
         (("/nowhere/at/all",), "cannot be read (No such file or directory)"),

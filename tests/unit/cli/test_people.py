@@ -81,6 +81,9 @@ def test_people_are_listed_changed_and_removed(command: Command) -> None:
         (("user", "role", "ada", "king"), Exit.USAGE, "'king' is not one of"),
         (("token", "remove", "ci"), Exit.NOT_FOUND, "there is no token 'ci'"),
         (("token", "create", "ci", "--role", "king"), Exit.USAGE, "'king' is not one of"),
+        (("token", "create", "ci", "--role", "viewer", "--ttl", "0"), Exit.USAGE, "'--ttl': it would end at once"),
+        (("token", "jwt", "--role", "viewer", "--ttl", "0.5"), Exit.USAGE, "'--ttl': it would end at once"),
+        (("token", "jwt", "--role", "viewer", "--name", ""), Exit.USAGE, "'--name': no server takes a token of nobody"),
         (("usr", "list"), Exit.USAGE, "did you mean 'user'?"),
     ],
 )
