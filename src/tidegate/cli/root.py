@@ -144,6 +144,9 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except OSError as error:
+        if isinstance(error, PermissionError) and error.filename is not None:  # such as the folder of a service
+            click.echo(f"tidegate: {error.filename}: permission denied for this user", err=True)
+            return Exit.CONFIGURATION
         if error.errno not in _NOT_WRITTEN:
             raise
         # The interpreter would complain about it once more at its end.

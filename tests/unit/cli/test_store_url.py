@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -127,3 +128,15 @@ def test_a_test_of_a_channel_says_that_it_makes_the_database(command: Command) -
     first = command("channels", "test", "ops")
     assert first.err == "tidegate: there is no database tidegate.db here yet; it is made now\n"
     assert command("channels", "test", "ops").err == ""
+
+
+def test_a_folder_of_another_user_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exists(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)  # what it does there, but not to root
+    for verb in (("jobs", "list"), ("db", "status"), ("user", "add", "ada", "--role", "admin")):
+        run = command(*verb, "--url", "sqlite:////var/lib/tidegate/tidegate.db")
+        assert (run.code, run.out, run.err) == (
+            Exit.CONFIGURATION, "", "tidegate: /var/lib/tidegate/tidegate.db: permission denied for this user\n",
+        )  # fmt: skip
