@@ -14,7 +14,7 @@ from tidegate.core.job import Claimed, Job, JobEvent, NewJob, Outcome, while_mas
 from tidegate.machine import lifecycle
 from tidegate.store import claims, intake, people, tallies
 from tidegate.store.claims import Front, Lane, Renewed
-from tidegate.store.dialect import Statement
+from tidegate.store.dialect import compiled
 from tidegate.store.intake import Taken
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.settling import Settled, settle
@@ -211,7 +211,7 @@ def jobs_on(db: Database, clock: Clock) -> Iterator[Jobs]:
 def rows(store: Store, text: str) -> list[Row]:
     name = f"test.{abs(hash(text))}"
     with contextlib.suppress(ValueError):  # asked before
-        store.add([Statement(name, text.replace("%", "%%") if store.dialect == "postgres" else text)])
+        store.add([compiled(name, text, store.dialect)])
     return store.read(lambda tx: tx.all(name))
 
 

@@ -14,7 +14,7 @@ from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreError, UniqueTaken
-from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.dialect import Dialect, compiled
 from tidegate.store.opening import core_statements
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.tx import Store, Tx
@@ -23,7 +23,7 @@ EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def statement(store: Store, name: str, sql: str) -> None:
-    store.add([Statement(name, sql, returns=False)])
+    store.add([compiled(name, sql, store.dialect)])
 
 
 @EVERYWHERE
@@ -287,7 +287,7 @@ def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Job
     """Each holds what the other wants; the server ends one of them, and it is tried again."""
     jobs.put(new(), new())
     other = Jobs(db.open(clock), clock)
-    statement_sql = "update tg_job set priority = priority + 1 where id = %(id)s"
+    statement_sql = "update tg_job set priority = priority + 1 where id = :id"
     for each in (jobs, other):
         statement(each.store, "bump", statement_sql)
     met = threading.Barrier(2)

@@ -11,13 +11,13 @@ import pytest
 from tests.databases import PIPELINED, POSTGRES, Database
 from tests.store.jobs import Jobs
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Statement
+from tidegate.store.dialect import Dialect, Statement, compiled
 from tidegate.store.tx import Store, Tx
 
 ON_POSTGRES = pytest.mark.parametrize("db", [POSTGRES, PIPELINED], indirect=True)
 PATIENCE = 60.0
 SOON = "options=-c%20transaction_timeout%3D1s%20"
-TOUCHED = Statement("touched", "update tg_store set value = %(value)s where name = 'touched'", returns=False)
+TOUCHED = compiled("touched", "update tg_store set value = :value where name = 'touched'", Dialect.POSTGRES)
 
 
 def touch(store: Store, value: str) -> None:

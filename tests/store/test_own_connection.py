@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from tests.databases import APSW, POSTGRES, SQLITE, STDLIB, Database
 from tests.postgres import schema
@@ -129,3 +130,11 @@ def test_a_connection_is_looked_at_once(db: Database, jobs: Jobs) -> None:
         mine.execute("set search_path = pg_catalog")  # a second look would now complain
         jobs.store.on(mine)
         mine.rollback()
+
+
+@pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+def test_a_users_own_connection_may_make_other_rows_and_other_cursors(db: Database, jobs: Jobs) -> None:
+    with psycopg.connect(db.url, row_factory=dict_row, cursor_factory=psycopg.ClientCursor) as mine:
+        (taken,) = put(jobs, mine, new("k"))
+    assert taken.created
+    assert jobs.get(taken.id).unique_key == "k"

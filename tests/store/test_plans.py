@@ -99,10 +99,8 @@ def plan(db: Database, statement: Statement) -> str:
         rows = connection.execute(f"explain query plan {statement.sql}", anything)
         connection.close()
         return "\n".join(str(row[3]) for row in rows)
-    names: dict[str, int] = {}
-    numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${names.setdefault(m[1], len(names) + 1)}", statement.sql)
     with psycopg.connect(db.url) as server:
-        found = server.execute(f"explain (generic_plan) {numbered.replace('%%', '%')}").fetchall()
+        found = server.execute(f"explain (generic_plan) {statement.sql}").fetchall()
         return "\n".join(row[0] for row in found)
 
 
@@ -192,11 +190,12 @@ class Cost:
         self.db, self.book = db, book(db)
 
     def of(self, name: str, **params: Any) -> int:
-        sql = self.book[name].sql
+        sql, names = self.book[name].sql, self.book[name].numbered
         if not self.db.sqlite:
-            with psycopg.connect(self.db.url) as server:
+            with psycopg.connect(self.db.url, cursor_factory=psycopg.RawCursor) as server:
                 server.execute("set plan_cache_mode = force_generic_plan")
-                row = server.execute(f"explain (analyze, buffers, format json) {sql}", params, prepare=True).fetchone()
+                explain = f"explain (analyze, buffers, format json) {sql}"
+                row = server.execute(explain, [params[each] for each in names], prepare=True).fetchone()
                 server.rollback()
                 assert row is not None
                 top = row[0] if isinstance(row[0], list) else json.loads(row[0])

@@ -37,7 +37,8 @@ class Statement:
     sql: str
     columns: tuple[str, ...] = ()  # of its {rows}; empty when it has none
     returns: bool = True  # rows
-    one: str = ""  # for a single row of parameters, where that is quicker
+    numbered: tuple[str, ...] = ()  # the names of its parameters from $1 on, where they have numbers
+    one: Statement | None = None  # for a single row of parameters, where that is quicker
 
 
 _NEXT_JOB = (
@@ -105,8 +106,11 @@ def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     sql, columns = _expanded(name, body, dialect)
     if dialect is Dialect.SQLITE:
         return Statement(name, sql, columns, returns)
-    one = _with_parameters(_expanded(name, body, dialect, one=True)[0]) if columns else ""
-    return Statement(name, _with_parameters(sql), columns, returns, one)
+    text, names = _numbered(sql)
+    if not columns:
+        return Statement(name, text, (), returns, names)
+    one, ones = _numbered(_expanded(name, body, dialect, one=True)[0])
+    return Statement(name, text, columns, returns, names, Statement(name, one, (), returns, ones))
 
 
 def _of_one_row(body: str) -> tuple[str, str] | None:
@@ -138,9 +142,11 @@ def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> t
     return _FRAGMENT.sub(expand, body).strip(), columns
 
 
-def _with_parameters(sql: str) -> str:
-    """As psycopg writes them."""
-    return _PARAMETER.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], sql.replace("%", "%%"))
+def _numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """As PostgreSQL has parameters, and their names in order."""
+    names: dict[str, int] = {}
+    text = _PARAMETER.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}" if found[1] else found[0], sql)
+    return text, tuple(names)
 
 
 def script(text: str, dialect: Dialect) -> list[str]:

@@ -6,12 +6,14 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
@@ -63,8 +65,7 @@ class PostgresTx:
         self._now = now
 
     def all(self, name: str, params: Params | None = None) -> list[Row]:
-        statement = self._book[name]
-        return self._run(statement, statement.sql, {"now": self._now, **(params or {})})
+        return self._run(self._book[name], {"now": self._now, **(params or {})})
 
     def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         if not rows:
@@ -72,12 +73,12 @@ class PostgresTx:
         statement = self._book[name]
         shared = {"now": self._now, **(params or {})}
         if len(rows) == 1:  # plain values cost half as much as arrays of one
-            return self._run(statement, statement.one or statement.sql, {**shared, **rows[0]})
+            return self._run(statement.one or statement, {**shared, **rows[0]})
         arrays = {column: array([row[column] for row in rows]) for column in statement.columns}
-        return self._run(statement, statement.sql, {**shared, **arrays})
+        return self._run(statement, {**shared, **arrays})
 
     def plain(self, sql: str) -> None:
-        self._connection.execute(sql.replace("%%", "%"))
+        self._connection.execute(sql)
 
     def one_migrator(self) -> None:
         # Another one may take its time with a large table, and so may we; but nobody waits long for our locks on it.
@@ -97,8 +98,9 @@ class PostgresTx:
         ).fetchone()
         return found is not None and bool(found[0])
 
-    def _run(self, statement: Statement, sql: str, params: Params) -> list[Row]:
-        cursor = self._connection.execute(sql, params)
+    def _run(self, statement: Statement, params: Params) -> list[Row]:
+        cursor = _cursor(self._connection)
+        cursor.execute(_encoded(statement.sql), [params[name] for name in statement.numbered])
         return cursor.fetchall() if statement.returns else []
 
 
@@ -266,6 +268,20 @@ def conninfo_of(url: str) -> str:
     return make_conninfo(**{**_SETTINGS, **given, "options": options})
 
 
+def _cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
+    """One for our texts and our rows; a user's own connection may be used to others.
+
+    Raw: psycopg would look for the names of parameters in each text again and again.
+    """
+    return psycopg.RawCursor(connection, row_factory=tuple_row)
+
+
+@cache
+def _encoded(sql: str) -> bytes:
+    """Always the same bytes: each connection remembers those of two hundred statements."""
+    return sql.encode()
+
+
 def _on_this_machine(conninfo: str) -> bool:
     host = str(conninfo_to_dict(conninfo).get("host") or "/")
     return host.startswith(("/", "@"))  # a socket in a folder
@@ -277,8 +293,8 @@ def _configured(connection: psycopg.Connection[Any]) -> None:
 
 def _where(connection: psycopg.Connection[Any]) -> Row | None:
     """Which table of which server a connection means by the name of ours."""
-    found = connection.execute("select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()")
-    return tuple(found.fetchone() or ())
+    asked = "select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()"
+    return _cursor(connection).execute(asked).fetchone()
 
 
 def _translated(error: psycopg.Error) -> StoreError:

@@ -59,9 +59,10 @@ def test_parameters_are_written_as_the_library_wants_them() -> None:
     body = "select :a, x::text, :b_2 from t where c = :a and d like '%' and e = ':no' and f = 'it''s :no'"
 
     assert one(body, SQLITE).sql == body
-    assert one(body).sql == (
-        "select %(a)s, x::text, %(b_2)s from t where c = %(a)s and d like '%%' and e = ':no' and f = 'it''s :no'"
+    assert (
+        one(body).sql == "select $1, x::text, $2 from t where c = $1 and d like '%' and e = ':no' and f = 'it''s :no'"
     )
+    assert one(body).numbered == ("a", "b_2")
 
 
 def test_a_table_of_parameters_is_arrays_or_one_row() -> None:
@@ -69,8 +70,9 @@ def test_a_table_of_parameters_is_arrays_or_one_row() -> None:
     found = one(body)
 
     assert found.columns == ("id", "at")
-    assert found.sql == "select * from unnest(%(id)s::bigint[], %(at)s::double precision[]) as given(id, at)"
-    assert found.one == "select * from (select %(id)s::bigint as id, %(at)s::double precision as at) as given"
+    assert found.sql == "select * from unnest($1::bigint[], $2::double precision[]) as given(id, at)"
+    single = "select * from (select $1::bigint as id, $2::double precision as at) as given"
+    assert found.one == Statement("s", single, numbered=("id", "at"))
     assert one(body, SQLITE) == Statement("s", "select * from (select :id as id, :at as at) as given", ("id", "at"))
 
 
@@ -134,7 +136,7 @@ def test_a_migration_is_split_at_the_ends_of_its_lines() -> None:
         "create index i\n    on a (x)",
         "select '100%'",
     ]
-    assert script(text, POSTGRES)[2] == "select '100%%'"
+    assert script(text, POSTGRES)[2] == "select '100%'"
 
 
 def test_a_step_of_a_migration_can_be_for_one_database_only() -> None:
