@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ import pytest
 
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
-from tidegate.cli.root import VERBS, tidegate
+from tidegate.cli.root import OURS, VERBS, tidegate
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text()
 ROUNDS = 7
@@ -133,9 +134,9 @@ def test_colour_is_for_terminals_and_can_be_turned_off(no_color: dict[str, str],
     assert "calls held back" in shown.decode()
 
 
-def commands() -> list[tuple[str, click.Command]]:
+def commands(verbs: Iterable[str] = VERBS) -> list[tuple[str, click.Command]]:
     context = click.Context(tidegate)
-    return [(verb, found) for verb in VERBS if (found := tidegate.get_command(context, verb)) is not None]
+    return [(verb, found) for verb in verbs if (found := tidegate.get_command(context, verb)) is not None]
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -155,7 +156,7 @@ def section_of(verb: str) -> str:
     return re.split(r"^## ", PAGE.partition(f"## tidegate {verb}\n")[2], flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
+@pytest.mark.parametrize(("verb", "verb_command"), [*commands(), *commands(OURS)], ids=[*VERBS, *OURS])
 def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: click.Command) -> None:
     table = re.findall(r"^\| (`.*?) \|", section_of(verb), re.MULTILINE)
     named = {option for cell in table for option in re.findall(r"`(--[a-z-]+)`", cell)}
@@ -163,7 +164,7 @@ def test_the_reference_names_every_option_and_no_other(verb: str, verb_command: 
     assert named == options_of(verb_command) - {"--help"}
 
 
-@pytest.mark.parametrize(("verb", "verb_command"), commands(), ids=list(VERBS))
+@pytest.mark.parametrize(("verb", "verb_command"), [*commands(), *commands(OURS)], ids=[*VERBS, *OURS])
 def test_the_reference_shows_every_verb_below_a_verb_and_no_other(verb: str, verb_command: click.Command) -> None:
     shown = set(re.findall(rf"^tidegate {verb} ([a-z-]+)", section_of(verb), re.MULTILINE))
 
