@@ -32,7 +32,7 @@ def test_the_settings_are_all_there_with_their_defaults() -> None:
 @pytest.mark.req("CNV-18")
 @pytest.mark.parametrize("section", ["Many GW_5XX", "Mostly GW_4XX", "IO_ERROR spikes", "Stuck leases"])
 def test_each_section_of_the_runbook_names_a_metric_a_page_and_a_command(section: str) -> None:
-    text = PAGE.partition(f"## {section}")[2].partition("\n## ")[0]
+    text = PAGE.partition(f"\n### {section}")[2].partition("\n### ")[0]
     for what in ("- Metric: `", "- Page: ", "- Command: `"):
         assert what in text, what
 

@@ -43,7 +43,7 @@ SHORTCUTS = (
 )  # fmt: skip
 DOCS = (
     ("First page", "docs/tutorial/first-page.md", "from nothing to a guarded call on this page"),
-    ("First queue", "docs/tutorial/first-queue.md", "durable jobs in five minutes"),
+    ("First queue", "docs/tutorial/first-queue.md", "durable jobs in ten minutes"),
     ("Why is it not running?", "docs/explanation/why-is-it-not-running.md", "every reason, and who ends it"),
     ("Write an application", "docs/how-to/write-an-application.md", "jobs, pages and an API of your own"),
     ("Command line", "docs/reference/cli.md", "every command, also for scripts"),
