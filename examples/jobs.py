@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from tidegate import Backoff, Context, Job, Queue
+from tidegate import Backoff, Context, Job, NotThere, Queue
 
 queue = Queue(sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db")
 
@@ -70,7 +70,7 @@ def report(orders: int) -> None:
 def _job(number: int) -> Job | None:
     try:
         return queue.get(number)
-    except KeyError:
+    except NotThere:
         return None
 
 

@@ -84,6 +84,12 @@ def test_two_workers_come_to_the_same_end_whoever_is_killed(db: Database, victim
     assert example(db, "report", str(ORDERS)) == EXPECTED
 
 
+def test_the_report_tells_of_what_is_there_though_fewer_orders_were_put_in(db: Database) -> None:
+    example(db, "put", "3")
+
+    assert example(db, "report") == "{'queued': 6}, 0 mails, 0.00 in all\n"
+
+
 def test_the_example_says_how_it_is_used(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
