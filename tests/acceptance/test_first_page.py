@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import HTTPServer, SimpleHTTPRequestHandler
+from importlib.metadata import entry_points
 from pathlib import Path
 from threading import Thread
 
@@ -64,11 +66,14 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
         assert said in code
         code = code.replace(said, sooner)
     (tmp_path / "hello.py").write_text(code)
-    (tmp_path / "tidegate.toml").write_text("apps = []\n")  # the extra of the page brings none, and here are all
+    # Here are all applications; a reader has those that the extra of the page brings.
+    theirs = sorted(each.name for each in entry_points(group="tidegate.apps") if each.extras == ["server"])
+    (tmp_path / "tidegate.toml").write_text(f"apps = {json.dumps(theirs)}\n")
 
     with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
         address = re.search(r"http\S+", line_with(server, "is at"))
         assert address is not None
+        assert line_with(server, "applications") in PAGE.read_text()
         with httpx2.Client(base_url=address[0], timeout=60) as client:
             assert "weather" not in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
