@@ -22,7 +22,7 @@ What each ready-made pack of `tidegate.rules` reads out of an answer. Within a p
 when none does, the general rules do. "good" means that the answer is no fault at all. A rule's name is the end of
 `fault.rule`, as in `spotify:scope-missing`. [Write your own](../how-to/write-a-rule-pack.md).
 
-This page is made from the packs: `UPDATE_DOCS=1 make test` writes it anew.
+This page is made from the packs: `UPDATE_DOCS=1 python -m pytest tests/unit/core/rules/test_docs.py` writes it anew.
 """
 
 
