@@ -17,6 +17,7 @@ from tests.chaos.schedule import KINDS, blows
 from tests.processes import wait
 
 PATIENCE = 30.0
+SILENT = 0.3  # seconds without a word; an answer takes a thousandth of that
 THERE = {kind.needs for kind in KINDS.values() if kind.needs}
 
 
@@ -99,7 +100,11 @@ def test_a_silent_wire_passes_on_what_it_kept(wire: tuple[WireThread, list[bytes
     with calling(thread) as there:
         thread.do(thread.wire.silence)
         there.sendall(b"later")
+        there.settimeout(SILENT)
+        with pytest.raises(TimeoutError):
+            there.recv(100)
         assert heard == [b"hello"]
+        there.settimeout(PATIENCE)
         thread.do(lambda: thread.wire.heal(cut=False))
         assert there.recv(100) == b"later"
 
