@@ -15,7 +15,6 @@ from tests.acceptance.checker import Verdict
 from tests.chaos.judge import DOUBLE, FILES, LEASES, LOST, ORPHANS, STALE, figures, judge
 from tests.chaos.results import content
 
-COUNTED = "attempts are counted exactly"
 # The columns that the judge reads, and none of the checks that keep a real database from going wrong.
 SCHEMA = """
 create table tg_job (id, kind, args, state, attempt, deaths, fence, result, error_code, lease_by, lease_until);

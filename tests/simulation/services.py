@@ -33,7 +33,6 @@ class Service:
     note: Callable[..., None]
     ill: str = ""
     begun: dict[int, list[tuple[float, int]]] = field(default_factory=dict)  # moment and fence, by job
-    effects: dict[int, list[int]] = field(default_factory=dict)  # fences, by job
     told_to_wait: dict[int, list[float]] = field(default_factory=dict)  # moments before which a job must not come again
     active: list[tuple[Process | None, int]] = field(
         default_factory=list
@@ -61,7 +60,6 @@ class Service:
                 case "hangs":
                     await asyncio.sleep(120)
                     raise TimeoutError
-            self.effects.setdefault(job.id, []).append(job.fence)
             if self.ill == "cuts":
                 raise ConnectionResetError("cut after it was done")
             return {"fence": job.fence}
