@@ -23,6 +23,7 @@ import httpx2
 from tests.processes import toml
 from tests.soak.application import BURST
 from tests.soak.household import Household
+from tests.soak.processes import or_all_ends
 from tidegate import App, assembly
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
@@ -176,7 +177,7 @@ def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
             theatre.stage.fill(there.apps)
             plain = next(each.jobs for each in there.apps if each.app.name == "plain")
             browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.stage, plain, stop)
-            threads = [threading.Thread(target=browsers.run), threading.Thread(target=living.run)]
+            threads = [threading.Thread(target=or_all_ends, args=(each.run,)) for each in (browsers, living)]
             for each in threads:
                 each.start()
             sys.stdin.read()

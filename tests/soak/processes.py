@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -36,6 +37,7 @@ class Running:
     url: str
     port: int
     sampled: dict[str, psutil.Process] = field(default_factory=dict)
+    people: subprocess.Popen[str] | None = None
     started: list[subprocess.Popen[str]] = field(default_factory=list)
     kills: int = 0
     stops: int = 0
@@ -50,8 +52,10 @@ class Running:
         return made  # type: ignore[no-any-return]
 
     def dead(self) -> list[str]:
-        """Those of the sampled that have ended by themselves."""
-        return [name for name, each in self.sampled.items() if each.status() == psutil.STATUS_ZOMBIE]
+        """Those that have ended by themselves; without people nothing happens, and what does nothing does not grow."""
+        ended = [name for name, each in self.sampled.items() if each.status() == psutil.STATUS_ZOMBIE]
+        gone = self.people is not None and self.people.poll() is not None
+        return [*ended, "people"] if gone else ended
 
     def break_processes(self, stop: threading.Event) -> None:
         """Kills one worker again and again; now and then another stands still until it has lost its leases."""
@@ -101,7 +105,7 @@ def running(folder: Path, database: str, *, leaks: bool) -> Iterator[Running]:
         _announce(folder)
         there = Running(folder, url, _free_port())
         stack.callback(there.end)
-        people = _people(there, leaks=leaks)
+        there.people = people = _people(there, leaks=leaks)
         for name, verb in {"server": "serve", "worker 1": "worker", "worker 2": "worker"}.items():
             there.sampled[name] = psutil.Process(there.start(name, COMMAND, verb).pid)
         _answering(f"http://127.0.0.1:{there.port}/health/ready")
@@ -118,6 +122,15 @@ def running(folder: Path, database: str, *, leaks: bool) -> Iterator[Running]:
             breaking.join()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 there.told = people.communicate(timeout=60)[0].strip()
+
+
+def or_all_ends(work: Callable[[], object]) -> None:
+    """Does it, in a thread of its own; when that fails the whole process ends, which somebody sees."""
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _people(there: Running, *, leaks: bool) -> subprocess.Popen[str]:
