@@ -19,6 +19,8 @@ import pytest
 import yaml
 
 from tidegate.core.duration import seconds
+from tidegate.runtime.worker_policy import WorkerPolicy
+from tidegate.web.serving import LAST_ANSWERS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -50,6 +52,13 @@ def settings(folder: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o640)
     return path
+
+
+def longest_stop(folder: Path) -> float:
+    """Seconds that a server may take to end, whatever hangs, as long as nobody sets another grace."""
+    values = json.loads(run(COMMAND, "config", "--json", cwd=folder).stdout)
+    grace = seconds(next(each["value"] for each in values if each["key"] == "worker.grace"))
+    return WorkerPolicy(grace=grace).longest_stop + LAST_ANSWERS
 
 
 def test_a_service_as_the_unit_starts_it_is_green_to_the_doctor_and_stops_in_time(tmp_path: Path) -> None:
@@ -84,9 +93,7 @@ def test_a_service_as_the_unit_starts_it_is_green_to_the_doctor_and_stops_in_tim
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_a_unit_gives_the_service_few_rights_and_time_to_end(path: Path, tmp_path: Path) -> None:
     lines = unit(path)
-    values = json.loads(run(COMMAND, "config", "--json", cwd=tmp_path).stdout)
-    grace = next(each["value"] for each in values if each["key"] == "worker.grace")
-    assert float(lines["TimeoutStopSec"][0]) > seconds(grace)
+    assert float(lines["TimeoutStopSec"][0]) > longest_stop(tmp_path)
     assert lines["User"] == lines["Group"] == ["tidegate"]
     assert {"ProtectSystem": ["strict"], "NoNewPrivileges": ["yes"], "CapabilityBoundingSet": [""]}.items() <= dict(
         lines
@@ -119,8 +126,21 @@ def test_the_commands_of_the_compose_file_and_its_settings_are_ones_that_tidegat
         assert each["depends_on"] == {"database": {"condition": "service_healthy"}}
         assert (DEPLOY / each["build"]["context"] / each["build"]["dockerfile"]).is_file()
         assert (each["read_only"], each["cap_drop"]) == (True, ["ALL"])
+        assert seconds(each["stop_grace_period"]) > longest_stop(tmp_path)
     assert all(each.startswith("127.0.0.1:") for each in services["server"]["ports"])
     assert "ports" not in services["database"]
+    # While it is made, the server answers on its socket already, and is stopped once more.
+    assert "-h" in services["database"]["healthcheck"]["test"]
+
+
+def test_a_container_that_is_started_by_hand_has_time_to_end(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "run-as-a-service.md").read_text()
+    started = [line for line in page.splitlines() if line.startswith("docker run") and " -d " in line]
+    assert started
+    for line in started:
+        given = re.search(r"--stop-timeout (\d+)", line)
+        assert given is not None, "docker kills after ten seconds"
+        assert float(given[1]) > longest_stop(tmp_path)
 
 
 def test_the_container_file_copies_what_is_there_and_does_not_run_as_root() -> None:
