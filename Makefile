@@ -118,6 +118,7 @@ $(RESULTS): $(READY) $(shell find src tests \( -name '*.py' -o -type d \) -not -
 lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --extra all -c requirements/dev.txt pyproject.toml -o requirements/run.txt
+	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) --group bootstrap -o requirements/uv.txt
 
 clean: ## remove .venv and all that the other targets left

@@ -149,6 +149,8 @@ def test_the_container_file_copies_what_is_there_and_does_not_run_as_root() -> N
     copied = [each for line in words if line[0] == "COPY" and "--from=build" not in line for each in line[1:-1]]
     assert copied
     assert [each for each in copied if not (ROOT / each).exists()] == []
+    sent = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    assert {each.partition("/")[0] for each in copied} == set(sent)
     last = {line[0]: line[1:] for line in words}
     assert last["USER"] == ["tidegate"]
     assert (last["ENTRYPOINT"], last["CMD"]) == (['["tidegate"]'], ['["serve"]'])
@@ -161,6 +163,10 @@ def test_what_the_container_installs_is_what_was_tested() -> None:
             re.findall(r"^([\w.-]+(?:\[\S+\])?)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
         )
 
-    run_, dev = pins("run.txt"), pins("dev.txt")
+    run_, build, dev = pins("run.txt"), pins("build.txt"), pins("dev.txt")
     assert {"fastapi", "apsw", "psycopg"} <= set(run_)
-    assert {name: pin for name, pin in run_.items() if dev.get(name) != pin} == {}
+    assert "hatchling" in build
+    assert {name: pin for name, pin in (run_ | build).items() if dev.get(name) != pin} == {}
+    steps = (DEPLOY / "Containerfile").read_text()
+    bare = [each for each in re.findall(r"pip install .*", steps) if not re.search("--require-hashes|--no-deps", each)]
+    assert bare == []
