@@ -65,8 +65,8 @@ def main() -> int:
     if unknown:
         print(f"there is no {unknown[0]!r} to measure; give some of: {', '.join(PARTS)}")
         return 2
-    print(f"Tidegate on {platform.python_implementation()} {platform.python_version()}; best of many rounds")
-    print("CPU time; jobs by the clock on the wall\n")
+    print(f"Tidegate on {platform.python_implementation()} {platform.python_version()}")
+    print("Small calls in CPU time, the best of many rounds; jobs, pages and networks by the clock on the wall\n")
     rows = [row for name in wanted for row in PARTS[name]()]
     print(table(rows))
     return 1 if any(row.ok is False for row in rows) else 0

@@ -77,7 +77,7 @@ def run(size: Size | None = None, rounds: int = 2) -> list[Row]:
 
 
 def listing(sources: int = SOURCES, url: str | None = None) -> list[Row]:
-    """The slowest of twenty pages of 100, over the whole list."""
+    """What 95 of 100 pages stay under, over the whole list."""
     with tempfile.TemporaryDirectory() as folder, Queue(url or f"sqlite:///{Path(folder) / 'many.db'}") as queue:
         there = install(app, queue, Settings())
         fill(queue, sources)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from fastapi.testclient import TestClient
 
-from bench.row import Row, at_most
+from bench.row import Row, at_most, exactly
 from tidegate import DbTx, Installed, Queue, install
 from tidegate.web.frame import build
 from tidegate.web.site import Site
@@ -27,7 +27,7 @@ from tidegate_apps.lidarr.states import Submission
 T = TypeVar("T")
 clock = time.perf_counter
 
-ENQUEUE, PUT, SUBMISSIONS, CALLS, PAGE = 10.0, 30.0, 10, 25, 150.0
+ENQUEUE, PUT, CALLS, PAGE = 10.0, 30.0, 25, 150.0
 _CAP, _PAGE = 50, 500
 _SENDS = {"PUT /album/monitor", "POST /command", "POST /album", "POST /artist"}
 PATHS = (
@@ -85,7 +85,7 @@ def waking(there: Installed[Settings], sim: LidarrSimulator, size: Size) -> list
     sends = sum(sim.sent(route) for route in _SENDS)
     calls = len(sim.asked()) - sends
     return [
-        at_most(f"lidarr: submissions of a wake with {size.free} free places", woken.submitted, SUBMISSIONS, ""),
+        exactly(f"lidarr: submissions of a wake with {size.free} free places", woken.submitted, size.free),
         at_most("lidarr: calls beside them", calls, CALLS, "", f" (and {sends} that send; {took:.2f} s in all)"),
     ]
 

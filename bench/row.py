@@ -23,6 +23,11 @@ def at_most(what: str, found: float, most: float, unit: str, note: str = "") -> 
     return Row(what, f"{found:,.2f}{unit}{note}", f"<= {most:g}{unit}", found <= most)
 
 
+def exactly(what: str, found: int, wanted: int) -> Row:
+    """A row whose number must be this one."""
+    return Row(what, str(found), str(wanted), found == wanted)
+
+
 def table(rows: Iterable[Row]) -> str:
     lines = [("what", "found", "target", ""), *((row.what, row.found, row.target, row.word) for row in rows)]
     width = [max(len(line[column]) for line in lines) for column in range(4)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
-from bench import breaker
-from bench.row import Row, at_most, table
+from bench import breaker, job_waits
+from bench.row import Row, at_most, exactly, table
+from bench.timing import araises, raises
+from tidegate import Queue
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,3 +47,25 @@ def test_a_missed_target_is_said() -> None:
         ["good", "1.00x", "<=", "2x", "ok"],
         ["bad", "3.00x", "(9", "ns)", "<=", "2x", "SHORT"],
     ]
+
+
+def test_a_call_that_was_to_fail_and_does_not_is_no_number() -> None:
+    with pytest.raises(RuntimeError, match="was to raise"):
+        raises(breaker.ok, 3)
+    with pytest.raises(RuntimeError, match="was to raise"):
+        asyncio.run(araises(breaker.aok, 3))
+    assert raises(breaker.fails, 3) >= 0
+
+
+def test_a_job_that_never_began_has_not_waited_for_less_than_nothing(tmp_path: Path) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'jobs.db'}") as queue:
+        began, job = time.time(), job_waits.started(queue).enqueue(1)
+        with pytest.raises(RuntimeError, match="has not begun"):
+            job_waits.waited(job, began)
+        queue.drain()
+        assert job_waits.waited(job, began) > 0
+
+
+@pytest.mark.parametrize(("found", "ok"), [(0, False), (9, False), (10, True), (11, False)])
+def test_a_number_that_must_be_met_is_missed_from_both_sides(found: int, ok: bool) -> None:
+    assert exactly("sent", found, 10) == Row("sent", str(found), "10", ok)

@@ -17,5 +17,5 @@ def test_every_number_of_the_application_has_its_row_and_a_wake_keeps_to_its_cal
         *(f"page {path} with 60 entries, p95" for path in PATHS),
     ]  # fmt: skip
     sent, calls = rows[2:4]
-    assert (sent.found, sent.ok) == ("10.00", True)
+    assert (sent.found, sent.target, sent.ok) == ("10", "10", True)
     assert calls.found.startswith("24.00 (and 20 that send;")
