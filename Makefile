@@ -96,7 +96,7 @@ pictures: $(READY) browser ## the pictures of the demo that the documentation sh
 chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
-bench: $(READY) ## measure the cost of a call against floors
+bench: $(READY) ## what calls, jobs, pages and applications cost, beside floors and against limits
 	$(BIN)/python -m bench
 
 soak: $(READY) ## an hour of mixed load with faults: nothing may grow; SOAK="--minutes 30 --database postgres"
@@ -121,6 +121,6 @@ lock: $(READY) ## write the pins anew; UPGRADE=1 takes newer versions
 	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) --group bootstrap -o requirements/uv.txt
 
-clean: ## remove .venv and all that the other targets left
+clean: ## remove .venv and all that the other targets made, but not the database in var/
 	rm -rf $(VENV) $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE) .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
