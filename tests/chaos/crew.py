@@ -54,8 +54,8 @@ class Crew:
     enqueuer: Seat
     leaving: list[tuple[subprocess.Popen[bytes], float]] = field(default_factory=list)
     stops: Counter[int] = field(default_factory=Counter)  # by exit code
-    not_started: int = 0
-    starts: int = 0
+    not_started: int = 0  # workers
+    starts: int = 0  # of workers
     wrong: list[str] = field(default_factory=list)
     closing: bool = False
 
@@ -89,15 +89,16 @@ class Crew:
         with seat.log.open("ab") as log:
             seat.process = subprocess.Popen(seat.command, cwd=_ROOT, env=named, stdout=log, stderr=log)
         seat.killed, seat.started = False, time.monotonic()
-        self.starts += 1
+        self.starts += seat is not self.enqueuer
 
     def _ended(self, seat: Seat) -> None:
         assert seat.process is not None
         code = seat.process.returncode
         if not seat.killed:
-            self.not_started += code in _NO_DATABASE or seat is self.enqueuer
-            if code not in _NO_DATABASE and seat is not self.enqueuer:
-                self.wrong.append(f"a worker ends only when it is told to: code {code}, see {seat.log}")
+            if code in _NO_DATABASE and seat is not self.enqueuer:
+                self.not_started += 1
+            else:
+                self.wrong.append(f"{seat.name} ends only when it is told to: code {code}, see {seat.log}")
         seat.process = seat.paused_until = None
 
     def free(self) -> list[Seat]:

@@ -49,7 +49,7 @@ def main() -> None:
                 os.write(file, "".join(f"{each} {job}\n" for each, job in _put(n)).encode())
                 n += _BATCH
                 enough = orders.enough.exists()
-        except (StoreError, psycopg.Error, apsw.Error) as error:
+        except (StoreError, psycopg.Error, apsw.Error, OSError) as error:  # also if no file at all may grow
             _log.warning("not_put error=%r", error)
         time.sleep(0.2)
 
