@@ -32,10 +32,12 @@ class Copies:
     server: Server | None = None  # of PostgreSQL, whose own tools copy it
     made: list[tuple[Path, int]] = field(default_factory=list)  # file, and the highest id that was there before
     failed: list[str] = field(default_factory=list)
+    begun: int = 0
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def make(self) -> bool:
         """One copy, while everybody works; False when the database would not have it."""
+        self.begun += 1
         file = self.folder / f"copy-{next(self._numbers)}"
         try:
             newest = int(rows(self.url, "select coalesce(max(id), 0) from tg_job where state = 'done'")[0][0])
@@ -51,8 +53,10 @@ class Copies:
         return True
 
     def wrong(self) -> list[str]:
-        """What is wrong with any of them."""
-        return [f"{file.name}: {each}" for file, newest in self.made for each in self.put_back(file, newest)[1]]
+        """What is wrong with any of them; they are made in threads, whose exceptions nobody else would hear of."""
+        silent = self.begun - len(self.made) - len(self.failed)
+        found = [f"{file.name}: {each}" for file, newest in self.made for each in self.put_back(file, newest)[1]]
+        return [*([f"copies that ended without a word: {silent}"] if silent else []), *found]
 
     def put_back(self, file: Path, newest: int) -> tuple[str, list[str]]:
         """The URL of one that was put back in a place of its own, and what is wrong with it."""
