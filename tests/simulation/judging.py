@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -19,7 +20,8 @@ NOTICES = "select kind, subject, name, lane, operation, episode from tg_notice"
 
 def wrong(world: World) -> list[str]:
     """Every promise that was broken, in words."""
-    found = [*world.wrong, *_jobs(world), *_calls(world), *([] if world.stepped else _moments(world)), *_numbers(world)]
+    found = [*world.wrong, *_jobs(world), *_calls(world), *_rests(world), *_numbers(world)]
+    found += [] if world.stepped else _moments(world)
     found += world.mailbox.wrong(world.rows, world.judged_at, calm=world.calm)
     return found + [f"{part.name}: {each}" for part in world.parts for each in part.wrong()]
 
@@ -74,9 +76,13 @@ def _calls(world: World) -> Iterator[str]:
             fences = [fence for _, fence in begun]
             if fences != sorted(set(fences)):
                 yield f"job {id_} began at the fences {fences}"
-            late = [at for at, _ in begun if at > world.cancelled.get(id_, 1e18) + 0.001]
-            if late:
-                yield f"job {id_} began at {late} after it was cancelled at {world.cancelled[id_]}"
+
+
+def _rests(world: World) -> Iterator[str]:
+    begun = {job: [at for at, _ in found] for each in world.services.values() for job, found in each.begun.items()}
+    for id_, since, until in [*world.rested, *((job, at, math.inf) for job, at in world.cancelled.items())]:
+        if late := [at for at in begun.get(id_, ()) if since + 0.001 < at < until]:
+            yield f"job {id_} began at {late} after it was cancelled at {since}"
 
 
 def _moments(world: World) -> Iterator[str]:

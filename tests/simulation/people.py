@@ -63,7 +63,8 @@ def retry(world: World) -> None:
         return
     id_ = world.dice.choice(sorted(world.cancelled) or list(world.put.values()))
     world.retried.add(id_)
-    world.cancelled.pop(id_, None)  # also if nobody hears that it worked
+    if id_ in world.cancelled:  # also if nobody hears that it worked
+        world.rested.append((id_, world.cancelled.pop(id_), world.clock.monotonic()))
     if _asked(world, "POST", f"jobs/{id_}/retry", refused=(404, 409)) is not None:
         state = world.rows("select state from tg_job where id = ?", id_)[0][0]
         if state not in QUEUED:

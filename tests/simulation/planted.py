@@ -33,6 +33,7 @@ class Bug:
     calm: bool = True  # it shows also when nothing else breaks
     parts: tuple[str, ...] = ()
     hours: float = 0.5
+    said: str = ""  # words of the verdict, where more than one check would find it
 
     @property
     def world(self) -> str:
@@ -77,7 +78,7 @@ OF_THE_CORE: dict[str, Bug] = {
     ),
     "a cancelled job goes on": Bug(
         wrong_words("cancel_waiting", ("state = 'cancelled', parents_open = 0, finished_at = :now", "priority = 0")),
-        seed=2,
+        seed=2, said="after it was cancelled",
     ),
     "nobody counts who is at work": Bug(wrong_words("running_of", ("select count(*)", "select 0"))),
     "a breaker opens for nobody": Bug(

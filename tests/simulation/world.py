@@ -76,6 +76,7 @@ class World:
     asked_to_stop: set[int] = field(default_factory=set)
     retried: set[int] = field(default_factory=set)  # by a person, perhaps
     cancelled: dict[int, float] = field(default_factory=dict)  # before they began: when
+    rested: list[tuple[int, float, float]] = field(default_factory=list)  # job, cancelled at, asked for once more at
     pauses: list[tuple[str, float, float]] = field(default_factory=list)
     outages: list[tuple[str, float, float]] = field(default_factory=list)  # of services that were down
     stepped_at: float = -math.inf  # the wall clock, for the last time
