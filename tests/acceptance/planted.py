@@ -43,7 +43,8 @@ def _changed(statement: Statement, *changes: tuple[str, str]) -> Statement:
     for old, new in changes:
         assert old in sql, f"the statement has changed: plant the bug anew ({old!r})"
         sql = sql.replace(old, new)
-    return replace(statement, sql=sql)
+    one = statement.one and _changed(statement.one, *changes)  # for a result that comes by itself
+    return replace(statement, sql=sql, one=one)
 
 
 PLANTS: dict[str, Callable[[Statement], Statement]] = {"unfenced": _unfenced, "by-id-alone": _by_id_alone}
