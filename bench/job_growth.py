@@ -7,7 +7,7 @@ import time
 from bench.row import Row
 from tidegate import Queue
 from tidegate.store import claims
-from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.dialect import Dialect, compiled
 
 _FEW, _MANY, _CLAIM, _TIMES = 10_000, 1_000_000, 50, 20
 _MOST = 1.5  # times what it costs among few
@@ -16,14 +16,14 @@ _VALUES = "'grown', 'grown', 'ready', 1, 1, '1', 3"
 _FILL = {
     Dialect.SQLITE: f"with recursive n(i) as (select 1 union all select i + 1 from n where i < :n) "
     f"insert into tg_job ({_COLUMNS}) select {_VALUES} from n",
-    Dialect.POSTGRES: f"insert into tg_job ({_COLUMNS}) select {_VALUES} from generate_series(1, %(n)s)",
+    Dialect.POSTGRES: f"insert into tg_job ({_COLUMNS}) select {_VALUES} from generate_series(1, :n)",
 }
 
 
 def claim_row(queue: Queue, what: str) -> Row:
     """The best claim of many among a million jobs against one among ten thousand. The jobs stay."""
     store = queue.store
-    store.add([Statement("grow", _FILL[store.dialect], returns=False)])
+    store.add([compiled("grow", _FILL[store.dialect], store.dialect)])
     found = []
     for slices in (1, _MANY // _FEW - 1):
         for _ in range(slices):
