@@ -105,11 +105,14 @@ class Site:
     streams: StreamPolicy = StreamPolicy()
     live: LivePolicy = field(default_factory=LivePolicy)
     outage: Outage = field(init=False, repr=False)
+    codes: CodeBook = field(init=False, repr=False)  # with those of every application
 
     def __post_init__(self) -> None:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
             raise ValueError(f"base: {self.base!r} is not allowed; give a path such as '/tidegate', or nothing")
         object.__setattr__(self, "outage", Outage(self.queue.clock.monotonic))
+        theirs = {code.name: code for there in self.apps for code in there.app.codes if code.name not in CORE}
+        object.__setattr__(self, "codes", CORE.extend(*theirs.values()))
 
     @property
     def names(self) -> frozenset[str]:
@@ -120,14 +123,6 @@ class Site:
         """What stands above every page."""
         found = (each.app.strip(each) for each in self.apps if each.app.strip is not None)
         return [each for each in found if each is not None]
-
-    @property
-    def codes(self) -> CodeBook:
-        """The code book with the codes of every application."""
-        known = set(CORE)
-        return CORE.extend(
-            *{code.name: code for there in self.apps for code in there.app.codes if code.name not in known}.values()
-        )
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """What *work* reads; StoreError when the database is away, and then the page says since when."""
