@@ -13,11 +13,13 @@ from tidegate.core.checks import number, share, valid_code, valid_name, whole
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.duration import seconds
 from tidegate.core.fault import Level, Reach, Reason
-from tidegate.core.pack import Pack
+from tidegate.core.pack import Pack, pack_of
 from tidegate.core.rule import Rule
 
 NAME = "give 1 to 200 printable characters, no space at the ends"
 DURATION = "give a number of seconds, a text such as '30s', '5m' or '1h30m', or a timedelta"
+PACK = "give one, such as tidegate.rules.spotify, or a list of Rule"
+PROBE = "cannot be called; give a function of the key, or None"
 RULE_NAME = "a name has 1 to 64 letters, digits, dots, dashes and underscores"
 
 
@@ -45,6 +47,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: seconds(1, field="wait", least=1.5),
         "wait: 1 is not allowed; give 1.5 seconds or more, and finite (a hundred years)",
     ),
+    (lambda: Pack("own", ["a rule"]), "pack 'own': 'a rule' is no Rule"),  # type: ignore[list-item]
+    (lambda: pack_of("spotify", "api"), f"rules: 'spotify' is no pack of rules; {PACK}"),
+    (lambda: pack_of(7, "api"), f"rules: 7 is no pack of rules; {PACK}"),
+    (lambda: Confirm("gone", probe="ask"), f"Confirm.probe: 'ask' {PROBE}"),  # type: ignore[arg-type]
     (lambda: Backoff(5, cap=4), "Backoff.cap: 4 is below Backoff.base (5)"),
     (lambda: Backoff("x"), f"Backoff.base: 'x' is no duration; {DURATION}"),
     (lambda: Backoff(cap="x"), f"Backoff.cap: 'x' is no duration; {DURATION}"),

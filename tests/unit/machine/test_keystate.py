@@ -241,3 +241,16 @@ def test_a_fatal_state_may_be_tried_again_at_once_where_its_trial_proved_nothing
     mild.until = 30.0
     mild.give_back(30.0, "read", 12.0)
     assert mild.until == 30.0, "a wait after failures is no trial"
+
+
+@pytest.mark.parametrize(
+    ("code", "fatal", "refused"),
+    [
+        ("unauthorized", True, True), ("unauthorized", False, False), ("bad_answer", True, False),
+        ("network", False, False), (None, False, False),
+    ],
+)  # fmt: skip
+def test_it_is_refused_after_a_fatal_fault_of_credentials_alone(code: str | None, fatal: bool, refused: bool) -> None:
+    state = KeyState(0.0)
+    state.fatal, state.fault = fatal, None if code is None else fault(code)
+    assert state.refused is refused

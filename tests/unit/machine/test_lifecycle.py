@@ -237,3 +237,14 @@ def test_the_code_of_an_end_is_a_word_and_no_sentence() -> None:
     with pytest.raises(ValueError, match=r"Again\.code: 'not yet!' is no code"):
         Again("5m", code="not yet!")
     assert (Fail("not_found", "no such artist").code, Again("5m", code="NOT_YET").code) == ("not_found", "NOT_YET")
+
+
+@pytest.mark.parametrize("code", ["x", "y" * 64])
+def test_a_code_of_a_handler_is_any_word(code: str) -> None:
+    assert (Fail(code).code, Again("1m", code=code).code) == (code, code)
+
+
+@pytest.mark.parametrize("code", ["", "y" * 65, "a b", 404, ["a"]])
+def test_what_is_no_word_is_no_code_of_a_handler(code: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Fail\.code: .* is no code; give a word, and the sentence as its message$"):
+        Fail(code)

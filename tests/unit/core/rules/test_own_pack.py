@@ -10,6 +10,7 @@ import pytest
 from tests.unit.core.rules.case import Refused, answer, verdict_of
 from tidegate.core.classify import classify
 from tidegate.core.evidence import Evidence
+from tidegate.core.pack import pack_of
 from tidegate.core.rules import ANY, Code, Confirm, Kind, Pack, Reach, Reason, Rule, spotify
 
 CLOSED = Code(
@@ -191,3 +192,15 @@ GONE = Rule(name="gone", code="gone", status=410)
 def test_what_cannot_work_is_refused_and_named(make: Callable[[], object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_rules_of_ones_own_are_a_pack_of_the_targets_name_if_that_is_one() -> None:
+    rules = [Rule(name="odd", code="gone", status=404)]
+    assert [found.name for name in ("api", "my api!") if (found := pack_of(rules, name))] == ["api", "own"]
+    assert pack_of(None, "api") is None
+    pack = Pack("acme", rules)
+    assert pack_of(pack, "api") is pack
+
+
+def test_what_asks_once_more_may_be_any_function() -> None:
+    assert Confirm("gone", probe=print).probe is print
