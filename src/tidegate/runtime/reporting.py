@@ -228,7 +228,7 @@ class Reporter:
                 continue
             try:
                 found[name] = summary()
-            except Exception:  # as above are told all the same
+            except Exception:  # as above: the others are told all the same
                 _log.exception("summary_failed target=%s", name)
         return found
 
