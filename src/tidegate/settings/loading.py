@@ -88,7 +88,7 @@ def load(
     }
     given, secrets = _with_references(given, environ, problems)
 
-    check = _Check(tree, given, secrets, problems, there.shown)
+    check = _Check(tree, given, secrets, problems, there)
     values = check.model(Settings, ())
     before = len(problems)
     names = _to_run(values, given, installed, broken or {}, problems)
@@ -191,7 +191,7 @@ class _Check:
     given: Found
     secrets: list[str]
     problems: list[Problem]
-    file: str
+    file: SettingsFile
 
     def model(self, model: type[M], at: Path) -> M | None:
         section = self.tree
@@ -211,6 +211,7 @@ class _Check:
             for name, part in section.parts.items()
             if isinstance(part, Section) and name in names and (not part.optional or self.anything_at(part.path))
         }
+        found.update({name: {} for name in self._chosen(section)})
         depth = len(section.path)
         for path, each in self.given.items():
             if path[:depth] != section.path or len(path) == depth:
@@ -225,6 +226,14 @@ class _Check:
                 inner[path[-1]] = each.value
         return found
 
+    def _chosen(self, section: Section) -> list[str]:
+        """The names that the user chose for tables in a section, also for tables that are empty."""
+        table: Any = self.file.content if section.others is not None else {}
+        for name in section.path:
+            table = table.get(name) if isinstance(table, Mapping) else None
+        there = table.items() if isinstance(table, Mapping) else ()
+        return [name for name, value in there if isinstance(value, Mapping) and name not in section.parts]
+
     def anything_at(self, path: Path) -> bool:
         return any(given[: len(path)] == path for given in self.given)
 
@@ -233,9 +242,10 @@ class _Check:
             name = ".".join(path)
             variable = next((key.variables[0] for key in self.tree.keys() if key.path == path), None)  # noqa: SIM118
             return Problem(
-                f"{self.file}: {name}", "it is missing; give it there" + (f", or as {variable}" if variable else "")
+                f"{self.file.shown}: {name}",
+                "it is missing; give it there" + (f", or as {variable}" if variable else ""),
             )
         for end in range(len(path), 0, -1):
             if path[:end] in self.given:
                 return Problem(self.given[path[:end]].where, told(error, self.secrets))
-        return Problem(f"{self.file}: {'.'.join(path)}", told(error, self.secrets))
+        return Problem(f"{self.file.shown}: {'.'.join(path)}", told(error, self.secrets))

@@ -131,10 +131,12 @@ class Retention(Part):
     def by_queue(self) -> dict[str, dict[str, float]]:
         """Seconds by queue and state, as `Queue(retention=...)` takes them."""
         sections: list[tuple[str, Retention | QueueRetention]] = [(ALL, self), *self.__pydantic_extra__.items()]
-        return {
+        found = {
             queue: {state: kept for state in Retention.model_fields if (kept := getattr(said, state)) is not None}
             for queue, said in sections
         }
+        # An empty section would stand before what an application says of its queue.
+        return {queue: kept for queue, kept in found.items() if kept}
 
 
 class Settings(Part):

@@ -29,6 +29,26 @@ def test_without_a_section_there_is_only_the_page() -> None:
     assert settings("").values.channels.all() == ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[channels.ops]\n",
+        "[channels]\nops = {}\n",
+        HOOK + "[channels.ops]\n",
+        '[channels.ops]\nurl = "https://hooks.example/T0"\n',
+    ],
+)
+def test_a_channel_that_says_nothing_of_its_kind_lacks_it(text: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        settings(text)
+
+    assert str(raised.value) == "tidegate.toml: channels.ops.kind: it is missing; give it there"
+
+
+def test_an_empty_section_of_a_queue_leaves_it_to_what_its_application_says() -> None:
+    assert list(settings("[retention.mail]\n").values.retention.by_queue()) == ["*"]
+
+
 def test_what_counts_shows_no_secret() -> None:
     shown = origins(settings(HOOK + PHONE, {"NTFY": "ntfys://ntfy.sh/hidden"}))
 
