@@ -136,12 +136,17 @@ def plain_mistakes() -> Iterator[None]:
         raise Stopped(str(error), code) from error
 
 
+def is_to_be_made(url: str, driver: str | None) -> bool:
+    """Whether `store_made_at` would make the database; ValueError when the URL names none."""
+    check_url(url, driver)
+    path = sqlite_path(url)
+    return path is not None and not path.exists()
+
+
 @contextmanager
 def store_made_at(url: str, driver: str | None) -> Iterator[tuple[Store, bool]]:
     """As `store_at`; a database that is not there is made, and it is told whether that was so."""
-    check_url(url, driver)
-    path = sqlite_path(url)
-    new = path is not None and not path.exists()
+    new = is_to_be_made(url, driver)
     if new:
         made = open_store(url, now=SYSTEM.now, driver=driver)
         try:

@@ -12,6 +12,7 @@ from tidegate.cli.at_store import (
     Stopped,
     by_option,
     command_at_store,
+    is_to_be_made,
     may_make,
     say,
     shown_url,
@@ -65,9 +66,11 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     --url or the settings say.
     """
     _needs_digests()
+    # Who is refused is not asked for a password, and leaves no empty database behind.
+    accounts.check_new(name, role)
+    accounts.check_first(role, somebody=_anybody(url, driver))
+    digest = accounts.digest_of(_password(password_stdin))
     with store_made_at(url, driver) as (store, made):
-        store.read(lambda tx: accounts.check_first(tx, role))  # before the password is asked for
-        digest = accounts.digest_of(_password(password_stdin))
         store.write(lambda tx: accounts.add_user(tx, name, role, digest, by))
     where = [f"The database {shown_url(url)} was made for it; tidegate serve uses it when it is started here."]
     say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if made else [])])
@@ -124,6 +127,14 @@ def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], ob
         store.write(work)
     say({"done": True}, as_json, lambda: [said])
     return Exit.OK
+
+
+def _anybody(url: str, driver: str | None) -> bool:
+    """Whether there is a user; in a database that is still to be made there is none."""
+    if is_to_be_made(url, driver):
+        return False
+    with store_at(url, driver) as store:
+        return store.read(accounts.anybody)
 
 
 def _needs_digests() -> None:

@@ -77,19 +77,24 @@ def anybody(tx: Tx) -> bool:
 
 def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
     """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
-    _check_name(name)
-    if name.casefold() in ITSELF:
-        raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
-    wanted = _role(role, OF_PEOPLE)
-    check_first(tx, wanted)
+    wanted = check_new(name, role)
+    check_first(wanted, somebody=anybody(tx))
     if not tx.all("user_add", {"name": name, "role": wanted, "password": digest}):
         raise Refused(f"there is a user {name!r} already; change the password or the role instead")
     note(tx, "user_added", name, by, role=wanted)
 
 
-def check_first(tx: Tx, role: str) -> None:
-    """Refused when it would be the first user, and no admin."""
-    if role != Role.ADMIN and not anybody(tx):
+def check_new(name: str, role: str) -> Role:
+    """The role of a user who is to be added; ValueError for a name or a role that no user may have."""
+    _check_name(name)
+    if name.casefold() in ITSELF:
+        raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
+    return _role(role, OF_PEOPLE)
+
+
+def check_first(role: str, *, somebody: bool) -> None:
+    """Refused when it would be the first user, and no admin. *somebody*: whether there is one already."""
+    if role != Role.ADMIN and not somebody:
         raise Refused("the first user must be an admin, or nobody could add the others")
 
 

@@ -58,6 +58,27 @@ def test_the_first_user_can_be_added_before_the_first_start(
     assert command("user", "list", "--json").out.count('"ada"') == 1
 
 
+@pytest.mark.parametrize(
+    ("args", "typed", "code", "says"),
+    [
+        (("ada lovelace", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "name: 'ada lovelace' is not"),
+        (("worker", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "calls a part of itself"),
+        (("ada", "--role", "admin", "--password-stdin"), b"hunter2\n", Exit.USAGE, "give 10 to 200 characters"),
+        (("ada", "--role", "admin"), TYPED, Exit.USAGE, "there is no terminal to ask for the password on"),
+        (("ada", "--password-stdin"), TYPED, Exit.REFUSED, "the first user must be an admin"),
+    ],
+)
+def test_a_first_user_who_is_refused_leaves_no_database_behind(
+    command: Command, tmp_path: Path, args: tuple[str, ...], typed: bytes, code: Exit, says: str
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    run = command("user", "add", *args, "--url", f"sqlite:///{new / 'tidegate.db'}", stdin=typed)
+
+    assert (run.code, says in run.err) == (code, True), run.err
+    assert list(new.iterdir()) == []
+
+
 def test_people_are_listed_changed_and_removed(command: Command) -> None:
     assert command("user", "list").out == "There is nobody; whoever is at this machine may do everything.\n"
     added(command, "ada", "admin")
