@@ -157,6 +157,29 @@ def test_the_container_file_copies_what_is_there_and_does_not_run_as_root() -> N
     assert any("/health/ready" in line for line in steps)
 
 
+@pytest.mark.parametrize("by", ["variable", "file"])
+def test_the_health_check_of_the_container_asks_the_port_that_is_set(by: str, tmp_path: Path) -> None:
+    steps = re.sub(r"\\\n\s*", "", (DEPLOY / "Containerfile").read_text()).splitlines()
+    program, *rest = json.loads(next(line for line in steps if line.startswith("HEALTHCHECK")).partition(" CMD ")[2])
+    assert program == "python"
+    server = subprocess.Popen(
+        [COMMAND, "serve", "--json", "--no-work", "--port", "0"],
+        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["address"].rpartition(":")[2]
+        if by == "file":
+            (tmp_path / "tidegate.toml").write_text(f"[server]\nport = {port}\n")
+        variables = {"TIDEGATE_SERVER_PORT": port} if by == "variable" else {}
+        found = run(sys.executable, *rest, cwd=tmp_path, **variables)
+        assert found.returncode == 0, found.stderr
+    finally:
+        server.kill()
+        server.communicate(timeout=60)
+    assert run(sys.executable, *rest, cwd=tmp_path, **variables).returncode != 0
+
+
 def test_what_the_container_installs_is_what_was_tested() -> None:
     def pins(name: str) -> dict[str, str]:
         return dict(

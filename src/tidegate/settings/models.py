@@ -13,7 +13,7 @@ from tidegate.ops.jwts import Issuer
 from tidegate.secrets import BadSecret, Secrets
 from tidegate.settings.notices import Channels, Notices
 from tidegate.settings.part import Part
-from tidegate.settings.place import DEFAULT_URL
+from tidegate.settings.place import DEFAULT_PORT, DEFAULT_URL
 from tidegate.store.opening import check_url
 
 ALL = "*"  # every application, every queue
@@ -72,7 +72,7 @@ class Server(Part):
         default="127.0.0.1",
         description="The address to listen on; one that others reach needs a user first: tidegate user add.",
     )
-    port: int = Field(default=8321, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     names: tuple[Annotated[str, AfterValidator(_host_name)], ...] = Field(
         default=(), description="Host names, beside localhost, that a browser may call the server by."
     )

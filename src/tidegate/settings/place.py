@@ -1,8 +1,12 @@
-"""Where the settings are. What is here needs no model, so that a verb which only wants the database starts quickly."""
+"""Where the settings are. What is here needs no model, so that a verb which only wants the database starts quickly.
+
+So does the health check of a container, which only wants the port.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +21,9 @@ from tidegate.store.opening import check_url
 FILE = "tidegate.toml"
 FILE_VARIABLE = "TIDEGATE_CONFIG"
 DEFAULT_URL = "sqlite:///tidegate.db"
+DEFAULT_PORT = 8321
+# What Kubernetes gives the variable NAME_PORT in every container, for a service of that name.
+LINK_VALUE = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,25 @@ def store_url(
     except (TypeError, ValueError) as error:
         raise _wrong(where, str(error).removeprefix("url: ")) from error
     return str(url)
+
+
+def server_port(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """The port of the server that the settings name, whatever else is wrong with them; what a flag said is not known.
+
+    SettingsError when the file cannot be read, or the port is no number.
+    """
+    environ = os.environ if environ is None else environ
+    found = find(file, environ)
+    section = found.content.get("server")
+    where = f"{found.shown}: server.port"
+    given = section.get("port", DEFAULT_PORT) if isinstance(section, Mapping) else DEFAULT_PORT
+    text = environ.get("TIDEGATE_SERVER_PORT", "")
+    if text and not LINK_VALUE.fullmatch(text):
+        where, given = "TIDEGATE_SERVER_PORT", text
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise _wrong(where, f"{given!r} is not allowed; give a whole number") from None
 
 
 def _wrong(where: object, what: str) -> SettingsError:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
-from tidegate.settings.place import FILE_VARIABLE, SettingsFile
+from tidegate.settings.place import FILE_VARIABLE, LINK_VALUE, SettingsFile
 from tidegate.settings.problems import Problem, meant
 from tidegate.settings.tree import PREFIX, Key, Path, Section, Shape, section_of, variables_of
 
@@ -19,7 +19,6 @@ OTHERS = frozenset({FILE_VARIABLE})
 
 # What Kubernetes puts into every container for a service whose name begins with "tidegate".
 _LINK_NAME = re.compile(r"TIDEGATE(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
-_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Pro
     found: Found = {}
     for variable, key in known.items():
         text = environ.get(variable, "")
-        if not text or key.path in found or (variable.startswith(PREFIX) and _LINK_VALUE.fullmatch(text)):
+        if not text or key.path in found or (variable.startswith(PREFIX) and LINK_VALUE.fullmatch(text)):
             continue
         try:
             value = _read(key, text)
@@ -140,4 +139,4 @@ def _read(key: Key, text: str) -> Any:
 
 
 def _linked(variable: str, text: str) -> bool:
-    return bool(_LINK_NAME.fullmatch(variable) or (variable.endswith("_PORT") and _LINK_VALUE.fullmatch(text)))
+    return bool(_LINK_NAME.fullmatch(variable) or (variable.endswith("_PORT") and LINK_VALUE.fullmatch(text)))

@@ -1,4 +1,4 @@
-"""Where the database is, found without the models."""
+"""Where the database is, and the port of the server, found without the models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.settings.weather import settings
 from tidegate.settings import SettingsError, store_url
+from tidegate.settings.place import server_port
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,50 @@ def test_a_database_that_is_none_is_a_mistake_of_the_file(folder: Path, text: st
     assert str(raised.value) == line
 
 
-def test_it_needs_no_pydantic() -> None:
-    code = "import sys; from tidegate.settings import store_url; store_url(); print('pydantic' in sys.modules)"
+@pytest.mark.parametrize(
+    ("text", "environ", "port"),
+    [
+        ("", {}, 8321),
+        ("[server]\nhost = '::1'\n", {}, 8321),
+        ("[server]\nport = 9000\n", {}, 9000),
+        ("[server]\nport = 9000\n", {"TIDEGATE_SERVER_PORT": ""}, 9000),
+        ("[server]\nport = 9000\n", {"TIDEGATE_SERVER_PORT": "9001"}, 9001),
+        ("[server]\nport = 9000\n", {"TIDEGATE_SERVER_PORT": "tcp://10.0.0.7:8321"}, 9000),
+    ],
+)
+def test_the_port_is_the_one_that_the_server_takes(text: str, environ: dict[str, str], port: int) -> None:
+    loaded = settings(text, environ)
+
+    assert server_port(environ=environ) == port == loaded.values.server.port
+
+
+def test_the_port_is_found_whatever_else_is_wrong(folder: Path) -> None:
+    (folder / "other.toml").write_text("wrong = 1\n[server]\nport = 9000\n[nobody]\nx = 1\n")
+
+    assert server_port(environ={"TIDEGATE_CONFIG": "other.toml", "TIDEGATE_QQQ": "1"}) == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "line"),
+    [
+        ("[server]\nport = 'many'\n", {}, "tidegate.toml: server.port: 'many' is not allowed; give a whole number"),
+        ("[server]\nport = []\n", {}, "tidegate.toml: server.port: [] is not allowed; give a whole number"),
+        ("", {"TIDEGATE_SERVER_PORT": "many"}, "TIDEGATE_SERVER_PORT: 'many' is not allowed; give a whole number"),
+    ],
+)
+def test_a_port_that_is_none_is_a_mistake(folder: Path, text: str, environ: dict[str, str], line: str) -> None:
+    (folder / "tidegate.toml").write_text(text)
+
+    with pytest.raises(SettingsError) as raised:
+        server_port(environ=environ)
+    assert str(raised.value) == line
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("tidegate.settings", "store_url"), ("tidegate.settings.place", "server_port")]
+)
+def test_it_needs_no_pydantic(module: str, name: str) -> None:
+    code = f"import sys; from {module} import {name}; {name}(); print('pydantic' in sys.modules)"
 
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout == "False\n"
