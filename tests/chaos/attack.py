@@ -83,6 +83,7 @@ class Attack:
     _watched: list[Watch] = field(default_factory=list)
     _put_in: int = 0  # how long the list of acknowledged jobs was when the enqueuer was killed last
     _copying: list[threading.Thread] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         if self.at.server is not None and self.at.wire is not None:
@@ -125,6 +126,7 @@ class Attack:
 
     def over(self) -> None:
         """Everything is as it should be again, but for those who were killed."""
+        self._over.set()
         for _, end in self._ends:
             end()
         self._ends.clear()
@@ -247,7 +249,7 @@ class Attack:
         return True
 
     def _copy(self, blow: Blow) -> bool:
-        thread = threading.Thread(target=self.at.copies.make, daemon=True)
+        thread = threading.Thread(target=self.at.copies.make_one, args=(self._over,), daemon=True)
         thread.start()
         self._copying.append(thread)
         return True

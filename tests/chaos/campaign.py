@@ -32,6 +32,7 @@ _OPEN = ("blocked", "waiting", "ready", "running")
 _EVERY = 5.0  # seconds between two lines of progress
 _START = 300.0  # seconds that the workers may take to begin
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
+COPIED = "a copy can be made under fire"
 COPIES = "a copy that was made under fire can be put back"
 PROCESSES = "processes end only as they are told"
 ENDS = "all jobs come to an end"
@@ -72,6 +73,15 @@ class Outcome:
     def wrong(self) -> dict[str, list[str]]:
         """Every promise that was broken, and the cases."""
         return {**self.verdict.wrong, **self.broken}
+
+    def copied(self, copies: Copies) -> None:
+        """Adds what became of the copies. One that was not made is noted, as long as another one was."""
+        for why in copies.failed:
+            self.notes["a copy was not made"] = " ".join(why.split())[:300]
+        for promise, cases in ((COPIED, copies.unmade()), (COPIES, copies.wrong())):
+            if cases:
+                self.broken[promise] += cases
+        self.figures |= {"copies made, and put back": len(copies.made), "copies not made": len(copies.failed)}
 
 
 def run(plan: Plan, say: Say) -> Outcome:
@@ -232,15 +242,11 @@ def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None
         people.wrong.append(f"a stop ends with code 0, or 1 when it took too long, not {odd}")
     if people.wrong:
         outcome.broken[PROCESSES] += people.wrong
-    for why in copies.failed:
-        outcome.notes["a copy was not made"] = " ".join(why.split())[:300]
-    if wrong := copies.wrong():
-        outcome.broken[COPIES] += wrong
-    outcome.figures = {
+    outcome.figures |= {
         "workers that left when asked": people.stops[0], "workers that took too long to leave": people.stops[1],
         "worker processes started": people.starts, "of these, without a database to start on": people.not_started,
         "leaders killed inside a transaction": attack.in_transaction,
-        "copies made, and put back": len(copies.made), "copies not made": len(copies.failed),
     }  # fmt: skip
+    outcome.copied(copies)
     if attack.on_server is not None:
         outcome.figures |= attack.on_server.figures()

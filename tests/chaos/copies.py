@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,16 @@ class Copies:
             return False
         self.made.append((file, newest))
         return True
+
+    def make_one(self, over: threading.Event, pause: float = 3.0) -> None:
+        """One copy; while there is none at all, it is tried again after *pause* seconds, until the fire is *over*."""
+        # A short run draws only one, which may meet a restart.
+        while not self.make() and not self.made and not over.wait(pause):
+            pass
+
+    def unmade(self) -> list[str]:
+        """Why each of them failed, if none was made."""
+        return [] if self.made else [" ".join(why.split())[:300] for why in self.failed]
 
     def wrong(self) -> list[str]:
         """What is wrong with any of them; they are made in threads, whose exceptions nobody else would hear of."""
