@@ -41,6 +41,10 @@ def unless_sent(sent: bool) -> Done[int]:
     return Done(7, unsent=not sent)
 
 
+def with_a_word_after(n: int) -> Done[int]:
+    return Done(n, after=lambda: None)
+
+
 def pid(_: None) -> int:
     return os.getpid()
 

@@ -111,6 +111,23 @@ async def test_a_job_that_keeps_failing_in_its_child_has_a_code_that_says_how(
     assert fine.state == "done"
 
 
+async def test_a_child_cannot_do_anything_after_the_commit_and_that_is_said(q: Queue) -> None:
+    job = q.job(process=True, attempts=1)(risky.with_a_word_after).enqueue(7)
+    async with worker(q):
+        failed = await finished(job)
+
+    assert (failed.state, failed.error_code) == ("failed", "unexpected")
+
+
+def test_nor_can_it_in_virtual_time(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with Queue(f"sqlite:///{tmp_path / 'virtual.db'}", clock=clock, inline=True) as virtual:
+        job = virtual.job(process=True, attempts=1)(risky.with_a_word_after).enqueue(7)
+        clock.run(virtual.adrain())
+
+        assert (job.get().state, job.get().error_code) == ("failed", "unexpected")
+
+
 async def test_a_death_says_nothing_about_the_target(q: Queue) -> None:
     target = Target("gateway", backoff=Backoff("1h", cap="1h"))
     job = q.job(target=target, process=True, attempts=1)(risky.leave).enqueue(1)

@@ -1,4 +1,4 @@
-"""Statements of the application, in the transaction that settles its job."""
+"""Statements of the application, in the transaction that settles its job, and what it does after the commit."""
 
 from __future__ import annotations
 
@@ -126,3 +126,91 @@ def test_writes_are_not_doubled_when_the_answer_to_the_settle_is_lost(books: Que
     clock.run(main())
     assert {books.get(each).state for each in put} == {JobState.DONE}
     assert sorted(title for _, title, _ in books.db("books").all("books")) == sorted(f"Emma {each.id}" for each in put)
+
+
+def test_what_comes_after_is_done_once_result_and_writes_can_be_read(books: Queue, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+
+    @books.job()
+    async def store(title: str, job: Context) -> Done[int]:
+        def after() -> None:
+            seen.append((books.get(job.id).state, books.db("books").all("books")))
+
+        write = books.db("books").bind("add_book", id=job.id, title=title, fence=job.fence)
+        return Done(job.id, writes=[write], after=after)
+
+    put = store.enqueue("Emma")
+    clock.run(work_for(1, books))
+
+    assert seen == [(JobState.DONE, [(put.id, "Emma", 1)])]
+
+
+def test_nothing_comes_after_a_result_that_came_too_late(books: Queue, clock: VirtualClock) -> None:
+    seen: list[int] = []
+
+    @books.job()
+    async def store(title: str, job: Context) -> Done[str]:
+        if job.attempt == 1:
+            books.store.write(lambda tx: tx.all("steal", {"id": job.id}))
+        return Done(title, after=lambda: seen.append(job.attempt))
+
+    put = store.enqueue("Emma")
+    clock.run(work_for(120, books))
+
+    assert (books.get(put).state, seen) == (JobState.DONE, [2])
+
+
+def test_what_comes_after_waits_for_a_commit_that_succeeds(books: Queue, clock: VirtualClock) -> None:
+    seen: list[float] = []
+    flaky = Flaky(books.store)
+
+    @books.job()
+    async def store(title: str) -> Done[str]:
+        flaky.undone = lambda _: clock.monotonic() < 5
+        return Done(title, after=lambda: seen.append(clock.monotonic()))
+
+    put = store.enqueue("Emma")
+
+    async def main() -> None:
+        async with at_work(worker(books, store, store=flaky)):
+            await asyncio.sleep(20)
+
+    clock.run(main())
+    assert books.get(put).state is JobState.DONE
+    assert len(seen) == 1
+    assert seen[0] >= 5
+
+
+def test_nothing_comes_after_a_write_that_the_database_refuses(books: Queue, clock: VirtualClock) -> None:
+    seen: list[str] = []
+
+    @books.job(attempts=1)
+    async def store(title: str, job: Context) -> Done[None]:
+        write = books.db("books").bind("add_book", id=job.id, title=title, fence=job.fence)
+        await asyncio.sleep(0.1)  # both end at the same time, and are settled together
+        return Done(writes=[write], after=lambda: seen.append(f"{title} {job.id}"))
+
+    first, second = store.enqueue_many(["Emma", "Emma"])
+    clock.run(work_for(5, books))
+
+    assert (books.get(first).state, books.get(second).state) == (JobState.DONE, JobState.FAILED)
+    assert seen == [f"Emma {first.id}"]
+
+
+def test_what_comes_after_may_fail_and_the_worker_goes_on(
+    books: Queue, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[int] = []
+
+    @books.job()
+    async def store(n: int) -> Done[int]:
+        await asyncio.sleep(0.1)  # both end at the same time, and are settled together
+        return Done(n, after=lambda: seen.append(10 // n))
+
+    put = store.enqueue_many([0, 5])
+    clock.run(work_for(5, books))
+
+    assert [books.get(each).state for each in put] == [JobState.DONE, JobState.DONE]
+    assert seen == [2]
+    (record,) = [each for each in caplog.records if each.msg.startswith("after_raised")]
+    assert (record.levelname, record.args) == ("ERROR", (store.kind.name, put[0].id))

@@ -79,6 +79,11 @@ def plain_with_writes(a: int) -> Done[str]:
 
 
 @q.job()
+async def with_a_word_after(a: int) -> Done[str]:
+    return Done("x", after=lambda: a + 1)
+
+
+@q.job()
 async def either(a: int) -> str | Done[str] | None:
     return Done("x") if a else None
 
@@ -89,6 +94,7 @@ assert_type(plain, JobFunction[int, list[int]])
 assert_type(plain_without_context, JobFunction[bytes, None])
 assert_type(with_writes, JobFunction[int, str])
 assert_type(plain_with_writes, JobFunction[int, str])
+assert_type(with_a_word_after, JobFunction[int, str])
 assert_type(either, JobFunction[int, str | None])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -107,11 +108,26 @@ class Done(Generic[R_co]):
     """Returned by a handler: its result, and statements of the application for the settle's own transaction.
 
     With *unsent* there was nothing to send any more: that proves nothing of its target, and takes no place there.
+    *after* is called once that transaction is committed, on the worker's loop, and so must not wait for anything. It is
+    called at most once: never when the lease was lost, and not when the worker ends, or loses the database, in between.
     """
 
     result: R_co | None = None
     writes: tuple[Any, ...] | list[Any] = ()
     unsent: bool = False
+    after: Callable[[], object] | None = None
+
+    def __post_init__(self) -> None:
+        after: object = self.after
+        if after is not None and (not callable(after) or inspect.iscoroutinefunction(after)):
+            raise TypeError(f"Done.after: {after!r:.80} is no plain function; give a `def` without arguments")
+
+
+def from_child(result: Any) -> Any:
+    """What a handler in a child process returned; TypeError when it wants more than can be sent from there."""
+    if isinstance(result, Done) and result.after is not None:
+        raise TypeError("Done.after: a child process never hears of the commit; give it in a job without `process`")
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,7 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
     unsent = False
     lifecycle = sys.modules.get("tidegate.machine.lifecycle")  # who never imported it returns no Done
     if lifecycle is not None and isinstance(result, lifecycle.Done):
+        result = lifecycle.from_child(result)
         writes, unsent = [[each.name, dict(each.params)] for each in result.writes], result.unsent
         result = result.result
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.core.events import Event
@@ -29,6 +29,7 @@ class Ended:
     note: Note | None = None
     writes: tuple[BoundStatement, ...] = ()
     held: bool = False  # a gate inside the handler was shut
+    after: Callable[[], object] | None = None  # of the application, to be called after the commit
 
 
 @dataclass(slots=True)

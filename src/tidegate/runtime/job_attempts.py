@@ -195,9 +195,10 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
 def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
     # Also when the lease may be lost: the store decides, and records a result that came too late.
     writes: tuple[Any, ...] = ()
-    unsent = False
+    unsent, after = False, None
     if isinstance(result, Done):
-        result, writes, unsent = result.result, tuple(result.writes), result.unsent
+        writes, unsent, after = tuple(result.writes), result.unsent, result.after
+        result = result.result
     note = _note(attempt, ok=None if unsent else True)
     try:
         dumped = kind.encode_result(result)
@@ -207,7 +208,7 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
         if isinstance(result, (Again, Fail)):
             message = f"The handler returned {type(result).__name__}; it must raise it."
         return Ended(lifecycle.failed(attempt.job, "bad_answer", message), note)
-    return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes)
+    return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes, after=after)
 
 
 def _stopped(attempt: Attempt) -> Ended | None:

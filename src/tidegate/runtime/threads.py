@@ -11,6 +11,8 @@ from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tidegate.machine.lifecycle import from_child
+
 if TYPE_CHECKING:
     from tidegate.runtime.children import Children
     from tidegate.runtime.context import Context
@@ -150,7 +152,7 @@ class Inline:
     async def process(self, kind: JobKind, args: str, context: Context) -> Any:
         given = (kind.decode(args), context) if kind.takes_context else (kind.decode(args),)
         result = await self.store(lambda: kind.handler(*given))
-        return await result if inspect.isawaitable(result) else result
+        return from_child(await result if inspect.isawaitable(result) else result)
 
     def close(self) -> None:
         """Nothing to end."""

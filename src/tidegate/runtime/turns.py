@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidegate.core.job import Claimed
 from tidegate.errors import StoreBusy, StoreFull
 from tidegate.runtime.cycle import Ended, Turn, Wish, turn
 from tidegate.runtime.job_gates import JobGates
@@ -144,6 +146,8 @@ class Turns:
         for each in ended:
             self._leased.settled(each)
             self._count(each, late=id(each.outcome) in late)
+            if each.after is not None and id(each.outcome) not in late:
+                _call(each.after, each.outcome.job)
             if each.outcome.wait is not None:
                 self._due_at(now + each.outcome.wait)
         if done.opens_at is not None:
@@ -169,3 +173,10 @@ class Turns:
             return
         setattr(tally, ending, getattr(tally, ending) + 1)
         tally.held += each.held
+
+
+def _call(after: Callable[[], object], job: Claimed) -> None:
+    try:
+        after()
+    except Exception:  # of the application; what is settled stays so, and the worker has others to settle
+        _log.exception("after_raised kind=%s job=%s", job.kind, job.id)

@@ -88,7 +88,7 @@ class Submitter:
     # -- a submission --------------------------------------------------------------------------------------------------
 
     async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
-        clock = self.there.queue.clock
+        clock, cycle = self.there.queue.clock, self.cycle
         began = clock.monotonic()
         async with self._calling() as lidarr:
             means = Means(
@@ -111,10 +111,14 @@ class Submitter:
             except BAD as error:
                 self._failed(sub, job, error)
         self._unsure.pop(job.id, None)
-        telling.submitted(sub, clock.monotonic() - began)
-        if self.cycle is not None:
-            self.cycle.submitted += 1
-        return Done(accepted, writes=self._accepted(sub, job, accepted))
+        took = clock.monotonic() - began
+
+        def recorded() -> None:
+            telling.submitted(sub, took)
+            if cycle is not None:
+                cycle.submitted += 1
+
+        return Done(accepted, writes=self._accepted(sub, job, accepted), after=recorded)
 
     def _artist_of(self, sub: Submission, job: Context) -> Accepted | None:
         """The artist of an album, as it was accepted before, or found."""

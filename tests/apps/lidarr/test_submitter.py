@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tests.apps.lidarr.building import Round, last_metric, metrics
+from tidegate.store.dialect import statements
 from tidegate.testing import Step
 from tidegate_apps.lidarr.knowing import Seen
 
 API = "/api/v1"
+STEAL = "-- name: steal\nupdate tg_job set fence = fence + 1 where id = :id;"
 
 
 @pytest.mark.req("LID-08")
@@ -93,6 +95,36 @@ def test_a_submission_whose_answer_was_lost_is_found_before_it_is_sent_again(qui
     assert (quick.sent("POST /artist"), quick.sent("POST /album"), quick.sent("POST /command")) == (1, 1, 1)
     assert len(quick.sim.inside.artists) == len(quick.sim.inside.albums) == 1
     assert len(quick.sim.inside.downloads) == 1
+
+
+@pytest.mark.req("LID-17")
+def test_a_submission_is_said_once_it_is_recorded_and_not_when_that_came_too_late(
+    both: Round, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    both.some(1, 1)
+    both.look()
+    store, album = both.queue.store, both.entry("album", "album-0-0").id
+    store.add(statements(STEAL, store.dialect))
+
+    def during(asked: Any) -> Any:
+        store.write(lambda tx: tx.all("steal", {"id": album}))
+        return Step(201, both.sim.inside.search(asked.json["albumIds"]))
+
+    both.sim.then(f"POST {API}/command", during)
+
+    assert both.wake().submitted == 1
+    assert _submitted(caplog) == ["artist"]
+    assert last_metric(caplog, "queue_drained")[:2] == (1, 1)
+    both.clock.advance("5m")
+    assert both.wake().submitted == 1
+    assert _submitted(caplog) == ["artist", "album"]
+    assert both.sent("POST /command") == 1
+
+
+def _submitted(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said to be submitted."""
+    return [values[0] for name, values in metrics(caplog) if name == "metric.lidarr.submitted"]
 
 
 def test_what_somebody_has_added_meanwhile_is_watched_and_searched(quick: Round) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -229,6 +230,16 @@ def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_proce
     failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410, keep_place=True)))
     assert (failed.code, failed.message, failed.status, str(failed)) == ("gone", "It is gone.", 410, "It is gone.")
     assert (failed.keep_place, Fail("gone").keep_place) == (True, False)
+
+
+async def _later() -> None: ...
+
+
+@pytest.mark.parametrize("after", ["log it", _later, partial(_later)])
+def test_what_comes_after_a_commit_is_a_plain_function(after: Any) -> None:
+    with pytest.raises(TypeError, match=r"Done\.after: .* is no plain function; give a `def` without arguments"):
+        Done(1, after=after)
+    assert Done(1, after=dict).after is dict
 
 
 def test_the_code_of_an_end_is_a_word_and_no_sentence() -> None:
