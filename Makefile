@@ -5,8 +5,9 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One more than there are processors: somewhere, a test always waits for something.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than there are processors: somewhere, tests always wait for something. Long ones seldom do.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+LONG_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 RESULTS := .requirements.json
 RESULTS_ALONE := .requirements-alone.json
 RESULTS_MACHINE := .requirements-machine.json
@@ -66,7 +67,7 @@ test: $(READY) browser ## every test but the long ones, the breaker's coverage, 
 	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)
 
 test-long: $(READY) ## the long tests: many examples, many threads, much virtual time; hours of it
-	$(BIN)/python $(PYTEST) -n $(WORKERS) --dist loadgroup -m "long and not alone" --timeout 1800
+	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist loadgroup -m "long and not alone" --timeout 1800
 	$(BIN)/python $(PYTEST) -n 0 -m "long and alone" --timeout 1800
 
 check: $(READY) ## lint, format, types, layers and the unit tests, in a minute or two

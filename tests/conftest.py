@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,20 @@ def pytest_configure() -> None:
     """A password costs 200 ms of the processor, on purpose; in this process a thousandth, as it is never attacked."""
     cheap = partial(argon2.PasswordHasher, time_cost=1, memory_cost=64, parallelism=1)
     pytest.MonkeyPatch().setattr(argon2, "PasswordHasher", cheap)
+    # Who was started in the background by a shell ignores Ctrl-C, and so would all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What may take longer than others begins first: in the end nobody waits for one test that began late."""
+    usual = config.getoption("timeout") or float(config.getini("timeout"))
+
+    def allowed(item: pytest.Item) -> float:
+        own = item.get_closest_marker("timeout")
+        return usual if own is None else float(own.args[0])
+
+    items.sort(key=allowed, reverse=True)
 
 
 def pytest_collection_finish() -> None:

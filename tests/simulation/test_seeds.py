@@ -44,7 +44,7 @@ def test_an_hour_of_faults_breaks_no_promise(batch: int, tmp_path: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)  # less than others have: days begin when those are under way
 @pytest.mark.parametrize("seed", range(1000, 1200))
 def test_a_day_of_faults_breaks_no_promise(seed: int, tmp_path: Path) -> None:
     all_well(tmp_path, [seed], hours=24)

@@ -70,7 +70,7 @@ def findings(page: Page, where: str, **options: Any) -> list[str]:
     """What axe calls serious or critical."""
     return [
         f"{where}: {each['id']} {node['html'][:150]}"
-        for each in AXE.run(page, options=options).response["violations"]
+        for each in AXE.run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]

@@ -19,7 +19,7 @@ from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
 
-pytestmark = [pytest.mark.req("CNV-19"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.req("CNV-19")
 
 
 @pytest.fixture(scope="module")

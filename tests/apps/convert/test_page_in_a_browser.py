@@ -22,7 +22,7 @@ from tidegate_apps.convert.app import app
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
 
-pytestmark = [pytest.mark.skipif(chromium() is None, reason=NO_BROWSER), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.skipif(chromium() is None, reason=NO_BROWSER)
 
 
 class Served:
