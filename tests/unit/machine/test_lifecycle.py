@@ -242,6 +242,18 @@ def test_what_comes_after_a_commit_is_a_plain_function(after: Any) -> None:
     assert Done(1, after=dict).after is dict
 
 
+@pytest.mark.parametrize("result", [None, "a word", Done("a word", unsent=True)])
+def test_what_comes_from_a_child_process_is_taken_as_it_is(result: Any) -> None:
+    assert lifecycle.from_child(result) is result
+
+
+def test_a_child_process_cannot_ask_for_anything_after_a_commit() -> None:
+    words = "Done.after: a child process never hears of the commit; give it in a job without `process`"
+    with pytest.raises(TypeError) as refused:
+        lifecycle.from_child(Done(1, after=dict))
+    assert str(refused.value) == words
+
+
 def test_the_code_of_an_end_is_a_word_and_no_sentence() -> None:
     with pytest.raises(ValueError, match=r"Fail\.code: 'no such artist' is no code; give a word"):
         Fail("no such artist")
