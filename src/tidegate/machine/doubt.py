@@ -52,7 +52,7 @@ class Doubt:
         self, policy: Confirm, key: Hashable, operation: str | None, fault: Fault, now: float, *, worked: bool
     ) -> Fault | None:
         """The fault as it is to be treated after this sighting; None when it is a good answer after all."""
-        place = (key, operation if fault.reach is Reach.OPERATION else None)
+        place = (key, operation if fault.reach.rank <= Reach.OPERATION.rank else None)
         times = self._sighted(policy, place, now)
         if policy.unless_worked and worked:
             return self.unconfirmed(policy, fault)

@@ -32,6 +32,6 @@ class Admission:
         self.part_failures = 0
         self.probe_until = -math.inf  # it is the one probe of a rest or of a fatal fault, reserved until then
         self.ticket = ticket  # of the breaker
-        self.doubted = False  # a good answer only by our own patience
+        self.doubted = False  # a good answer only by our own patience, or a fault that is not believed yet
         self.host = ""  # that was called, where it is known
         self.wait = 0.0  # seconds before it may go, as the rate says

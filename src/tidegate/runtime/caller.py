@@ -177,7 +177,8 @@ class Caller:
             now = self.clock.monotonic()
             judged = self._doubt.judged(doubted, call.key, call.operation, fault, now, worked=self.worked)
             self.keys.watch(self._doubt.waiting)
-        call.doubted = judged is None  # good only by our own patience: it ends no count
+        # Good only by our own patience, or not believed yet: neither proves that all is well.
+        call.doubted = judged is None or (judged is not fault and judged.code == doubted.until_then)
         return judged, None
 
     def probed(self, doubted: Confirm, fault: Fault, probe_error: BaseException | None) -> Fault | None:
@@ -216,7 +217,7 @@ class Caller:
             self.keys.give_back(call)
             return
         self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
-        answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM
+        answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM and not call.doubted
         if answered and self.policy.cooldown is None and (self.keys.states or self.keys.adopted):
             self.news.ended(call, self.keys.succeeded(call))  # a fault of one item is a success of its target
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.apps.music.building import MINUTE, Studio, World, kind_of, refused
+from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, refused
 from tests.runtime_jobs.building import end
-from tidegate import Queue
+from tidegate import Queue, rules
 from tidegate.runtime import reporting
 from tidegate.runtime.reporting import Reporter, reporter_of
 from tidegate.store import notice_rows
@@ -77,6 +78,22 @@ def test_who_connects_anew_while_nobody_syncs_is_told_of_the_next_refusal_and_wh
     end(reporter_of(s.queue.url))
     s.shop.connections.remove("ada", "svc")
     assert open_notices(s) == []
+
+
+@pytest.mark.req("SYNC-06", "SYNC-11")
+def test_a_fault_that_is_in_doubt_again_after_a_restart_is_no_recovery(studio: Studio) -> None:
+    s = studio
+    s.kinds["svc"] = replace(s.kinds["svc"], rules=rules.lastfm)
+    begin(s)
+    s.world.ill["svc"] = refused(403, '{"error": 13, "message": "Invalid method signature supplied"}')
+    s.connect()
+    s.run(HOUR)
+    eventually(lambda: open_notices(s))
+    for lasts in (MINUTE, HOUR):  # it is seen once, then often enough
+        begin(s)
+        s.run(lasts)
+    end(reporter_of(s.queue.url))
+    assert told(s) == [("fatal", "error", "ada")]
 
 
 def told(studio: Studio) -> list[tuple[str, str, str]]:

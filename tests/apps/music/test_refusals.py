@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.apps.music.building import DAY, HOUR, MINUTE, down, refused
+from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, refused
+from tidegate import Queue, rules
 from tidegate_apps.music.contract import Operation
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
@@ -184,3 +185,20 @@ def test_asking_does_not_call_with_credentials_that_were_refused(studio: Callabl
         s.run(10 * MINUTE)
         assert len(s.world.times()) == 1
         assert s.notices() == ["fatal"]
+
+
+@pytest.mark.req("SYNC-09", "SYNC-11", "SYNC-17")
+def test_a_wrong_shared_secret_is_told_to_whom_it_stops_and_asked_about_once_an_hour(quick: Queue) -> None:
+    world = World(quick.clock)  # type: ignore[arg-type]
+    with Studio.opened(quick, kind_of(world, rules=rules.lastfm), world=world, look_every=60) as s:
+        world.ill["svc"] = refused(403, '{"error": 13, "message": "Invalid method signature supplied"}')
+        s.connect()
+        s.run(DAY)
+        assert len(world.times()) == 25  # twice within the first minutes, then each hour
+        assert s.notices() == ["fatal"]
+        assert "shared secret" in s.heard[0][1].advice
+        assert (s.state().held, s.state().code) == ("fatal", "secret_refused")
+
+        world.ill.clear()
+        s.run(2 * HOUR)
+        assert s.notices() == ["fatal", "recovered"]

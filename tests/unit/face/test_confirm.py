@@ -60,6 +60,17 @@ def test_a_refusal_is_believed_at_the_second_sighting() -> None:
     assert scene.holds() == ["fatal"]
 
 
+@pytest.mark.parametrize(("times", "told"), [(1, ["cap", "recovered"]), (2, ["cap"])])
+def test_a_fault_of_one_item_shows_that_the_target_is_well_once_it_is_believed(times: int, told: list[str]) -> None:
+    scene = Scene(confirm=[Confirm("not_found", times=times, apart=0, until_then="gone")])
+    scene.fail(*[down()] * 7)
+    scene.fail(Answered(404))
+
+    assert scene.notices() == told
+    scene.fail(Answered(404))
+    assert scene.notices() == ["cap", "recovered"]
+
+
 def test_a_reconnect_forgets_the_sightings() -> None:
     scene = Scene(rules=rules.navidrome)
     scene.fail(Answered(401))

@@ -65,14 +65,15 @@ def test_a_success_of_the_same_key_ends_the_count_and_one_of_another_does_not() 
     assert seen.at(4) == "upstream_failure"
 
 
-def test_a_code_that_reaches_one_operation_is_counted_for_each_operation() -> None:
-    seen = Seen("forbidden", times=2, apart=0)
+@pytest.mark.parametrize("code", ["forbidden", "bad_request"])
+def test_a_code_that_reaches_no_further_than_one_operation_is_counted_for_each_operation(code: str) -> None:
+    seen = Seen(code, times=2, apart=0)
 
     assert [seen.at(0, operation="a"), seen.at(1, operation="b"), seen.at(2, operation="a")] == [
-        "upstream_failure", "upstream_failure", "forbidden",
+        "upstream_failure", "upstream_failure", code,
     ]  # fmt: skip
     seen.success(3, operation="a")
-    assert seen.at(4, operation="b") == "forbidden"
+    assert seen.at(4, operation="b") == code
 
 
 def test_a_target_that_ever_worked_keeps_the_milder_verdict_for_good() -> None:

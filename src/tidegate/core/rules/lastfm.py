@@ -58,7 +58,7 @@ lastfm = Pack(
         Rule(name="9-session", code="session_revoked", says=9),
         Rule(name="10-key", code="key_invalid", says=10),
         Rule(name="11-offline", code="overloaded", says=11),
-        Rule(name="13-signature", code="bad_request", says=13),
+        Rule(name="13-signature", code="signature_refused", says=13),
         Rule(name="login-unfinished", code="login_unfinished", says={14, 15}),
         Rule(name="17-hidden", code="listening_hidden", says=17),
         Rule(name="26-suspended", code="key_suspended", says=26),
@@ -84,9 +84,21 @@ lastfm = Pack(
          "Check the spelling of the user name, or connect the account again."),
         ("key_invalid", "config", "target", "ERROR", "Last.fm does not accept the API key of this program.",
          "The operator must enter a valid API key."),
+        ("signature_refused", "item", "item", "WARN",
+         "Last.fm does not accept how this call was signed with the shared secret.",
+         "If this stays, the operator must check the shared secret."),
+        ("secret_refused", "config", "operation", "ERROR",
+         "Last.fm does not accept how any call was signed with the shared secret.",
+         "The operator must correct the shared secret; connecting again does not help."),
         ("key_suspended", "config", "target", "ERROR", "Last.fm has suspended the API key of this program.",
          "The operator must ask Last.fm why, and slow the calls down."),
     ),
-    # It says so in passing too, in the middle of a long history. A web page is never its address: the address is fixed.
-    confirm=[Confirm("unknown_user", times=2, apart="30s"), Confirm("not_supported", times=2, apart="5m")],
+    # A web page is never its address: the address is fixed.
+    confirm=[
+        # It says so in passing too, in the middle of a long history.
+        Confirm("unknown_user", times=2, apart="30s"),
+        Confirm("not_supported", times=2, apart="5m"),
+        # One call may be signed wrongly; where no call is signed rightly, it is the secret.
+        Confirm("signature_refused", times=2, apart="30s", becomes="secret_refused", until_then="signature_refused"),
+    ],
 )  # fmt: skip

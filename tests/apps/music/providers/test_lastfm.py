@@ -19,7 +19,7 @@ API = "GET /lastfm/2.0/"
 BACK = "http://tidegate.test/callback?provider=lastfm"
 CODES = {
     2: "bad_request", 3: "bad_request", 4: "unauthorized", 5: "bad_request", 6: "unknown_user", 7: "bad_request",
-    8: "upstream_failure", 9: "session_revoked", 10: "key_invalid", 11: "overloaded", 13: "bad_request",
+    8: "upstream_failure", 9: "session_revoked", 10: "key_invalid", 11: "overloaded", 13: "signature_refused",
     14: "login_unfinished", 15: "login_unfinished", 16: "upstream_failure", 17: "listening_hidden",
     26: "key_suspended", 27: "not_supported", 29: "rate_limited",
 }  # fmt: skip
@@ -148,7 +148,7 @@ async def test_a_hidden_history_is_seen_by_whoever_has_logged_in(desk: Desk) -> 
 async def test_a_revoked_session_and_a_wrong_secret_are_told_apart(desk: Desk) -> None:
     for changes, code in (
         ({"session_key": "revoked"}, "session_revoked"),
-        ({"session_key": desk.sim.lastfm.session("ann"), "shared_secret": "another"}, "bad_request"),
+        ({"session_key": desk.sim.lastfm.session("ann"), "shared_secret": "another"}, "signature_refused"),
         ({"api_key": "another"}, "key_invalid"),
         ({"user": "nobody"}, "unknown_user"),
     ):

@@ -60,7 +60,7 @@ CASES = [
          "session_revoked", "9-session"),
     Case("code 10, bad API key", error(10, 403), KEY, "key_invalid", "10-key"),
     Case("code 11, offline", error(11, 503), "retriable/overloaded/target", "overloaded", "11-offline"),
-    Case("code 13, signature", error(13, 403), MISTAKE, "bad_request", "13-signature"),
+    Case("code 13, signature", error(13, 403), MISTAKE, "signature_refused", "13-signature"),
     Case("code 14, token not authorised", error(14, 403), AUTH, "login_unfinished", "login-unfinished"),
     Case("code 15, token expired", error(15, 403), AUTH, "login_unfinished", "login-unfinished"),
     Case("code 16, temporary", error(16, 503), PASSING, "upstream_failure", "passing-fault"),
