@@ -89,6 +89,39 @@ def test_the_error_stands_on_the_final_failure_only_and_the_last_fault_always(jo
 
 
 @pytest.mark.req("CNV-06")
+@pytest.mark.parametrize(
+    ("how", "code"), [("again", "timeout"), ("failed", "timeout"), ("lost", "worker_lost"), ("too old", "expired")]
+)
+def test_the_last_fault_has_no_status_of_an_earlier_one(jobs: Jobs, how: str, code: str) -> None:
+    id_ = jobs.one(most_attempts=3 if how == "again" else 2, expires_in=60 if how == "too old" else None)
+    jobs.settle(fault(jobs.take(id_), "upstream_failure", status=503))
+    jobs.clock.advance(60)
+    jobs.promote()
+    match how:
+        case "lost":
+            jobs.die(jobs.take(id_))
+        case "too old":
+            jobs.expire()
+        case _:
+            jobs.settle(fault(jobs.take(id_)))
+
+    found = jobs.get(id_)
+    assert (found.stage, found.last_code, found.last_status) == ("waiting" if how == "again" else "failed", code, None)
+
+
+@pytest.mark.req("CNV-06")
+def test_what_goes_well_at_last_leaves_the_last_fault_as_it_was(jobs: Jobs) -> None:
+    id_ = jobs.one(most_attempts=2)
+    jobs.settle(fault(jobs.take(id_), "upstream_failure", status=503))
+    jobs.clock.advance(60)
+    jobs.promote()
+    jobs.settle(lifecycle.done(jobs.take(id_), None))
+
+    found = jobs.get(id_)
+    assert (found.stage, found.last_code, found.last_status) == ("done", "upstream_failure", 503)
+
+
+@pytest.mark.req("CNV-06")
 def test_a_job_fails_when_its_attempts_are_used_up(jobs: Jobs) -> None:
     id_ = jobs.one(most_attempts=3)
 

@@ -144,6 +144,7 @@ update tg_job set
     error_code = given.code,
     error_message = given.message,
     last_code = coalesce(given.code, last_code), last_message = coalesce(given.message, last_message), last_at = {now},
+    last_status = case when given.code is null then last_status end,
     finished_at = case when given.outcome <> 'ready' then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 from {rows id bigint, fence bigint, outcome text, code text, message text}
@@ -165,7 +166,7 @@ order by expires_at limit :n {skip_locked};
 -- name: fail_queued
 -- Ends queued jobs that will not be tried.
 update tg_job set state = 'failed', parents_open = 0, error_code = :code, error_message = :message, last_code = :code,
-    last_message = :message, last_at = {now}, finished_at = {now}
+    last_status = null, last_message = :message, last_at = {now}, finished_at = {now}
 from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiting', 'ready')
 returning tg_job.id, target, kind;
 

@@ -10,7 +10,7 @@ update tg_job set
     error_code = case when given.outcome = 'failed' then given.code end,
     error_message = case when given.outcome = 'failed' then given.message end,
     last_code = coalesce(given.code, last_code),
-    last_status = coalesce(given.status, last_status),
+    last_status = case when given.code is null then coalesce(given.status, last_status) else given.status end,
     last_message = coalesce(given.message, last_message),
     last_at = {now},
     finished_at = case when stop_asked = 1 or given.outcome in ('done', 'failed', 'cancelled') then {now} end,
@@ -76,6 +76,6 @@ with orphaned as materialized (
     select id from tg_job where state = 'blocked' and id in (select child from orphaned) order by id {for_update}
 )
 update tg_job set state = 'failed', parents_open = 0, last_at = {now}, finished_at = {now}, error_code = :code, last_code = :code,
-    error_message = orphaned.why, last_message = orphaned.why
+    last_status = null, error_message = orphaned.why, last_message = orphaned.why
 from orphaned where tg_job.id = orphaned.child and state = 'blocked' and id in (select id from kept_still)
 returning id, queue, children, error_message, target, kind;
