@@ -48,6 +48,11 @@ def _code(seen: Evidence) -> str | None:
     return next((each for each in named if each in _KNOWN), _UNKNOWN)
 
 
+def _in_words(seen: Evidence) -> bool:
+    """There is no code that could be read, and no word of a rate limit."""
+    return _code(seen) is None and b"rate_limit_exceeded" not in seen.body
+
+
 def _choice(seen: Evidence) -> Mapping[str, Any] | None:
     """The first choice of a completion; empty when it has none, None for any other answer."""
     document = seen.json if b'"choices"' in seen.body[:_HEAD] else None
@@ -100,6 +105,7 @@ openai = Pack(
     [
         WEB_PAGE,
         Rule(name="quota", code="quota_exhausted", status=(0, 200, 403, 429), says=_QUOTA),
+        Rule(name="quota-in-words", code="quota_exhausted", status=429, text=tuple(sorted(_QUOTA)), test=_in_words),
         # The largest request of all fits into no minute.
         Rule(name="request-too-large", code="request_too_large", status=(0, 429), text="request too large"),
         Rule(name="told-to-stop", code="refused_for_good", status=(408, 409, 429, *range(500, 600)),

@@ -41,7 +41,7 @@ spotify = Pack(
         # Of one's own account there is always something: then it is the call that is not there, or not this service.
         Rule(name="call-missing", code="not_supported", status=404, path="/v1/me"),
         Rule(name="no-accounts", code="no_service", status=404, path="/api/token"),
-        Rule(name="quota-exceeded", code="quota_exhausted", status=429, json={"error.reason": "QUOTA_EXCEEDED"}),
+        Rule(name="quota-exceeded", code="quota_exhausted", status=429, text="quota_exceeded"),
         # The window is counted for the whole app, whoever the user is.
         Rule(name="too-fast", code="rate_limited", status=429, reach=Reach.TARGET),
     ],

@@ -25,6 +25,12 @@ def completion(finish: str = "stop", **message: object) -> Answer:
     return answer(200, {"id": "x", "object": "chat.completion", "choices": [choice]}, CHAT)
 
 
+def in_words(code: str) -> str:
+    """As the exceptions of OpenAI's own client read, when nothing but their text is left."""
+    body = {"error": {"message": "no", "type": "insufficient_quota", "param": None, "code": code}}
+    return f"Error code: 429 - {body}"
+
+
 MISTAKE, QUOTA, SLOW_DOWN = "fatal/item/item", "fatal/quota/target", "retriable/throttled/target"
 PASSING, MODEL, KEY = "retriable/transient/target", "fatal/config/operation", "fatal/auth/target"
 
@@ -125,6 +131,12 @@ CASES = [
     Case("HTML from a proxy", page(200, CHAT), PASSING, "html_answer", "web-page"),
     Case("a quota in a message", RuntimeError(f"HTTP 429: {json.dumps({'error': {'code': 'insufficient_quota'}})}"),
          QUOTA, "quota_exhausted", "quota"),
+    Case("a quota in words", RuntimeError("openai API returned status 429: insufficient_quota"), QUOTA,
+         "quota_exhausted", "quota-in-words"),
+    Case("a quota in the words of the client", RuntimeError(in_words("insufficient_quota")), QUOTA, "quota_exhausted",
+         "quota-in-words"),
+    Case("a rate limit in the words of the client", RuntimeError(in_words("rate_limit_exceeded")), SLOW_DOWN,
+         "rate_limited", "too-fast"),
     Case("timeout after the request was sent", TimeoutError("read timed out"), PASSING, "timeout", "kind:timeout"),
 ]  # fmt: skip
 
