@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -72,7 +73,10 @@ def boundary_of(request: Request) -> bytes:
 
 async def receive(request: Request, found: Received, within: float) -> None:
     """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
-    form = _Form(boundary_of(request), found)
+    try:
+        form = _Form(boundary_of(request), found)
+    except FormParserError as error:  # its boundary is too long
+        raise _malformed() from error
     taken = 0
     try:
         async with asyncio.timeout(within):

@@ -106,6 +106,11 @@ def test_a_form_that_is_not_in_order_gets_400(url: str, body: bytes) -> None:
     assert refusal(httpx2.post(f"{url}/process", content=body, headers=BOUNDARY)) == (400, "malformed")
 
 
+def test_a_boundary_that_is_too_long_gets_400(url: str) -> None:
+    headers = {**BOUNDARY, "Content-Type": f"multipart/form-data; boundary={'b' * 500}"}
+    assert refusal(httpx2.post(f"{url}/process", content=b"--b", headers=headers)) == (400, "malformed")
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_that_is_too_large_is_refused_while_it_arrives(url: str, chunked: bool) -> None:
     head = b'--b\r\nContent-Disposition: form-data; name="file"\r\nContent-Type: application/pdf\r\n\r\n%PDF-1.7\n'

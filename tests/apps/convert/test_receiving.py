@@ -110,6 +110,7 @@ def test_fields_may_stand_before_and_behind_the_file() -> None:
         ([b"{}"], b"application/json", "multipart/form-data"),
         ([b""], b"multipart/form-data", "multipart/form-data"),
         ([b"no form"], KIND, "cannot be read"),
+        ([b"--" + b"b" * 500 + b"\r\n"], b"multipart/form-data; boundary=" + b"b" * 500, "cannot be read"),
         ([FILE + b"%PDF-1.7"], KIND, "cannot be read"),
         ([FILE + b"%PDF-\r\n" + FILE + b"%PDF-" + END], KIND, "one file at a time"),
         ([FILE.replace(b'"file"', b'"other"') + b"%PDF-" + END], KIND, "in the field file"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from tidegate_apps.convert.gateway.limits import GatewayLimits
@@ -56,7 +56,10 @@ async def received(request: Request, folder: Path, limits: GatewayLimits, mappin
     if announced.isdecimal() and int(announced) > limits.pdf_bytes + _FIELDS:
         raise _too_large(limits)
     form = _Form(limits, mappings)
-    parser = MultipartParser(boundary, form.callbacks())
+    try:
+        parser = MultipartParser(boundary, form.callbacks())
+    except FormParserError as error:
+        raise Refused("malformed", "The boundary in the Content-Type is too long.") from error
     with _upload(folder) as file:
         try:
             async with asyncio.timeout(limits.body_time):
@@ -94,7 +97,7 @@ class _Form:
     def take(self, parser: MultipartParser, chunk: bytes) -> None:
         try:
             parser.write(chunk)
-        except MultipartParseError as error:
+        except FormParserError as error:
             raise Refused("malformed", "The body is no multipart/form-data.") from error
 
     async def flush(self, file: IO[bytes]) -> None:
