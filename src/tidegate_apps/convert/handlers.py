@@ -82,6 +82,7 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
         },
         probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
         behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
+        reprobe=None,  # a call to find out would cost a job: one that is refused is failed for good
     )  # fmt: skip
     kept = max(_KEPT, settings.keep_pdf + settings.keep_xml)
     there.queue.keep(QUEUE, done=kept, failed=kept)

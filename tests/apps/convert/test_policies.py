@@ -101,6 +101,8 @@ def test_a_gateway_that_does_not_know_us_fails_one_job_and_holds_the_others_for_
     each.gateway.on("POST /process", Status(401))
     first, second = each.new(), each.new()
     each.work(600, concurrency=1)
+    each.clock.advance(86400)  # however long that takes
+    each.work(10, concurrency=1)
 
     assert (each.get(first)["status"], each.get(first)["error_code"]) == ("failed", "GW_4XX")
     assert (each.get(second)["status"], each.get(second)["attempt_count"]) == ("queued", 0)
