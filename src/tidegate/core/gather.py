@@ -91,8 +91,9 @@ def _status_in(fields: dict[str, object], node: BaseException) -> int:
     for name in ("status_code", "status", "http_status"):
         if found := status_in_field(fields.get(name)):
             return found
-    # `code` is an exit code on some and an errno on others: only with headers beside it.
-    return status_in_field(fields.get("code")) if fields.get("headers") is not None else 0
+    # `code` is an exit code on some and an errno on others: only with headers beside it. That of aiohttp warns whoever
+    # asks, so it is asked last.
+    return status_in_field(read(node, "code")) if fields.get("headers") is not None else 0
 
 
 def _ours(error: BaseException) -> Evidence | None:

@@ -11,7 +11,7 @@ _MOST_TYPES = 4096
 
 # What exceptions carry: the answer, its status and headers, and the exceptions below them that they do not chain.
 HIDDEN = ("reason", "os_error", "original_error", "cause")
-_ASKED = frozenset({"response", "status_code", "status", "http_status", "code", "headers", "exceptions", *HIDDEN})
+_ASKED = frozenset({"response", "status_code", "status", "http_status", "headers", "exceptions", *HIDDEN})
 
 _NOTHING: dict[str, object] = {}
 _on_class: dict[type, tuple[str, ...]] = {}

@@ -242,3 +242,17 @@ def test_neither_a_bug_nor_a_cancellation_is_read_for_its_words(mute: BaseExcept
     outer = chained(AppError("boom"), context=mute)
 
     assert told(evidence_of(outer)) == (outer, None, None, 0, None)
+
+
+def test_an_attribute_that_is_out_of_date_is_not_asked_where_another_tells() -> None:
+    asked: list[str] = []
+
+    class ResponseError(Exception):
+        status, headers = 429, {"Retry-After": "7"}
+
+        @property
+        def code(self) -> int:
+            asked.append("code")  # that of aiohttp warns whoever asks
+            return self.status
+
+    assert (evidence_of(ResponseError()).status, asked) == (429, [])

@@ -16,7 +16,7 @@ from tidegate.core.kinds import CODE_OF_KIND, STRENGTH, Kind, kind_of
 from tidegate.core.reading import fields_of, is_a, read, status_in_field, type_name
 
 FIELDS = (
-    "cause", "code", "exceptions", "headers", "http_status", "original_error", "os_error", "reason", "response",
+    "cause", "exceptions", "headers", "http_status", "original_error", "os_error", "reason", "response",
     "status", "status_code",
 )  # fmt: skip
 
