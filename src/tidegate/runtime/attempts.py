@@ -104,7 +104,7 @@ def mark(what: object, fault: Fault) -> None:
     """Leaves the verdict on an exception or an answer, for `fault_of`; one that takes no attributes goes without."""
     try:
         what.__tidegate_fault__ = fault  # type: ignore[attr-defined]
-    except (AttributeError, TypeError):
+    except Exception:  # a stranger's class: whatever it says, the caller gets its own exception
         _log.debug("fault_not_kept type=%s", type(what).__name__)
 
 

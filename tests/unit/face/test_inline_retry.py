@@ -259,3 +259,30 @@ def test_no_cycle_is_left_behind_in_the_other_colour() -> None:
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+class Closed(Exception):
+    """Lets nobody put anything on it, and has no answer to show."""
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError("there was no answer")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise RuntimeError("nothing is changed here")
+
+
+@pytest.mark.parametrize("retry", [0, 1])
+def test_an_exception_that_takes_no_verdict_comes_through_and_is_on_record(colour: str, retry: int) -> None:
+    scene = Scene(concurrency=1, breaker={"consecutive": 9})
+    service = Service(scene, colour, *[Closed("boom")] * (1 + retry), retry=retry)
+    with pytest.raises(Closed, match="boom") as raised:
+        service.run()
+
+    assert service.calls == 1 + retry
+    assert [each.failures for each in scene.target.unhealthy()] == [1]
+    fault = fault_of(raised.value)
+    assert fault is not None
+    assert fault.code == "unexpected"
+    scene.target.key(7).clear()
+    assert service.run() == "ok"  # it kept no place
