@@ -71,9 +71,11 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
         raise TypeError(f"key: {key!r} takes any number of arguments; name a single parameter")
     default = None if parameters[at].default is inspect.Parameter.empty else parameters[at].default
     by_position = parameters[at].kind is not inspect.Parameter.KEYWORD_ONLY
+    by_name = parameters[at].kind is not inspect.Parameter.POSITIONAL_ONLY
 
     def found(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        value = kwargs[key] if key in kwargs else args[at] if by_position and at < len(args) else default
+        named = by_name and key in kwargs
+        value = kwargs[key] if named else args[at] if by_position and at < len(args) else default
         try:
             hash(value)
         except TypeError:

@@ -71,3 +71,16 @@ def test_without_a_key_nothing_is_called_and_nothing_counted(state: str, colour:
 
     assert called == []
     assert (breaker.counts.requests, breaker.totals["rejected"]) == (0, 0)
+
+
+def test_a_parameter_by_position_only_is_not_taken_for_another_argument_of_its_name() -> None:
+    scene = Scene()
+
+    @scene.target.guard(key="user")
+    def recent(user: int, /, **filters: int) -> None:
+        raise down()
+
+    with pytest.raises(ConnectionRefusedError):
+        recent(7, user=8)
+
+    assert [each.key for each in scene.target.unhealthy()] == [7]
