@@ -97,6 +97,42 @@ def test_what_is_put_in_meanwhile_is_for_the_next_cycle(q: Queue, clock: Virtual
     assert clock.run(q.adrain()) == Drained(done=1, again=0, failed=0, held=0, remaining=1)
 
 
+@pytest.mark.parametrize("wait", [0, 30])
+def test_what_falls_due_while_a_cycle_lasts_is_for_the_next_one_also_beside_a_worker(
+    q: Queue, clock: VirtualClock, wait: float
+) -> None:
+    ran: list[str] = []
+
+    @q.job(queue="lidarr")
+    async def submit(name: str) -> None:
+        ran.append(name)
+        await asyncio.sleep(10)
+        if name == "again":
+            raise Again(wait)
+
+    @q.job(queue="mail")
+    async def send(n: int) -> None: ...
+
+    q.in_cycles("lidarr")
+    submit.enqueue("again")
+    submit.enqueue("later", due="20s")
+    submit.enqueue_many([f"{n}" for n in range(10)])
+
+    async def main() -> list[Drained]:
+        stop = asyncio.Event()
+        working = asyncio.create_task(q.arun_worker(stop=stop))  # it makes ready whatever is due
+        found = [await q.adrain("lidarr", concurrency=1) for _ in range(2)]
+        stop.set()
+        await working
+        return found
+
+    first, second = clock.run(main())
+
+    assert ran == ["again", *(f"{n}" for n in range(10)), "again", "later"]
+    assert first == Drained(done=10, again=1, failed=0, held=0, remaining=2)
+    assert second.done == 1
+
+
 def test_what_stands_before_a_shut_gate_is_held_and_not_touched(q: Queue, clock: VirtualClock) -> None:
     gateway = Target("gateway", breaker=Breaker("gateway", consecutive=2, timeout=60), clock=clock)
 

@@ -84,11 +84,29 @@ def test_a_claim_takes_of_its_own_lane_only(jobs: Jobs, other: dict[str, str]) -
 
 def test_a_cycle_takes_nothing_that_came_after_it_began(jobs: Jobs) -> None:
     old, newer = jobs.one(), jobs.one(priority=9)
+    cycle = claims.Cycle(old, 2.0**40)
 
-    taken = jobs.store.write(lambda tx: claims.claim(tx, claims.Lane("q", "", ""), 10, "w", LEASE, old))
+    taken = jobs.store.write(lambda tx: claims.claim(tx, claims.Lane("q", "", ""), 10, "w", LEASE, cycle))
 
     assert [job.id for job in taken] == [old]
     assert jobs.stage(newer) == "ready"
+
+
+def test_a_cycle_takes_nothing_that_fell_due_after_it_began_and_what_a_clock_has_fallen_behind_it_does(
+    jobs: Jobs,
+) -> None:
+    fell_due, old = jobs.one(due_at=jobs.clock.now + 10), jobs.one()
+    cycle = claims.Cycle(old, jobs.clock.now + 5)
+    jobs.clock.advance(10)
+    jobs.promote()
+
+    def taken(cycle: claims.Cycle) -> list[int]:
+        lane = claims.Lane("q", "", "")
+        return [job.id for job in jobs.store.write(lambda tx: claims.claim(tx, lane, 10, "w", LEASE, cycle))]
+
+    assert taken(cycle) == [old]
+    jobs.clock.advance(-100)
+    assert taken(claims.Cycle(old, jobs.clock.now)) == [fell_due]
 
 
 @EVERYWHERE

@@ -34,6 +34,7 @@ WHOLE = {
 # What must find its rows by which index.
 BY_INDEX = {
     "pick": "tg_job_ready", "only_lane": "tg_job_ready", "fronts": "tg_job_ready", "lanes": "tg_job_ready",
+    "pick_in_cycle": "tg_job_ready", "ready_after": "tg_job_ready",
     "front_jobs": "tg_job_ready",
     "promote": "tg_job_waiting", "next_due": "tg_job_waiting", "lost_leases": "tg_job_running",
     "mine": "tg_job_running",
@@ -172,7 +173,9 @@ def _tables(sql: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["pick", "only_lane", "fronts", "lanes", "promote", "too_old", "old_jobs"])
+@pytest.mark.parametrize(
+    "name", ["pick", "pick_in_cycle", "only_lane", "fronts", "lanes", "promote", "too_old", "old_jobs"]
+)
 def test_what_goes_by_an_index_needs_no_sorting(filled: Database, name: str) -> None:
     found = plan(filled, book(filled)[name])
 
@@ -222,10 +225,11 @@ def costs(db: Database) -> dict[str, int]:
     cost = Cost(db)
     lane = {"queue": "q1", "target": "t1", "lane": "lane7"}
     store = db.open(Clock(0.0))
-    ((first,),) = store.write(lambda tx: tx.all("pick", {**lane, "n": 1, "newest": 2**62}))
+    ((first,),) = store.write(lambda tx: tx.all("pick", {**lane, "n": 1}))
     store.close()
     return {
-        "pick": cost.of("pick", now=0.0, **lane, n=50, newest=2**62),
+        "pick": cost.of("pick", now=0.0, **lane, n=50),
+        "pick_in_cycle": cost.of("pick_in_cycle", now=0.0, **lane, n=50, newest=2**62, began=0.0),
         "claim": cost.of("claim", now=0.0, id=first if db.sqlite else [first], worker="w", lease=LEASE),
         "only_lane": cost.of("only_lane", queue="q1", target="t1"),
         "lanes": cost.of("lanes", now=0.0, queue="q1", target="t1", fresh=1, after="", most=20),
@@ -254,6 +258,7 @@ def test_the_cost_of_a_claim_is_a_few_pages_for_each_job(filled: Database) -> No
 
     most = {
         "pick": 2000,
+        "pick_in_cycle": 2500,
         "claim": 500,
         "only_lane": 120,
         "lanes": 3000,
@@ -265,6 +270,7 @@ def test_the_cost_of_a_claim_is_a_few_pages_for_each_job(filled: Database) -> No
     if not filled.sqlite:
         most = {
             "pick": 220,
+            "pick_in_cycle": 220,
             "claim": 60,
             "only_lane": 20,
             "lanes": 150,

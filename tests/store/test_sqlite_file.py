@@ -55,7 +55,7 @@ def test_a_statement_is_planned_once_whatever_values_it_is_given_later(jobs: Job
     connection.raw.authorizer = asked
 
     def run(word: str, n: int) -> None:
-        values = {"now": 0.0, "queue": word, "target": word, "lane": word, "n": n, "newest": n}
+        values = {"now": 0.0, "queue": word, "target": word, "lane": word, "n": n}
         connection.execute(sql, values)
 
     run("first", 1)

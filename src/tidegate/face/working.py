@@ -23,6 +23,7 @@ from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker import Worker
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import tallies, watching
+from tidegate.store.claims import Cycle
 from tidegate.store.tx import Tx
 
 # With everything on one loop no other process writes, and a day of virtual time has many seconds.
@@ -109,7 +110,7 @@ class Working(Acting):
         finally:
             self._wakes.remove(wake)
             threads.close()
-        shut, remaining = self.store.read(lambda tx: _left(tx, worker.queues, worker.newest or 0))
+        shut, remaining = self.store.read(lambda tx: _left(tx, worker.queues, worker.cycle))
         return Drained(done.done, done.again, done.failed, done.held + shut, remaining)
 
     def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
@@ -189,13 +190,15 @@ def _no_loop(instead: str) -> None:
     raise RuntimeError(f"a loop is running in this thread, and this would block it; `await q.{instead}(...)` does not")
 
 
-def _left(tx: Tx, queues: frozenset[str], newest: int) -> tuple[int, int]:
+def _left(tx: Tx, queues: frozenset[str], cycle: Cycle | None) -> tuple[int, int]:
     """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
     totals = tallies.read(tx)
-    ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, newest) for queue in queues)
+    ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, cycle) for queue in queues)
     open_ = ("blocked", "waiting", "ready", "running")
     return ready, sum(totals.get((queue, stage), 0) for queue in queues for stage in open_)
 
 
-def _came_later(tx: Tx, queue: str, newest: int) -> int:
-    return int(tx.all("ready_after", {"queue": queue, "newest": newest})[0][0])
+def _came_later(tx: Tx, queue: str, cycle: Cycle | None) -> int:
+    if cycle is None:
+        return 0
+    return int(tx.all("ready_after", {"queue": queue, "newest": cycle.newest, "began": cycle.began})[0][0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.core.job import Claimed
 from tidegate.runtime.job_gates import GateTurn
 from tidegate.store import claims
-from tidegate.store.claims import Front, Lane, Rounds
+from tidegate.store.claims import Cycle, Front, Lane, Rounds
 from tidegate.store.tx import Tx
 
 _LOOK = 128  # lanes of one look into the index
@@ -26,7 +26,7 @@ class Terms:
     room: int  # jobs that it has use for
     slots: int  # jobs that it can begin at once
     rounds: Rounds
-    newest: int | None = None  # no job that came after this one
+    cycle: Cycle | None = None  # nothing but what that may take
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class _Sharing:
         if n <= 0 or (lane.hold is not None and not gates.probe(lane.target, lane.lane)):
             return []
         n = n if lane.hold is None else 1
-        taken = claims.claim(self._tx, lane, n, terms.worker, terms.lease, terms.newest)
+        taken = claims.claim(self._tx, lane, n, terms.worker, terms.lease, terms.cycle)
         if lane.hold is not None:
             gates.probing(lane.target, lane.lane, taken)
         gates.claimed(lane.target, taken)

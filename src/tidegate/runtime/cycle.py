@@ -13,7 +13,7 @@ from tidegate.runtime.claiming import Terms
 from tidegate.runtime.job_gates import FAIL_FAST, Ask, GateTurn, JobGates
 from tidegate.runtime.lane_turn import Note
 from tidegate.store import claims
-from tidegate.store.claims import START, Front, Rounds
+from tidegate.store.claims import START, Cycle, Front, Rounds
 from tidegate.store.settling import Settled, settle
 from tidegate.store.tx import BoundStatement, Row, Tx
 
@@ -64,7 +64,7 @@ class Wish:
     adopt: bool = False  # an earlier turn may have claimed jobs that we never heard of
     given_up: frozenset[tuple[int, int]] = frozenset()  # attempts that were begun, and are left to their leases
     listen: bool = False  # hear whom a person wants stopped
-    newest: int | None = None  # a cycle takes no job that came after it began
+    cycle: Cycle | None = None  # of a worker that works for one cycle: what that may take
 
 
 def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float) -> Turn:
@@ -118,7 +118,7 @@ def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front],
             if ended >= _MOST_ENDED:
                 at_gates.look_at(at_gates.now + 0.001)  # there may be more of them
     terms = Terms(
-        worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, newest=wish.newest
+        worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, cycle=wish.cycle
     )
     taken = claiming.claim(tx, at_gates, fronts, terms)
     done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds

@@ -47,7 +47,7 @@ class Leased:
         """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
         parents = trying.parent_results(done.parent_results.get(job.id, {}))
         context = Context(job, self._store_id, parents, self)
-        context.in_cycle = self._worker.newest is not None
+        context.in_cycle = self._worker.cycle is not None
         kind = self._kinds.get(job.kind)
         attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
         suspect = job.deaths >= MOST_DEATHS - 1 and any(map(self._suspect, self.attempts.values()))
@@ -105,7 +105,7 @@ class Leased:
         attempt.ended = True
         if ended.note is not None and ended.note.fault is not None:
             self._worker.asker.heard(ended.note.target, ended.note.fault)
-        if self._worker.newest is not None and ended.outcome.stage is Stage.READY:
+        if self._worker.cycle is not None and ended.outcome.stage is Stage.READY:
             # In a cycle each job has one turn: what is ready again waits for the next one.
             ended = replace(ended, outcome=replace(ended.outcome, stage=Stage.WAITING, wait=0.0))
         self.ended.append(ended)
@@ -146,7 +146,7 @@ class Leased:
 
     def room(self, ended: int = 0) -> int:
         """How many jobs may be claimed, once so many that have *ended* are settled."""
-        ahead = self.slots.ahead if self._worker.newest is None else 0
+        ahead = self.slots.ahead if self._worker.cycle is None else 0
         return max(0, self._worker.policy.concurrency + ahead - len(self.attempts) + ended)
 
     async def save(self, job: Claimed, saved: str) -> bool:

@@ -105,11 +105,11 @@ class Turns:
             slots=min(room, max(0, worker.policy.concurrency - held + ended)),
             lease=worker.policy.lease,
             cursor=self._cursor,
-            promote=self._due(now) and worker.newest is None,
+            promote=self._due(now) and worker.cycle is None,
             adopt=self._next_adopt <= now < self._unheard_until,
             given_up=frozenset(self._given_up),
             listen=held > 0 and now >= self._next_listen,
-            newest=worker.newest,
+            cycle=worker.cycle,
         )
 
     async def _at_store(self, ended: list[Ended], wish: Wish) -> Turn:

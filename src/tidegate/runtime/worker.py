@@ -26,6 +26,7 @@ from tidegate.runtime.turns import Turns
 from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import claims
+from tidegate.store.claims import Cycle
 from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Worker:
         self.store, self.clock, self.threads, self.wake, self.dice = store, clock, threads, wake, dice
         self.tally = Tally()
         self.stopping = False
-        self.newest: int | None = None  # of the jobs that a cycle may take
+        self.cycle: Cycle | None = None  # what it may take, when it works for one cycle
         self._gates = gates
         self._more = beside  # what else runs for as long as it works
         self.kinds = kinds
@@ -90,8 +91,8 @@ class Worker:
         """
         await self.sweeper.sweep()
         await self.clock.asleep(_AFTER)  # what an earlier cycle saw is older than this one, on a virtual clock, too
-        self.newest = await self.at_store(_begin_cycle)
-        self._gates.cycle = float((await self.at_store(lambda tx: tx.all("clock")))[0][0])
+        self.cycle = await self.at_store(_begin_cycle)
+        self._gates.cycle = self.cycle.began
         async with self.wake.listening(others=False):
             await self.asker.once()
             await self._beside(self._cycle(stop or asyncio.Event()))
@@ -197,8 +198,8 @@ class Worker:
         return await self.threads.store(lambda: self.store.write(work))
 
 
-def _begin_cycle(tx: Tx) -> int:
-    """Makes ready what is due, and says which job is the newest: what comes later is for the next cycle."""
+def _begin_cycle(tx: Tx) -> Cycle:
+    """Makes ready what is due. What comes or falls due later is for the next cycle, also when others make it ready."""
     while claims.promote(tx):
         pass
-    return int(tx.all("newest")[0][0])
+    return Cycle(int(tx.all("newest")[0][0]), float(tx.all("clock")[0][0]))

@@ -14,7 +14,14 @@ from tidegate.store.tx import Row, Tx
 
 MOST_DEATHS = 3
 _SLICE = 500
-_ANY = 2**62  # no id is larger
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What a cycle may take: nothing that came after the job *newest*, or fell due after it *began*."""
+
+    newest: int
+    began: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,13 @@ def lanes(tx: Tx, front: Front, after: str | None, most: int) -> list[Lane]:
     return [Lane(front.queue, front.target, *row) for row in rows]
 
 
-def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, newest: int | None = None) -> list[Claimed]:
-    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; none after *newest*."""
-    place = {"queue": lane.queue, "target": lane.target, "lane": lane.lane}
-    picked = tx.all("pick", {**place, "n": n, "newest": _ANY if newest is None else newest})
+def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, cycle: Cycle | None = None) -> list[Claimed]:
+    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; in a *cycle*, what it takes."""
+    wanted = {"queue": lane.queue, "target": lane.target, "lane": lane.lane, "n": n}
+    if cycle is None:
+        picked = tx.all("pick", wanted)
+    else:
+        picked = tx.all("pick_in_cycle", {**wanted, "newest": cycle.newest, "began": cycle.began})
     if not picked:
         return []
     # In SQLite a statement that may write several rows copies each page first, in case that it fails in the middle.

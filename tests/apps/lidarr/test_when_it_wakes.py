@@ -18,6 +18,7 @@ from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.reading import standing
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.wake import Woken
 
 API = "/api/v1"
 
@@ -86,6 +87,32 @@ def test_a_clock_that_was_ahead_keeps_no_wake_away_for_longer_than_two_intervals
 
     assert quick.jobs.waker.next_at() == (0.0 if ahead > 180 else quick.clock.now() + 180 + ahead)
     assert standing(quick.there).next_wake == quick.jobs.waker.next_at()
+
+
+@pytest.mark.req("LID-08", "LID-10")
+def test_what_has_failed_is_tried_again_in_another_wake_however_long_this_one_lasts(quick: Round) -> None:
+    quick.some(50, 0)
+    quick.look()
+    quick.sim.weather = "slow"
+    quick.sim.then(f"POST {API}/artist", Step(400))
+    quick.jobs.wakes.enqueue("all")
+
+    async def main() -> Woken | None:
+        working = asyncio.create_task(served(quick, 3600))
+        while (woken := quick.jobs.waker.last()) is None:  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(1)
+        entry = quick.entry("artist", "artist-0")
+        assert entry.retry_at is not None
+        assert woken.at < entry.retry_at < woken.ended_at
+        assert (entry.status, entry.attempts) == ("failed", 1)
+        await working
+        return woken
+
+    woken = quick.clock.run(main())
+
+    assert woken is not None
+    assert (woken.eligible, woken.submitted, woken.failed, woken.remaining) == (50, 49, 1, 1)
+    assert quick.entry("artist", "artist-0").status == "submitted"
 
 
 @pytest.mark.req("LID-18")

@@ -79,7 +79,14 @@ from (
 -- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
 select id from tg_job
 where state = 'ready' and queue = :queue and target = :target and lane = :lane
-    and (expires_at is null or expires_at > {now}) and id <= :newest
+    and (expires_at is null or expires_at > {now})
+order by priority desc, id limit :n {skip_locked};
+
+-- name: pick_in_cycle
+-- Of those, what a cycle takes: nothing that came or fell due after it began. A clock that was set back keeps nobody out.
+select id from tg_job
+where state = 'ready' and queue = :queue and target = :target and lane = :lane
+    and (expires_at is null or expires_at > {now}) and id <= :newest and (due_at <= :began or due_at > {now})
 order by priority desc, id limit :n {skip_locked};
 
 -- name: claim
@@ -114,8 +121,9 @@ select id from tg_job where state = 'running' and lease_by = :worker and stop_as
 select coalesce(max(id), 0) from tg_job;
 
 -- name: ready_after
--- How many jobs became ready that came after a moment.
-select count(*) from tg_job where state = 'ready' and queue = :queue and id > :newest;
+-- How many jobs became ready that came or fell due after a cycle began.
+select count(*) from tg_job
+where state = 'ready' and queue = :queue and (id > :newest or (due_at > :began and due_at <= {now}));
 
 -- name: save
 -- What a handler keeps for its next attempt.
