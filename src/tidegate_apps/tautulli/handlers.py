@@ -37,6 +37,7 @@ BY_CLOCK, BY_PERSON = "history", "history now"
 _ATTEMPTS = 5
 _BACKOFF = Backoff("2s", cap="30s", jitter=0.1)  # five attempts within half a minute: a breaker that opens at five does
 _LEAST = 1.0  # seconds that a run which may not go now rests at least
+_MOST_ASKED = 3600.0  # seconds that it rests at most because Tautulli, or a proxy before it, asks for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +166,5 @@ class Run:
             return Again(DOUBT, keep_attempt=True, code=fault.code)
         if self._job.attempt >= _ATTEMPTS:
             return Fail(fault.code, told(fault), status=fault.status or None)
-        wait = max(_BACKOFF.delay(self._job.attempt - 1), fault.retry_after or 0.0)
+        wait = max(_BACKOFF.delay(self._job.attempt - 1), min(fault.retry_after or 0.0, _MOST_ASKED))
         return Again(wait, code=fault.code)

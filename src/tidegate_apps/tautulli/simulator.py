@@ -56,6 +56,7 @@ _ANSWERS: Mapping[str, Step | Hang] = {
     "internal": _error(500, "Check the logs for errors"),
     "bad_gateway": Step(502, "<html><body>Bad Gateway</body></html>", _HTML),
     "throttled": _error(429, None, retry_after=30),
+    "throttled_for_days": _error(429, None, retry_after="3d"),
     "login": Step(200, _LOGIN, _HTML),
     "to_login": Step(303, b"", {"Location": "/auth/login"}),
     "hangs": Hang(),

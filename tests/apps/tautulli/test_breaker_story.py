@@ -198,6 +198,16 @@ def test_any_other_error_fails_the_run_with_its_cause(quick: Desk, state: str, c
     assert quick.run()[0].state == "done"
 
 
+@pytest.mark.parametrize(("state", "wait"), [("throttled", 30), ("throttled_for_days", 3600)])
+def test_who_asks_us_to_wait_is_heard_for_an_hour_at_most(quick: Desk, state: str, wait: float) -> None:
+    quick.sim.now(state)
+    job, _ = quick.run()
+    assert (job.state, job.due_at) == ("queued", quick.clock.now() + wait)
+    quick.sim.now("well")
+    quick.clock.advance(wait)
+    assert quick.run()[0].state == "done"
+
+
 @pytest.mark.req("BRK-10")
 def test_an_empty_history_is_asked_for_again_after_30_seconds(quick: Desk) -> None:
     quick.run()
