@@ -124,11 +124,11 @@ class Lidarr:
         return Downloads(int(found["totalRecords"]), listed)
 
     async def artist(self, mbid: str) -> Artist | None:
-        found = await self._get("/artist", mbId=mbid)
+        found = await self._list("/artist", mbId=mbid)
         return Artist.of(found[0]) if found else None
 
     async def album(self, mbid: str) -> Album | None:
-        found = await self._get("/album", foreignAlbumId=mbid)
+        found = await self._list("/album", foreignAlbumId=mbid)
         return Album.of(found[0]) if found else None
 
     async def knows(self, kind: str, lidarr_id: int) -> bool:
@@ -191,6 +191,13 @@ class Lidarr:
         return Album.of(await self._send("POST", "/album", body))
 
     # -- on the wire -------------------------------------------------------------------------------------------------
+
+    async def _list(self, path: str, **params: Any) -> list[Any]:
+        """A list: only an empty one says that there is nothing."""
+        found = await self._get(path, **params)
+        if not isinstance(found, list):
+            raise LidarrError(PACK.book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
+        return found
 
     async def _get(self, path: str, **params: Any) -> Any:
         return _read(await self._http.get(path, params=params))

@@ -18,7 +18,14 @@ from tidegate_apps.lidarr.simulated_lidarr import shown_artist
 API = "/api/v1"
 
 
-@pytest.mark.parametrize("bad", [Step(400, {"errors": {"mbId": ["not valid"]}}), Step(500), Step(200, ["odd"])])
+@pytest.mark.req("LID-03")
+@pytest.mark.parametrize("bad",
+    [
+        Step(400, {"errors": {"mbId": ["not valid"]}}), Step(500), Step(200, ["odd"]),
+        # None of these says that it is not there.
+        Step(200, b""), Step(204, b""), Step(200, {}), Step(200, "null"),
+    ],
+)  # fmt: skip
 def test_one_artist_that_lidarr_cannot_answer_for_keeps_no_other_from_the_queue(quick: Round, bad: Step) -> None:
     quick.artist("bad")
     quick.album("album-bad", "bad")
