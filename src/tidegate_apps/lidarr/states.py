@@ -112,7 +112,8 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     return Entry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
         name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
-        most_attempts=most - CUT_SHORT, last_error=error_of(error_code, error_message) or last_message,
+        most_attempts=most - CUT_SHORT,
+        last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
         retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
         updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
         stage=state, due_at=due, lidarr_status=lidarr_status,

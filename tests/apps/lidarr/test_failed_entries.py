@@ -72,7 +72,8 @@ def test_an_entry_is_tried_ten_times_by_the_ladder_and_then_only_by_a_person(qui
     assert quick.wake().outcome == "nothing"
 
     assert quick.queue.retry(entry.id, by="ada")
-    assert quick.entry("album", "album-0-0").stage == "blocked"
+    album = quick.entry("album", "album-0-0")
+    assert (album.stage, album.last_error) == ("blocked", "The artist was not accepted.")
     quick.sim.reset()
     assert quick.wake().submitted == 2
 
