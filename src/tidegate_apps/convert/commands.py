@@ -100,6 +100,8 @@ def pause(at: AtServer, lasts: str) -> None:
         seconds = float(Seconds(lasts))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if not pausing.SHORTEST <= seconds <= pausing.LONGEST:
+        raise click.UsageError(f"{lasts} is not allowed; give 1s to 30d")
     with at.installed() as there:
         pausing.pause(there, seconds, at.me)
     at.say({"paused": seconds}, f"no file is taken for {lasts}; end it sooner with: tidegate convert uploads resume")

@@ -6,6 +6,8 @@ from typing import Any
 
 from tidegate import DbTx, Installed
 
+SHORTEST, LONGEST = 1.0, 30 * 86400.0  # seconds
+
 _KEY = "uploads"
 
 

@@ -107,6 +107,9 @@ def test_uploads_are_paused_and_taken_again(place: Place, capsys: pytest.Capture
 def test_a_pause_of_no_time_or_of_months_is_not_taken(place: Place) -> None:
     for seconds in (0, 1e-9, 60 * 86400):
         assert place.client.post("/api/convert/uploads/pause", json={"seconds": seconds}).status_code == 422, seconds
+    for lasts in ("0", "0.5s", "60d"):
+        assert run(["convert", "uploads", "pause", lasts, "--url", place.queue.url]) == 2, lasts
+    place.clock.advance(time.time() - place.clock.now())  # the command reads the clock on the wall
     assert place.upload().status_code == 202
 
 

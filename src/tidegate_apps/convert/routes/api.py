@@ -30,7 +30,7 @@ _UNBOUNDED = 2**40  # our own limit is checked here, with our own code
 class Pause(BaseModel):
     """How long no upload is taken."""
 
-    seconds: float = Field(ge=1, le=30 * 86400, strict=True)
+    seconds: float = Field(ge=pausing.SHORTEST, le=pausing.LONGEST, strict=True)
 
 
 # It is read as it comes, so no parameter of the function tells of it.
