@@ -90,10 +90,10 @@ class JobFunction(Generic[A, R]):
         priority: int = 0,
         connection: Any = None,
     ) -> Enqueued[R]:
-        """As `enqueue`, without blocking the loop."""
+        """As `enqueue`, without blocking the loop, except on a *connection* of yours to SQLite: it is used here."""
         # What is asked for is checked and read off here, before anybody can change it.
         new = self._new(args, after, due, priority)
-        id_, created = await self._queue.at_store(partial(self._queue.put_one, new, connection))
+        id_, created = await self._queue.aput_one(new, connection)
         return Enqueued(id_, created, self._queue, self._put.result)
 
     def enqueue_many(

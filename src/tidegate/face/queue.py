@@ -253,6 +253,15 @@ class Queue(Working):
             return taken
         return self.put(lambda tx: intake.enqueue_one(tx, job), connection)
 
+    async def aput_one(self, job: NewJob, connection: Any = None) -> Taken:
+        """As `put_one`, without blocking the loop; except on the user's own connection to SQLite.
+
+        That belongs to the thread that opened it.
+        """
+        if connection is not None and self.store.dialect is Dialect.SQLITE:
+            return self.put_one(job, connection)
+        return await self.at_store(lambda: self.put_one(job, connection))
+
     def woken(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:

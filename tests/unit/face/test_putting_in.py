@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import pytest
 
 from tests.unit.face.queueing import ARTIST, TARGET, Submission, handler, rows
@@ -248,3 +249,22 @@ def test_names_of_queues_are_a_set_and_no_text(q: Queue) -> None:
     several: Any = ["default"]
     with pytest.raises(TypeError, match=r"queue: .'default'. is no text"):
         q.drain(several)
+
+
+@pytest.mark.parametrize("driver", ["apsw", "sqlite3"])
+def test_a_task_puts_a_job_in_on_the_connection_of_its_own_thread(tmp_path: Path, driver: str) -> None:
+    path = tmp_path / "jobs.db"
+    connect: Any = {"apsw": apsw.Connection, "sqlite3": sqlite3.connect}[driver]
+    with Queue(f"sqlite:///{path}", driver=driver) as queue:
+
+        @queue.job(name="add")
+        def add(a: int) -> None: ...
+
+        add.enqueue(1)
+        own = connect(str(path))
+        own.execute("begin immediate")
+        kept = asyncio.run(add.aenqueue(2, connection=own))
+        own.execute("rollback")
+        own.close()
+        with pytest.raises(NotThere):
+            queue.get(kept.id)
