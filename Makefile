@@ -67,8 +67,8 @@ test: $(READY) browser ## every test but the long ones, the breaker's coverage, 
 	$(BIN)/python -m tools.requirements $(RESULTS) $(RESULTS_ALONE) $(RESULTS_MACHINE)
 
 test-long: $(READY) ## the long tests: many examples, many threads, much virtual time; hours of it
-	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist loadgroup -m "long and not alone" --timeout 1800
-	$(BIN)/python $(PYTEST) -n 0 -m "long and alone" --timeout 1800
+	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist load --maxschedchunk 1 -m "long and not alone and not one_process" --timeout 1800
+	$(BIN)/python $(PYTEST) -n 0 -m "long and (alone or one_process)" --timeout 1800
 
 check: $(READY) ## lint, format, types, layers and the unit tests, in a minute or two
 	$(BIN)/ruff check

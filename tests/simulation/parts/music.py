@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SONG = 480.0  # seconds between two plays; Spotify tells of the last 50 alone
 EVERY = "10m"  # between two looks at a service
+# Seconds after which, at the latest, somebody sees that a service has stopped for good; in seven hours plays are lost.
+NOTICED = 3600.0
 LISTENER = "ann"
 LISTENED = ("navidrome", "spotify", "lastfm")
 ILLS = (
@@ -61,6 +63,11 @@ class Music(Part):
     async def _opened(self, settings: Settings) -> AsyncIterator[httpx2.AsyncBaseTransport]:
         yield self.sim.transport()
 
+    async def live(self, end: float) -> None:
+        while await self.world.rest(NOTICED, end):
+            for provider in LISTENED:
+                self._cleared(provider)
+
     def fall_ill(self) -> str:
         service, ill = self.dice.choice(list(self.sim.services.values())), self.dice.choice(ILLS)
         service.now(ill)
@@ -73,10 +80,14 @@ class Music(Part):
     def put_right(self, machine: Machine) -> None:
         for provider in LISTENED:
             if self._until_mended(provider) - self._kept(provider):
-                for each in self.world.machines if self.world.rows(FATAL, provider) else ():
-                    # As on the page of the target: of an answer that made no sense, only a person says that it is over.
-                    each.there[self.name].jobs.shop().healths.of(LISTENER, provider).clear()
+                self._cleared(provider)
                 machine.there[self.name].jobs.connections.ask(LISTENER, provider, by="ada")
+
+    def _cleared(self, provider: str) -> None:
+        """As on the page of the target: of an answer that made no sense, only a person says that it is over."""
+        for each in self.world.machines if self.world.rows(FATAL, provider) else ():
+            if not each.process.still:
+                each.there[self.name].jobs.shop().healths.of(LISTENER, provider).clear()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ UNSAID = {
     "/api/v1/sources/{id}": [positive_data_acceptance],
     # A PATCH there is of a source whose number is no number.
     "/api/v1/sources/opml": [positive_data_acceptance, unsupported_method, allow_header_conformance],
+    "/api/v1/music/connections/{provider}": [positive_data_acceptance],  # each takes values of its own, or a login
     "/api/v1/tautulli/history": [negative_data_rejection],  # seconds are a moment, too
 }
 PATIENCE = 300.0  # seconds for an answer, on a machine that does much else
@@ -154,7 +155,7 @@ def test_every_route_keeps_its_description(case: schemathesis.Case[Any], strange
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("strangers")
+@pytest.mark.one_process
 @door.every.parametrize()  # type: ignore[untyped-decorator]
 @tried(280)
 def test_every_route_keeps_its_description_in_20_000_cases(case: schemathesis.Case[Any], strangers: Strangers) -> None:
@@ -162,6 +163,6 @@ def test_every_route_keeps_its_description_in_20_000_cases(case: schemathesis.Ca
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("strangers")
+@pytest.mark.one_process
 def test_those_were_20_000_cases(strangers: Strangers) -> None:
     assert strangers.asked >= 20_000
