@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,30 @@ def test_each_connection_is_durable_against_power_loss(db: Database) -> None:
     assert value("journal_mode") == ("wal" if safe else "truncate")
     assert (value("synchronous"), value("busy_timeout"), value("mmap_size")) == (2, 10_000, 0)
     connection.close()
+
+
+@BOTH_LIBRARIES
+def test_two_that_open_a_new_file_at_once_both_get_it(db: Database, tmp_path: Path) -> None:
+    def opened(path: Path) -> None:
+        both.wait(10)
+        sqlite_driver.connect(str(path), db.driver or "").close()
+
+    both = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        for n in range(300):  # about every seventh pair meets
+            list(pool.map(opened, [tmp_path / f"{n}.db"] * 2))
+
+
+@BOTH_LIBRARIES
+def test_a_new_file_that_another_holds_is_refused_when_patience_ends(db: Database, tmp_path: Path) -> None:
+    path = str(tmp_path / "new.db")
+    holder = sqlite_driver.ApswDriver(path) if db.driver == "apsw" else sqlite_driver.StdlibDriver(path)
+    holder.execute("begin exclusive")
+
+    with pytest.raises(StoreBusy, match="locked"):
+        sqlite_driver.connect(path, db.driver or "", patience=0.1)
+
+    holder.close()
 
 
 @pytest.mark.parametrize("name", ["only_lane", "pick"])

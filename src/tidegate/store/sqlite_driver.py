@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ Row = tuple[Any, ...]
 _OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
 # Before it, two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
+_SWITCH_AGAIN = 0.005  # seconds until the change of a journal that met another one is tried again
 _COPY_PAGES = 500  # about 2 MB: what a copy does between two words about itself
 _COPY_PATIENCE = 10  # seconds that others may hold the file that is copied to
 # What cannot be read, or is damaged, is so for good. What cannot be written may be, when there is room again: of a full
@@ -110,11 +112,27 @@ def _set_up(connection: Driver, driver: str, patience: float) -> None:
         raise StoreError(f"SQLite {found} is too old; install apsw: pip install 'tidegate[queue]'")
     connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
     journal = "wal" if wal_is_safe(driver) else "truncate"
-    found = str(connection.execute(f"pragma journal_mode = {journal}")[0][0])
+    found = _switched(connection, journal, patience)
     if journal != "wal" and found == "wal":
         raise StoreBusy("another process has the file open with a newer SQLite; this one is not safe beside it")
     for pragma in ("synchronous = full", "foreign_keys = on", "mmap_size = 0"):
         connection.execute(f"pragma {pragma}")
+
+
+def _switched(connection: Driver, journal: str, patience: float) -> str:
+    """The journal that the file has now.
+
+    Where two open a new file at once, SQLite refuses one of them at once, however patient it was told to be: both read
+    already, and each would wait for the other.
+    """
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return str(connection.execute(f"pragma journal_mode = {journal}")[0][0])
+        except StoreBusy as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+        time.sleep(_SWITCH_AGAIN)
 
 
 class ApswDriver:
