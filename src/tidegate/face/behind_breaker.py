@@ -7,7 +7,6 @@ more than its exception; while all is well, a call costs little more than the br
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -22,7 +21,6 @@ from tidegate.runtime.calling import acall, afailed, call, failed
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_NOT_OPEN = -math.inf
 _REASON = str(HoldReason.BREAKER)
 
 
@@ -47,24 +45,23 @@ def guard(
         return cast("Callable[P, R]", _guard_async(caller, breaker, fn, key_of, operation, retry))
     # Any: a type checker would take what they say before the call for true after it.
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
-    states, clock, reject = breaker.hot()
-    name, wall, alone, must_hear = caller.policy.name, caller.clock.now, caller.breakers_only, caller.must_hear
+    states, clock, rejected = breaker.hot()
+    name, wall, must_hear = caller.policy.name, caller.clock.now, caller.must_hear
     fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         key = known if fixed else key_of(args, kwargs)
-        until = states.until
-        if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
-            reject()
-            since, to_wall = states.since, wall() - now
-            since = since if since < now else now  # noqa: FURB136 - it may have moved on; no call of min() here
+        epoch, since, until = states.epoch, states.since, states.until
+        now = clock()  # after them, so that it is never before *since*
+        if now < until and now >= keys.quiet_from:
+            next(rejected)
+            to_wall = wall() - now
             raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
-        epoch = states.epoch
-        if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
+        if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
             return call(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
-        epoch.admit()
+        next(epoch.admitted)
         try:
             result = fn(*args, **kwargs)
         except BaseException as error:  # whatever it is gets a verdict, and the breaker is told
@@ -74,7 +71,8 @@ def guard(
                 raise
             first: BaseException | None = error
         else:
-            epoch.ok()
+            ok = epoch.ok
+            ok()
             caller.worked = True
             # Something went wrong meanwhile and wants to hear of it, or nobody knows yet that it works.
             if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
@@ -92,24 +90,23 @@ def _guard_async(
     caller: Caller, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
-    states, clock, reject = breaker.hot()
-    name, wall, alone, must_hear = caller.policy.name, caller.clock.now, caller.breakers_only, caller.must_hear
+    states, clock, rejected = breaker.hot()
+    name, wall, must_hear = caller.policy.name, caller.clock.now, caller.must_hear
     fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         key = known if fixed else key_of(args, kwargs)
-        until = states.until
-        if until > _NOT_OPEN and keys.quiet_from <= (now := clock()) < until:
-            reject()
-            since, to_wall = states.since, wall() - now
-            since = since if since < now else now  # noqa: FURB136 - it may have moved on; no call of min() here
+        epoch, since, until = states.epoch, states.since, states.until
+        now = clock()
+        if now < until and now >= keys.quiet_from:
+            next(rejected)
+            to_wall = wall() - now
             raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
-        epoch = states.epoch
-        if not (alone and keys.well) or link.armed or clock() >= epoch.ends:
+        if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
             return await acall(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
-        epoch.admit()
+        next(epoch.admitted)
         try:
             result = await fn(*args, **kwargs)
         except BaseException as error:
@@ -119,7 +116,8 @@ def _guard_async(
                 raise
             first: BaseException | None = error
         else:
-            epoch.ok()
+            ok = epoch.ok
+            ok()
             caller.worked = True
             if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
                 caller.succeed(Admission(key, operation, clears=clears))

@@ -3,6 +3,9 @@
 Closed costs one clock read, one comparison and two counter steps, with no lock and nothing allocated: the current
 `Epoch` says until when it is valid, and whatever is not plain sailing (interval over, open, half-open, forced) has an
 epoch whose time is over. Everything else happens in `States`, under the lock; callbacks and log lines come after it.
+
+On the hot path a function that lies in a slot gets a name before it is called: CPython 3.11 finds a slot quickly, but
+not as a part of a call.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from tidegate.core.duration import Duration, seconds
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
 from tidegate.machine.colours import WrongColour, check_awaitable, is_async, refuse
-from tidegate.machine.epoch import Counts, Epoch
+from tidegate.machine.epoch import Countdown, Counts, Epoch
 from tidegate.machine.ledger import ledger_of
 from tidegate.machine.moments import moment, offset_of
 from tidegate.machine.permit import Permit
@@ -47,8 +50,8 @@ class Breaker:
     """
 
     __slots__ = (
-        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_reject", "_states",
-        "_wary", "name", "policy",
+        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_rejected",
+        "_states", "_wary", "name", "policy",
     )  # fmt: skip
 
     def __init__(
@@ -84,7 +87,7 @@ class Breaker:
         self._flushing = threading.Lock()
         self._offset = offset_of(self._clock)
         self._states = States(self.policy, self._clock(), self._offset)
-        self._reject = self._states.totals.reject
+        self._rejected = self._states.totals.rejected.admitted
         self._ledger = ledger_of(name)
         self._ledger.join(self, self._states)
 
@@ -102,7 +105,7 @@ class Breaker:
             ticket: Ticket = epoch
             now = clock()
             if now < epoch.ends:
-                epoch.admit()
+                next(epoch.admitted)
             elif now < states.until:
                 raise self._refused(now)
             else:
@@ -112,7 +115,8 @@ class Breaker:
             except BaseException as error:
                 self.left(ticket, error)
                 raise
-            ticket.ok()
+            ok = ticket.ok
+            ok()
             return result
 
         return guarded
@@ -124,7 +128,7 @@ class Breaker:
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             ticket: Any = states.epoch  # few locals: each one makes every coroutine larger
             if clock() < ticket.ends:
-                ticket.admit()
+                next(ticket.admitted)
             else:
                 ticket = self.enter()
             try:
@@ -174,9 +178,10 @@ class Breaker:
 
     def allow(self) -> Permit | None:
         """A permit to be settled with `.done(ok)`, or None: the cheapest way to be told no."""
-        now = self._clock()
+        clock = self._clock
+        now = clock()
         if now < self._states.until:
-            self._reject()
+            next(self._rejected)
             return None
         ticket = self._try(now)
         return None if ticket is None else Permit(self, ticket)
@@ -198,12 +203,12 @@ class Breaker:
     def _try(self, now: float) -> Ticket | None:
         epoch = self._states.epoch
         if now < epoch.ends:
-            epoch.admit()
+            next(epoch.admitted)
             return epoch
         with self._lock:
             ticket = self._states.admit(now, self._probe_ok)
         if ticket is None:
-            self._reject()
+            next(self._rejected)
         self._flush()
         return ticket
 
@@ -362,9 +367,9 @@ class Breaker:
         clock = self._clock
         self._offset = self._states.offset = lambda: wall() - clock()
 
-    def hot(self) -> tuple[States, Callable[[], float], Callable[[], object]]:
+    def hot(self) -> tuple[States, Callable[[], float], Countdown]:
         """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise."""
-        return self._states, self._clock, self._reject
+        return self._states, self._clock, self._rejected
 
     def _at_now(self) -> States:
         now = self._clock()
@@ -380,7 +385,7 @@ class Breaker:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _refused(self, now: float) -> BreakerOpen:
-        self._reject()
+        next(self._rejected)
         since, until = self._states.shown
         return BreakerOpen(self.name, None, "breaker", since, until, self._states.until - now)
 

@@ -64,20 +64,19 @@ NO_COUNTS = Counts(0, 0, 0, 0, 0)
 class Epoch:
     """One interval (or bucket of the sliding window) of the closed state.
 
-    `admit()` and `ok()` are safe from any thread without a lock; the plain fields belong to the breaker's lock.
+    `next(admitted)` and `ok()` are safe from any thread without a lock; the plain fields belong to the breaker's lock.
     A call keeps the epoch it was admitted in, so a late result lands there and changes no count that is current.
     """
 
     __slots__ = (
-        "__weakref__", "_admitted", "_succeeded", "admit", "alone", "ends", "excluded", "failures", "handed", "left",
-        "mark", "ok", "run", "seen",
+        "__weakref__", "_succeeded", "admitted", "alone", "ends", "excluded", "failures", "handed", "left", "mark",
+        "ok", "run", "seen",
     )  # fmt: skip
 
     def __init__(self, ends: float, handed: int = 0, *, alone: bool = True) -> None:
         self.ends = ends  # on the breaker's clock; a call at or after it takes the slow path
-        self._admitted = countdown()
+        self.admitted = countdown()
         self._succeeded = countdown()
-        self.admit = self._admitted.__next__
         self.ok = self._succeeded.__next__
         self.left = self._succeeded.__length_hint__
         self.failures = 0
@@ -90,7 +89,7 @@ class Epoch:
 
     @property
     def requests(self) -> int:
-        return _PLENTY - self._admitted.__length_hint__() - self.excluded
+        return _PLENTY - self.admitted.__length_hint__() - self.excluded
 
     @property
     def successes(self) -> int:

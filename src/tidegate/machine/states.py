@@ -70,11 +70,11 @@ class States:
         """A ticket for one call; None while open, or while half-open with all permits taken."""
         self.advance(now)
         if self.state == CLOSED:
-            self.epoch.admit()
+            next(self.epoch.admitted)
             return self.epoch
         if self.state == OPEN or self._half.requests >= self.policy.max_requests:
             return None
-        self._half.admit()
+        next(self._half.admitted)
         probe = Probe(now + seconds(self.policy.permit_timeout), succeeded)
         self._probes.append(probe)
         return probe

@@ -15,12 +15,11 @@ _MOST_RETIRED = 256
 class Totals:
     """Kept beside the counts of the interval; whoever owns it holds the breaker's lock, but to reject."""
 
-    __slots__ = ("_retired", "failures", "reject", "rejected", "successes")
+    __slots__ = ("_retired", "failures", "rejected", "successes")
 
     def __init__(self) -> None:
         self.successes = self.failures = 0  # of half-open calls, and of epochs that are over
         self.rejected = Epoch(math.inf)
-        self.reject = self.rejected.admit
         self._retired: list[tuple[ref[Epoch], Callable[[], int], int]] = []
 
     def retire(self, epoch: Epoch) -> None:

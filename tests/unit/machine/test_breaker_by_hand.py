@@ -158,12 +158,12 @@ def test_an_end_that_is_none_is_refused_and_nothing_changes(
 def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection() -> None:
     now = 100.0
     breaker = Breaker("asked", timeout=30, clock=lambda: now)
-    states, clock, reject = breaker.hot()
+    states, clock, rejected = breaker.hot()
     assert states.until < clock() < states.epoch.ends
 
     breaker.force("open", "30s")
     assert (states.until, clock()) == (130.0, 100.0)
-    reject()
+    next(rejected)
     assert breaker.totals["rejected"] == 1
 
 

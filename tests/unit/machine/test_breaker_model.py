@@ -258,7 +258,7 @@ class OneTooMany(States):
     def admit(self, now: float, succeeded: Callable[[Probe], None]) -> Ticket | None:
         self.advance(now)
         if self.state == HALF_OPEN and self._half.requests == self.policy.max_requests:
-            self._half.admit()
+            next(self._half.admitted)
             self._probes.append(probe := Probe(now + 5.0, succeeded))
             return probe
         return super().admit(now, succeeded)
