@@ -33,7 +33,7 @@ def breaker_before(caller: Caller, operation: str) -> Breaker | None:
     breaker = caller.breaker(operation)
     if type(breaker) is not Breaker or caller.policy.probe is not None:
         return None
-    _, clock, _ = breaker.hot()
+    _, clock, *_ = breaker.hot()
     return breaker if clock == caller.clock.monotonic else None
 
 
@@ -45,19 +45,18 @@ def guard(
         return cast("Callable[P, R]", _guard_async(caller, breaker, fn, key_of, operation, retry))
     # Any: a type checker would take what they say before the call for true after it.
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
-    states, clock, rejected = breaker.hot()
-    name, wall, must_hear = caller.policy.name, caller.clock.now, caller.must_hear
-    fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
+    states, clock, rejected, offset = breaker.hot()
+    name, must_hear = caller.policy.name, caller.must_hear
+    known, find = (key_of.key, None) if isinstance(key_of, Fixed) else (None, key_of)
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        key = known if fixed else key_of(args, kwargs)
+        key = known if find is None else find(args, kwargs)
         epoch, since, until = states.epoch, states.since, states.until
         now = clock()  # after them, so that it is never before *since*
         if now < until and now >= keys.quiet_from:
             next(rejected)
-            to_wall = wall() - now
-            raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
+            raise BreakerOpen(name, key, _REASON, since, until, until - now, offset)
         if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
             return call(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
@@ -90,19 +89,18 @@ def _guard_async(
     caller: Caller, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
-    states, clock, rejected = breaker.hot()
-    name, wall, must_hear = caller.policy.name, caller.clock.now, caller.must_hear
-    fixed, known = isinstance(key_of, Fixed), key_of.key if isinstance(key_of, Fixed) else None
+    states, clock, rejected, offset = breaker.hot()
+    name, must_hear = caller.policy.name, caller.must_hear
+    known, find = (key_of.key, None) if isinstance(key_of, Fixed) else (None, key_of)
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        key = known if fixed else key_of(args, kwargs)
+        key = known if find is None else find(args, kwargs)
         epoch, since, until = states.epoch, states.since, states.until
         now = clock()
         if now < until and now >= keys.quiet_from:
             next(rejected)
-            to_wall = wall() - now
-            raise BreakerOpen(name, key, _REASON, since + to_wall, until + to_wall, until - now)
+            raise BreakerOpen(name, key, _REASON, since, until, until - now, offset)
         if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
             return await acall(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears

@@ -86,7 +86,7 @@ class Breaker:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._offset = offset_of(self._clock)
-        self._states = States(self.policy, self._clock(), self._offset)
+        self._states = States(self.policy, self._clock())
         self._rejected = self._states.totals.rejected.admitted
         self._ledger = ledger_of(name)
         self._ledger.join(self, self._states)
@@ -106,8 +106,8 @@ class Breaker:
             now = clock()
             if now < epoch.ends:
                 next(epoch.admitted)
-            elif now < states.until:
-                raise self._refused(now)
+            elif now < (until := states.until):
+                raise self._refused(now, until)
             else:
                 ticket = self._enter(now)
             try:
@@ -193,8 +193,8 @@ class Breaker:
         return self._enter(self._clock())
 
     def _enter(self, now: float) -> Ticket:
-        if now < self._states.until:
-            raise self._refused(now)
+        if now < (until := self._states.until):
+            raise self._refused(now, until)
         ticket = self._try(now)
         if ticket is None:
             raise self._too_many(now)
@@ -365,11 +365,14 @@ class Breaker:
     def read_on(self, wall: Callable[[], float]) -> None:
         """From now on people read and give its times on *wall*, whatever clock it measures with."""
         clock = self._clock
-        self._offset = self._states.offset = lambda: wall() - clock()
+        self._offset = lambda: wall() - clock()
 
-    def hot(self) -> tuple[States, Callable[[], float], Countdown]:
-        """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise."""
-        return self._states, self._clock, self._rejected
+    def hot(self) -> tuple[States, Callable[[], float], Countdown, Callable[[], float]]:
+        """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise.
+
+        The last is what to add to the clock's time for people, when they read it.
+        """
+        return self._states, self._clock, self._rejected, self._offset
 
     def _at_now(self) -> States:
         now = self._clock()
@@ -384,19 +387,19 @@ class Breaker:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _refused(self, now: float) -> BreakerOpen:
+    def _refused(self, now: float, until: float) -> BreakerOpen:
         next(self._rejected)
-        since, until = self._states.shown
-        return BreakerOpen(self.name, None, "breaker", since, until, self._states.until - now)
+        return BreakerOpen(self.name, None, "breaker", self._states.since, until, until - now, self._offset)
 
     def _too_many(self, now: float) -> Held:
         with self._lock:
             states = self._states
+            since, until = states.since, states.until
             if states.state == OPEN:
-                return BreakerOpen(self.name, None, "breaker", *states.shown, states.until - now)
+                return BreakerOpen(self.name, None, "breaker", since, until, until - now, self._offset)
             # A place is free again when the first permit is settled, at the latest when it expires.
-            free, offset = min(states.first_deadline, now + seconds(self.policy.permit_timeout)), self._offset()
-            return TooManyRequests(self.name, None, "breaker", states.since + offset, free + offset, free - now)
+            free = min(states.first_deadline, now + seconds(self.policy.permit_timeout))
+            return TooManyRequests(self.name, None, "breaker", since, free, free - now, self._offset)
 
     def _flush(self) -> None:
         """Tells of the transitions, in their order, one thread at a time, never waiting for another."""

@@ -42,22 +42,20 @@ class States:
 
     __slots__ = (
         "_buckets", "_elders", "_half", "_last_run", "_probes", "changes",
-        "epoch", "forced", "generation", "moves", "offset", "policy", "shown", "since", "state", "totals", "until",
+        "epoch", "forced", "generation", "moves", "policy", "since", "state", "totals", "until",
     )  # fmt: skip
 
-    def __init__(self, policy: BreakerPolicy, now: float, offset: Callable[[], float]) -> None:
+    def __init__(self, policy: BreakerPolicy, now: float) -> None:
         self.policy = policy
         self.state = CLOSED
         self.since = now
         self.until = -math.inf  # while open: when it ends
-        self.shown = (now, now)  # since and until as people read them, worked out when it opens
         self.forced = False
         self.generation = 0
         self.epoch = Epoch(now + policy.slice)
         self.changes: list[tuple[str, str]] = []  # transitions that nobody was told of yet
         self.moves: dict[tuple[str, str], int] = {}
         self.totals = Totals()
-        self.offset = offset  # from this clock to the one that people read
         self._buckets: list[Epoch] = []  # of the sliding window, without the current one
         self._elders: list[Epoch] = []  # earlier epochs of this closed state with calls still out
         self._half = SHUT
@@ -169,8 +167,6 @@ class States:
             self._last_run = self.run
         end = now + self.policy.open_for if until is None else until
         self._move(OPEN, now, SHUT, forced=until is not None)
-        offset = self.offset()
-        self.shown = (self.since + offset, end + offset)
         self.until = end  # the last: who sees it without the lock goes on to read the others
 
     def half_open(self, now: float) -> None:

@@ -61,7 +61,8 @@ class Story:
         try:
             return self.call()
         except Held as error:
-            return type(error), error.args[:3], *(round(each, 6) for each in error.args[3:] if each is not None)
+            times = (error.since, error.until, error.args[5])
+            return type(error), error.args[:3], *(round(each, 6) for each in times if each is not None)
         except (Exception, Stopped) as error:
             return type(error)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import copy
+import pickle
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -158,25 +160,70 @@ def test_an_end_that_is_none_is_refused_and_nothing_changes(
 def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection() -> None:
     now = 100.0
     breaker = Breaker("asked", timeout=30, clock=lambda: now)
-    states, clock, rejected = breaker.hot()
+    states, clock, rejected, offset = breaker.hot()
     assert states.until < clock() < states.epoch.ends
 
     breaker.force("open", "30s")
-    assert (states.until, clock()) == (130.0, 100.0)
+    assert (states.until, clock(), offset()) == (130.0, 100.0, 0.0)
     next(rejected)
     assert breaker.totals["rejected"] == 1
 
 
 def test_who_sees_without_the_lock_that_it_is_open_sees_since_when() -> None:
-    seen: list[tuple[float, float]] = []
+    written: list[tuple[str, float]] = []
 
-    def offset() -> float:
-        seen.append((states.since, states.until))
-        return 0.0
+    class Watched(States):
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in ("since", "until"):
+                written.append((name, value))
+            super().__setattr__(name, value)
 
-    states = States(Breaker("api", timeout=30).policy, 0.0, offset)
+    states = Watched(Breaker("api", timeout=30).policy, 0.0)
+    written.clear()
     states.open(100.0)
-    states.half_open(130.0)
-    states.open(140.0)
-    assert seen == [(100.0, -math.inf), (140.0, -math.inf)], "its end is written last"
-    assert (states.since, states.until) == (140.0, 170.0)
+    assert written == [("since", 100.0), ("until", 130.0)], "its end is written last"
+
+
+def rejected(breaker: Breaker) -> BreakerOpen:
+    with pytest.raises(BreakerOpen) as raised:
+        breaker.call(time.time)
+    return raised.value
+
+
+def test_a_rejection_has_its_times_as_people_read_them_when_they_look() -> None:
+    now, apart = 100.0, 1.7e9
+    breaker = Breaker("api", timeout=30, clock=lambda: now)
+    breaker.read_on(lambda: now + apart)
+    breaker.force("open", "30s")
+
+    early, late = rejected(breaker), rejected(breaker)
+    assert (early.since, early.until, early.retry_after) == (apart + 100, apart + 130, 30)
+
+    apart += 3600  # the clock on the wall is set
+    assert (early.since, early.until) == (1.7e9 + 100, 1.7e9 + 130), "who looked once sees the same again"
+    assert (late.since, late.until, late.retry_after) == (apart + 100, apart + 130, 30)
+
+
+@pytest.mark.parametrize("copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_a_rejection_that_nobody_has_read_goes_to_another_process_with_its_times(copied: Any) -> None:
+    breaker = Breaker("api", timeout=30)
+    breaker.force("open", "30s")
+
+    for error in (rejected(breaker), copied(rejected(breaker))):
+        assert repr(error).startswith("BreakerOpen('api', None, 'breaker', 1")
+        assert len(error.args) == 6
+        assert error.since == pytest.approx(time.time(), abs=5)
+        assert error.until == pytest.approx(time.time() + 30, abs=5)
+
+
+def test_a_call_that_finds_a_hung_probe_is_told_the_new_end_as_people_read_it() -> None:
+    now = 100.0
+    breaker = Breaker("api", timeout=30, permit_timeout=5, max_requests=1, clock=lambda: now)
+    breaker.read_on(lambda: now + 1.7e9)
+    breaker.force("open", "30s")
+    now = 130.0
+    assert breaker.allow() is not None  # and is never settled
+    now = 136.0
+
+    error = rejected(breaker)
+    assert (error.since, error.until, error.retry_after) == (1.7e9 + 135, 1.7e9 + 165, 29)
