@@ -1,15 +1,20 @@
-"""The breaker in its three states, beside the floors that its targets are counted in."""
+"""The breaker in its three states, beside the floors that its targets are counted in.
+
+python -m bench.breaker ROUNDS      prints the nanoseconds of each call in one process, as JSON
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from bench.row import Row, at_most
-from bench.timing import areturns, nanoseconds, raises, returns
+from bench.timing import areturns, middle, nanoseconds, raises, returns
 from tidegate import Breaker
 
 # What the best peer adds to a bare call, in multiples of what a pass-through wrapper adds, times the share of it that
@@ -70,9 +75,10 @@ def never() -> Breaker:
     return Breaker("bench", min_requests=NEVER, consecutive=NEVER)
 
 
-def run(rounds: int = 41) -> list[Row]:
+def measured(rounds: int) -> dict[str, float]:
+    """Nanoseconds per call, in this process."""
     shut = tripped()
-    spent = nanoseconds(
+    return nanoseconds(
         {
             "bare": (returns, ok),
             "passed": (returns, passed(ok)),
@@ -89,6 +95,10 @@ def run(rounds: int = 41) -> list[Row]:
         },
         rounds=rounds,
     )
+
+
+def run(rounds: int = 31, processes: int = 5) -> list[Row]:
+    spent = middle("bench.breaker", rounds, processes)
     wrapper, awrapper = spent["passed"] - spent["bare"], spent["apassed"] - spent["abare"]
     bad_wrapper = spent["passed fails"] - spent["fails"]
     added = {name: spent[name] - spent[bare] for name, bare in (("closed", "bare"), ("aclosed", "abare"))}
@@ -153,3 +163,7 @@ def _wall(fn: Callable[[], object], threads: int) -> float:
     for thread in every:
         thread.join()
     return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(int(sys.argv[1]))))

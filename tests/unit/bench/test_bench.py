@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.req("BRK-12")
 def test_closed_open_and_half_open_are_measured() -> None:
-    rows = {row.what: row for row in breaker.run(rounds=1)}
+    rows = {row.what: row for row in breaker.run(rounds=1, processes=1)}
     for what in (
         "closed breaker, sync",
         "closed breaker, async",
