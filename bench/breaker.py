@@ -122,12 +122,17 @@ def run(rounds: int = 31, processes: int = 5) -> list[Row]:
     ]  # fmt: skip
 
 
-def half_open_probe() -> float:
-    """A probe that proves nothing gives its place back, so the half-open state lasts as long as is needed."""
+def half_open() -> Breaker:
     breaker = Breaker("bench", timeout=None)
     breaker.force("open", "1ms")
     while breaker.state != "half-open":
         pass
+    return breaker
+
+
+def half_open_probe() -> float:
+    """A probe that proves nothing gives its place back, so the half-open state lasts as long as is needed."""
+    breaker = half_open()
 
     def probe() -> None:
         permit = breaker.allow()
@@ -140,14 +145,14 @@ def half_open_probe() -> float:
 def sleeping() -> Row:
     """Threads that sleep behind one breaker must not wait for each other."""
     guarded = Breaker("bench")(lambda: time.sleep(SLEEP))
-    one = statistics.median(_wall(lambda: time.sleep(SLEEP), 1) for _ in range(5))
-    eight = statistics.median(_wall(guarded, THREADS) for _ in range(7))
+    one = statistics.median(wall(lambda: time.sleep(SLEEP), 1) for _ in range(5))
+    eight = statistics.median(wall(guarded, THREADS) for _ in range(7))
     gain = THREADS * one / eight
     what = f"{THREADS} threads sleeping {SLEEP * 1000:g} ms in one breaker"
     return Row(what, f"{gain:.2f}x of one", f">= {GAIN:g}x", gain >= GAIN)
 
 
-def _wall(fn: Callable[[], object], threads: int) -> float:
+def wall(fn: Callable[[], object], threads: int) -> float:
     start = threading.Barrier(threads + 1)
 
     def work() -> None:

@@ -66,13 +66,13 @@ def uploads(folder: Path) -> list[Row]:
     """How long the answer to an upload takes while others upload, too; and whether each is there afterwards."""
     with serving(folder / "uploads") as server, ThreadPoolExecutor(CLIENTS) as pool:
 
-        def upload(n: int) -> tuple[float, int]:
+        def upload(n: int) -> tuple[float, str]:
             content = b"%%PDF-1.7\n%d\n" % n + b"x" * MEGABYTE
             start = time.perf_counter()
             answer = server.upload(content)
             took = time.perf_counter() - start
             answer.raise_for_status()
-            return took, int(answer.json()["id"])
+            return took, str(answer.json()["id"])
 
         list(pool.map(upload, range(10_000, 10_000 + CLIENTS)))  # connections and threads are there by then
         found = list(pool.map(upload, range(UPLOADS)))

@@ -35,7 +35,8 @@ async def round_of(there: Installed[Settings], n: int) -> float:
     there.db.write(
         lambda tx: [tx.all("set_due", source_id=id_, due_at=0.0, due_why="asked") for id_ in range(1, n + 1)]
     )
-    times = Times(now=there.queue.clock.now, monotonic=there.queue.clock.monotonic)
+    queue = there.queue
+    times = Times(now=queue.clock.now, monotonic=queue.clock.monotonic, older_than=queue.older_than)
     async with net.Client(user_agent="Bench/1", allow=NETWORKS, ports=None, keep=1000) as client:
         policy = PollPolicy(concurrency=AT_ONCE, paced=False)
         poller = Poller(there.db, there.jobs.manager, Fetching(client.get, parse), times, policy)

@@ -91,7 +91,9 @@ def waking(there: Installed[Settings], sim: LidarrSimulator, size: Size) -> list
 
 
 def showing(there: Installed[Settings], size: Size) -> list[Row]:
-    web = TestClient(build(Site(queue=there.queue, apps=(there,))), base_url="http://localhost")
+    web = TestClient(
+        build(Site(queue=there.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
+    )
     rows = []
     for path in PATHS:
         assert web.get(path).status_code == 200

@@ -33,7 +33,9 @@ def run(tracks: int = TRACKS, plays: int = PLAYS, rounds: int = _ROUNDS, url: st
         there = install(app, queue, SETTINGS())
         fill(queue, tracks, plays)
         took: list[float] = []
-        with TestClient(build(Site(queue=queue, apps=(there,))), base_url="http://127.0.0.1:8321") as client:
+        with TestClient(
+            build(Site(queue=queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://127.0.0.1:8321"
+        ) as client:
             for round_ in range(rounds + 1):
                 for path in _PATHS:
                     began = clock()

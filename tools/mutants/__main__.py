@@ -23,6 +23,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from tools import figures
 from tools.mutants.making import Mutant, mutants_of
 from tools.mutants.report import Report, read_explained
 
@@ -57,6 +58,8 @@ def main(arguments: list[str]) -> int:
     whole = not asked.files and asked.sample is None
     report = Report(mutants, _results(), explained)
     print("\n".join(report.lines()))
+    if figures.asked() and whole:
+        figures.write("mutants", report.markdown())
     stale = report.stale if whole else []
     for name in stale:
         print(f"explained.toml explains what does not survive: {name}")

@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+from tools import figures
 from tools.mutants.making import Mutant
 
 _KILLED = {"killed", "timeout"}
@@ -56,3 +57,20 @@ class Report:
         rows.append("{:45}{:8}{:8}{:9.1f}{:11}{:13}".format("all", *total))
         how = {each.id: self._results.get(each.id, "not run") for each in self.unexplained}
         return [*(f"{each.name}   ({how[each.id]}, line {each.line})" for each in self.unexplained), "", *rows]
+
+    def markdown(self) -> str:
+        """The figures by folder, as a table of the documentation."""
+        rows = []
+        for folder in [*sorted({_folder(each) for each in self._mutants}), ""]:
+            every, killed, explained, left = (
+                sum(folder in {"", _folder(each)} for each in some)
+                for some in (self._mutants, self.killed, self.explained, self.unexplained)
+            )
+            part = 100 * killed / max(1, every)
+            rows.append((folder or "all", f"{every:,}", f"{killed:,} ({part:.1f} %)", explained, left))
+        head = ["folder", "mutants", "killed", "survived, explained", "survived, unexplained"]
+        return figures.table(head, rows)
+
+
+def _folder(mutant: Mutant) -> str:
+    return str(Path(mutant.file).parent)

@@ -57,6 +57,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert listed == sorted(str(each.relative_to(DOCS)) for each in DOCS.rglob("*.md"))
 
 
+@pytest.mark.full
 def test_the_site_has_a_page_for_each_of_the_documents(site: Path) -> None:
     made = {str(each.relative_to(site)) for each in site.rglob("*.html")}
     for page in DOCS.rglob("*.md"):
@@ -76,6 +77,7 @@ def test_the_site_can_be_searched(site: Path) -> None:
     assert any("explanation/" in each["location"] for each in found)
 
 
+@pytest.mark.full
 def test_the_site_can_be_searched_in_a_browser_that_opened_it_from_a_folder(site: Path) -> None:
     with browser() as opened, closing(opened.new_page()) as page:
         page.goto((site / "how-to" / "run-tautulli.html").as_uri())

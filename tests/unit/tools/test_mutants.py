@@ -83,6 +83,9 @@ def test_a_survivor_is_explained_by_its_name_and_an_explanation_without_survivor
     assert report.share == pytest.approx(100 * len(others) / len(mutants))
     assert report.stale == [f"{first.where}: {first.old} -> gone"]
     assert report.lines()[0].startswith(second.name)
+    shown = [line.split(" | ") for line in report.markdown().splitlines()]
+    assert shown[-1][1] == f"{len(mutants):,}"
+    assert [shown[-1][3], shown[-1][4]] == ["1", "1 |"]
 
 
 def test_every_explanation_speaks_of_code_that_exists_and_gives_a_reason() -> None:
@@ -150,6 +153,7 @@ def test_what_a_test_sees_is_killed_and_what_none_sees_survives(mutants: list[Mu
     assert sorted(set(results.values())) == ["killed", "survived"]
 
 
+@pytest.mark.full
 def test_a_test_that_passes_only_once_is_no_judge(mutants: list[Mutant], tmp_path: Path) -> None:
     ended, _ = run(tmp_path, mutants, TESTS + ONCE)
     assert ended.returncode == 2

@@ -80,7 +80,10 @@ def run_pytest(where: Path, *arguments: str) -> list[Proof]:
     return read_results((where / RESULTS).read_text())
 
 
-@pytest.mark.parametrize("arguments", [("-n", "0"), ("-n", "2")], ids=["alone", "with two workers"])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(("-n", "0"), id="alone"), pytest.param(("-n", "2"), id="with two workers", marks=pytest.mark.full)],
+)
 def test_the_plugin_writes_ids_and_worst_outcome_of_each_marked_test(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -95,6 +98,7 @@ def test_the_plugin_writes_ids_and_worst_outcome_of_each_marked_test(
     }
 
 
+@pytest.mark.full
 def test_a_held_requirement_that_lost_its_test_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = project(tmp_path, table(AAA_01="held", AAA_02="held", BBB_01="planned", BBB_02="planned", BBB_03="planned"))
     run_pytest(root)
