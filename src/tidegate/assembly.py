@@ -73,7 +73,8 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | No
     values = loaded.values
     simulators = values.simulators if simulators is None else simulators
     with contextlib.ExitStack() as stack:
-        queue = stack.enter_context(Queue(values.url, retention=values.retention.by_queue()))
+        retention = values.retention.by_queue()
+        queue = stack.enter_context(Queue(values.url, listen_url=values.listen_url or None, retention=retention))
         apps_there: list[Installed[Any]] = []
         there = Assembled(loaded=loaded, queue=queue, telling=_telling(loaded, queue, apps_there), apps=apps_there)
         key = functools.cache(lambda: secrets_of(loaded))
@@ -219,6 +220,7 @@ def _site(there: Assembled) -> Any:
         config=lambda: [each.as_json() for each in there.loaded.effective()],
         simulated={name: each.url for name, each in there.simulators.items()},
         hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
+        trusted_proxies=there.loaded.values.server.trusted_proxies,
         access=Access(_issuers(there.loaded), secrets_of(there.loaded)),
         visitor=there.visitor,
     )

@@ -9,6 +9,8 @@
     ├── LeaseLost               somebody else has the job now; what this attempt does counts no more
     └── StoreError              the database refused, or is not what it should be
         ├── StoreBusy           locked or unreachable for the moment; the same may succeed later
+        │   ├── StoreMissing    the database file was removed or replaced; put it back, or restore a copy
+        │   └── StoreDamaged    the database file is damaged; restore a copy
         ├── StoreFull           no room left on its disk
         ├── UniqueTaken         another row holds what must be unique
         └── SchemaTooNew        the database was made by a newer version
@@ -142,6 +144,14 @@ class StoreError(TidegateError):
 
 class StoreBusy(StoreError):
     """Locked or unreachable for the moment; nothing was written, or nobody knows."""
+
+
+class StoreMissing(StoreBusy):
+    """The database file was removed or replaced, or is not the one that belongs here; nothing is accepted."""
+
+
+class StoreDamaged(StoreBusy):
+    """The database file is damaged; nothing is accepted until a copy is restored."""
 
 
 class StoreFull(StoreError):

@@ -19,14 +19,25 @@ from click.core import ParameterSource
 
 from tidegate.cli.exits import Exit
 from tidegate.core.actor import Actor, Origin, of_person
-from tidegate.errors import NotThere, Refused, SchemaTooNew, StoreBusy, StoreError, TidegateError
+from tidegate.errors import (
+    NotThere,
+    Refused,
+    SchemaTooNew,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreMissing,
+    TidegateError,
+)
 from tidegate.runtime.clock import SYSTEM
 from tidegate.secrets import BadSecret
 from tidegate.settings.place import DEFAULT_URL, store_url
 from tidegate.settings.problems import SettingsError
 from tidegate.settings.references import is_reference
 from tidegate.store.migrate import applied, compare, core_migrations, migrate
-from tidegate.store.opening import check_url, open_store
+from tidegate.store.opening import check_url, identify, open_store
+from tidegate.store.sqlite_files import marker_file, require_expected
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Store, Tx
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +51,8 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
     (NotThere, Exit.NOT_FOUND),
     (Refused, Exit.REFUSED),
     (SchemaTooNew, Exit.CONFIGURATION),
+    (StoreMissing, Exit.CONFIGURATION),
+    (StoreDamaged, Exit.CONFIGURATION),
     (StoreBusy, Exit.UNREACHABLE),
     (StoreError, Exit.CONFIGURATION),
     (BadSecret, Exit.CONFIGURATION),
@@ -151,6 +164,7 @@ def store_made_at(url: str, driver: str | None) -> Iterator[tuple[Store, bool]]:
         made = open_store(url, now=SYSTEM.now, driver=driver)
         try:
             migrate(made, core_migrations())
+            identify(made)
         finally:
             made.close()
     with store_at(url, driver) as store:
@@ -162,6 +176,8 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
     """The database, opened; one that is not there is not made. *bare*: also when its schema is not up to date."""
     check_url(url, driver)
     path = sqlite_path(url)
+    if path is not None:
+        require_expected(str(path))
     if path is not None and not path.exists():
         raise Stopped(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
     # What cannot be reached is said once, in our words.
@@ -170,6 +186,8 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
     try:
         if not bare and pending(store):
             raise Stopped("its schema is not up to date; run `tidegate db migrate`", Exit.CONFIGURATION)
+        if not bare:
+            store.keep_steady(SteadyClock(SYSTEM))
         yield store
     finally:
         store.close()
@@ -189,7 +207,7 @@ def sqlite_path(url: str) -> Path | None:
 def say_if_new(url: str) -> None:
     """Before a command makes a database by the way: in the wrong folder, nothing would look wrong."""
     file = sqlite_path(url)
-    if file is not None and not file.exists():
+    if file is not None and not file.exists() and not marker_file(str(file)).exists():
         click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
 
 

@@ -16,8 +16,9 @@ from tidegate.runtime.clock import SYSTEM
 from tidegate.store import backups
 from tidegate.store.migrate import applied, core_migrations
 from tidegate.store.migrate import migrate as apply
-from tidegate.store.opening import check_url, open_store
+from tidegate.store.opening import check_url, identify, open_store
 from tidegate.store.sqlite import SqliteStore
+from tidegate.store.sqlite_files import remove_marker
 from tidegate.store.tx import Store
 
 
@@ -27,13 +28,21 @@ def db() -> None:
 
 
 @db.command()
+@click.option(
+    "--new", is_flag=True, help="SQLite: use the file that is there, or make an empty one, where another is expected."
+)
 @command_at_store
-def migrate(url: str, driver: str | None, as_json: bool) -> int:
+def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
     """Makes the database if there is none, and brings its schema up to date."""
+    check_url(url, driver)
+    path = sqlite_path(url)
+    if new and path is not None:
+        remove_marker(str(path))
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
         with long_work(_steps_done, as_json=as_json) as work:
             done = [f"{each.number:04} {each.name}" for each in apply(store, core_migrations(), work("Migrating"))]
+        identify(store)
     finally:
         store.close()
     say({"applied": done}, as_json, lambda: [f"applied {each}" for each in done] or ["It was up to date."])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from tidegate.cli.many_jobs import Verb, act, acting, filtered
 from tidegate.cli.numbers import duration
 from tidegate.ops import actions, job_actions, listing, reports
 from tidegate.ops.listing import Filter
+from tidegate.ops.masking import shown_json, shown_message
 from tidegate.ops.reports import JobLine, JobReport, QueueReport
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
@@ -76,8 +78,8 @@ def _detail(found: JobReport) -> list[str]:
         ("state", str(job.state)), ("queue", job.queue), ("kind", job.kind), ("target", job.target),
         ("key", job.lane), ("attempt", f"{job.attempt} of {job.most_attempts}"), ("created", when(job.created_at)),
         ("due", when(job.due_at)), ("ended", when(job.finished_at)), ("worker", job.lease_by or ""),
-        ("arguments", job.args), ("result", job.result or ""), ("error", job.error_code or ""),
-        ("message", job.error_message or job.last_message or ""),
+        ("arguments", _shown(job.args)), ("result", _shown(job.result)), ("error", job.error_code or ""),
+        ("message", shown_message(job.error_message or job.last_message or "")),
     ]  # fmt: skip
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
     lines += ["", *lines_of(found.whys)] if found.whys else []
@@ -85,6 +87,11 @@ def _detail(found: JobReport) -> list[str]:
         (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in found.events
     ]
     return [*lines, "", *table(events, ("AT", "EVENT", "ATTEMPT", "CODE", "BY"))]
+
+
+def _shown(text: str | None) -> str:
+    """JSON without secrets."""
+    return "" if text is None else json.dumps(shown_json(text), ensure_ascii=False)
 
 
 _RETRY = Verb(name="retry", one=job_actions.retry, which="failed job", doing="Retrying", done="queued again")

@@ -7,16 +7,18 @@ import sys
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, say
-from tidegate.cli.configured import needs_models
+from tidegate.cli.configured import load_settings, needs_models
 from tidegate.cli.exits import Exit
 from tidegate.runtime import heaps
 from tidegate.runtime.log_lines import write_log
+from tidegate.settings.place import FILE, FILE_VARIABLE
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
@@ -40,7 +42,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
     MODULE:QUEUE names the Queue, such as myapp.jobs:q; the module alone is enough when it has only one. Without it,
     the applications and the database are those of the settings. Run as many workers as you like, on PostgreSQL on as
-    many hosts.
+    many hosts. Concurrency and grace time are those of the settings, too, where there are any.
 
     The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
     """
@@ -52,8 +54,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
     heaps.keep_small()
     with plain_mistakes():
         if source is not None:
-            write_log()
-            tally = _work(queue_of(source), concurrency or _CONCURRENCY, names)
+            tally = _work_for_module(source, concurrency, names)
         else:
             tally = _work_for_apps(file, concurrency, names)
     done = asdict(tally)
@@ -71,6 +72,22 @@ def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numb
         shown = ", ".join(sorted(names or queue.queues()))
         click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
         return queue.run_worker(concurrency, queues=names, **numbers)
+
+
+def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:
+    """The module has its own database; where there are settings, they say how its worker works."""
+    if not _there_are_settings() or find_spec("pydantic") is None:
+        write_log()
+        return _work(queue_of(source), concurrency or _CONCURRENCY, names)
+    loaded = load_settings(None)
+    said = loaded.values.worker
+    write_log(loaded.values.log.level, loaded.values.log.format)
+    return _work(queue_of(source), concurrency or said.concurrency, names, grace=float(said.grace))
+
+
+def _there_are_settings() -> bool:
+    named = any(name.startswith(("TIDEGATE_WORKER_", "TIDEGATE_LOG_")) for name in os.environ)
+    return named or FILE_VARIABLE in os.environ or Path(FILE).is_file()
 
 
 def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:

@@ -33,6 +33,7 @@ class NoticeKind(StrEnum):
     DISABLED = "disabled"  # it rests, because it failed too often
     RECOVERED = "recovered"
     OWN_LINK = "own_link"
+    CLOCK = "clock"  # of a machine, which was set ahead or back
 
 
 _ICONS = {
@@ -40,6 +41,7 @@ _ICONS = {
     NoticeKind.CAP: "warning",
     NoticeKind.DISABLED: "warning",
     NoticeKind.OWN_LINK: "warning",
+    NoticeKind.CLOCK: "warning",
     NoticeKind.RECOVERED: "success",
 }
 

@@ -107,6 +107,7 @@ class Claimed:
     attempt: int
     most_attempts: int
     deaths: int
+    suspect: int
     fence: int
     lease_until: float
     claimed_at: float
@@ -188,6 +189,8 @@ class Job:
     children: int
     manual_retries: int
     cancellable: int
+    deaths_alone: int
+    suspect: int
 
     @property
     def state(self) -> JobState:

@@ -78,7 +78,10 @@ class Acting(ABC):
         return done
 
     def forget(self, job: Asked, by: str = "person", *, connection: Any = None) -> bool:
-        """Removes a final job with its history, and frees its unique; False when it has not ended."""
+        """Removes a final job with its history, and frees its unique.
+
+        False when it has not ended, or when it is done and a job that depends on it has not ended.
+        """
 
         def work(tx: Tx) -> bool:
             try:
@@ -104,7 +107,10 @@ class Acting(ABC):
         return self.put(lambda tx: people.bar(tx, id_of(job), by), connection)
 
     def explain(self, job: Asked) -> list[Why]:
-        """Why it is not running, the first reason first; empty when it runs or has ended."""
+        """Why it is not running, the first reason first; empty when it runs or has ended.
+
+        A running job whose worker has disappeared has a reason, too: it waits for the end of its lease.
+        """
         return self.store.read(lambda tx: explain.job(tx, id_of(job)))
 
     def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> Outcome:

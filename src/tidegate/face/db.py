@@ -110,7 +110,7 @@ class Db:
         home = None if package is None else files(package)
         self._text = _text(statements if statements is not None or home is None else home / "statements.sql")
         folder = migrations if migrations is not None or home is None else _if_there(home / "migrations")
-        self._migrations: list[Migration] = [] if folder is None else migrations_in(_folder(folder), app)
+        self.migrations: list[Migration] = [] if folder is None else migrations_in(_folder(folder), app)
         self._bodies = bodies(self._text)
         self._parameters = {name: parameters_of(body) for name, body in self._bodies.items()}
         self._check()
@@ -190,7 +190,7 @@ class Db:
         with self._lock:
             if self._attached is store:
                 return
-            migrate(store, self._migrations)
+            migrate(store, self.migrations)
             store.add(statements(self._text, store.dialect, f"{self.app}."))
             self._attached = store
 
@@ -204,7 +204,7 @@ class Db:
             statements(self._text, dialect)
         for name, body in self._bodies.items():
             check_statement(self.app, name, body)
-        for migration in self._migrations:
+        for migration in self.migrations:
             check_migration(self.app, migration)
 
 

@@ -7,7 +7,6 @@ import os
 import random
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, Self, TypeVar, cast
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
-from tidegate.core.duration import Duration
+from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import DEFAULT_ATTEMPTS, NewJob
 from tidegate.core.pack import Pack
 from tidegate.core.serial import MOST
@@ -33,6 +32,7 @@ from tidegate.machine.lifecycle import WORKER_LOST
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.runtime.in_flight import THIS_PROCESS, InFlightAttempts
 from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
@@ -42,8 +42,10 @@ from tidegate.store import intake
 from tidegate.store.dialect import Dialect
 from tidegate.store.gathering import Gathering
 from tidegate.store.intake import Taken
-from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.opening import check_url, open_store
+from tidegate.store.migrate import Migration, core_migrations, migrate
+from tidegate.store.now import now_of
+from tidegate.store.opening import check_listen_url, check_url, identify, open_store
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Store, Tx
 
 A = TypeVar("A")
@@ -69,6 +71,7 @@ class Queue(Working):
         url: str,
         *,
         driver: str | None = None,
+        listen_url: str | None = None,
         clock: Clock = SYSTEM,
         inline: bool = False,
         most_args: int = MOST,
@@ -77,17 +80,22 @@ class Queue(Working):
     ) -> None:
         """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
 
+        *listen_url*: a direct connection to a PostgreSQL that *url* reaches through a pooler; without it, workers poll.
         *most_args*: bytes of JSON that the arguments of a job may have. *retention*: how long final jobs are kept, by
         queue and state: {"mail": {"done": "1d"}}, "*" for all other queues; 7 days for done and 30 for others where
         nothing is said.
         *inline*: no threads, for virtual time.
         """
         check_url(url, driver)
+        if listen_url is not None:
+            check_listen_url(listen_url, url)
         self.url = url
-        self.clock = clock
+        self._given_clock = clock
+        self.clock = SteadyClock(clock)
         self.inline = inline
         self.most_args = whole(most_args, field="most_args", most=100_000_000)
         self._driver = driver
+        self._listen_url = listen_url
         self._retention = retention_of(retention)
         self._dice = dice
         self._dbs: dict[str, Db] = {}
@@ -99,6 +107,7 @@ class Queue(Working):
         self._wakes: list[Wake] = []
         self._alongside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._cycled: set[str] = set()
+        self._in_flight = InFlightAttempts() if inline else THIS_PROCESS
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._process = 0  # that opened it
@@ -262,6 +271,19 @@ class Queue(Working):
             return self.put_one(job, connection)
         return await self.at_store(lambda: self.put_one(job, connection))
 
+    def older_than(self, age: Duration) -> float:
+        """The UNIX time before which everything is at least *age* old: for deleting what is old.
+
+        db.all("prune", before=q.older_than("30d"))
+
+        A step of the clock is not elapsed time. Returns 0 while nobody can know how much time has passed: for ten
+        minutes after a start on a clock that is ahead of the last heartbeat.
+        """
+        wanted = seconds(age, field="age")
+        if self.store.dialect is Dialect.SQLITE:
+            return self.clock.older_than(wanted)
+        return min(self.clock.older_than(wanted), self.store.write(lambda tx: _older_than(self.store, tx, wanted)))
+
     def woken(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:
@@ -280,7 +302,14 @@ class Queue(Working):
         return frozenset(kind.queue for kind in self._kinds.values())
 
     def _database(self) -> Store:
-        return open_store(self.url, now=self.clock.now, driver=self._driver, virtual=self.clock is not SYSTEM)
+        clock = self._given_clock
+        return open_store(
+            self.url,
+            now=clock.now,
+            driver=self._driver,
+            virtual=clock is not SYSTEM,
+            listen_url=self._listen_url,
+        )
 
     def _opened(self) -> Store:
         inside_child.refuse_at_import("the queue is used")
@@ -290,7 +319,8 @@ class Queue(Working):
             store = self._database()
             try:
                 migrate(store, core_migrations())
-                self._store_id = store.write(_identity)
+                store.keep_steady(self.clock)
+                self._store_id = identify(store)
                 for db in self._dbs.values():
                     db.attach(store)
             except StoreBusy:
@@ -304,6 +334,9 @@ class Queue(Working):
             else:
                 self._gathering = Gathering(store)
                 return store
+
+    def _migrations(self) -> list[Migration]:
+        return [*core_migrations(), *(step for db in self._dbs.values() for step in db.migrations)]
 
     def close(self) -> None:
         with self._lock:
@@ -319,6 +352,5 @@ class Queue(Working):
         self.close()
 
 
-def _identity(tx: Tx) -> str:
-    tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
-    return str(tx.all("store_value", {"name": "id"})[0][0])
+def _older_than(store: Store, tx: Tx, age: float) -> float:
+    return store.older_than(age, now_of(tx)) if store.check_clock(tx) else 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.channel import PAGE, Channel, Letter, Mail
 from tidegate.core.classify import classify
 from tidegate.core.fault import Fault
+from tidegate.core.logs import logger
 from tidegate.errors import NotThere, StoreError
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
@@ -29,7 +29,7 @@ from tidegate.store.activity_rows import Place as At
 from tidegate.store.telling_rows import PERSON, Row, Sent
 from tidegate.store.tx import BoundStatement, Tx
 
-_log = logging.getLogger("tidegate.notices")
+_log = logger("tidegate.notices")
 
 LOOK = 5.0  # seconds between two looks
 _LEASE = 30.0  # for which one process decides for all

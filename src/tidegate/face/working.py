@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ from tidegate.core.job import Stage
 from tidegate.face.acting import Acting
 from tidegate.face.retention import retention_of
 from tidegate.ops import explain
-from tidegate.runtime.clock import Clock
+from tidegate.runtime.in_flight import InFlightAttempts
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.schedules import Schedule, keeping
-from tidegate.runtime.stopping import Watchdog, on_signals
+from tidegate.runtime.stopping import Watchdog, on_signals, run_loop
 from tidegate.runtime.threads import Inline, RealThreads, Threads
 from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker import Worker
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import tallies, watching
 from tidegate.store.claims import Cycle
+from tidegate.store.migrate import Migration, Schema
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Tx
 
 # With everything on one loop no other process writes, and a day of virtual time has many seconds.
@@ -44,12 +47,13 @@ class Drained:
 class Working(Acting):
     """The half of a queue that runs what was put in."""
 
-    clock: Clock
+    clock: SteadyClock
     inline: bool
     _dice: Callable[[], float]
     _retention: Mapping[str, Mapping[Stage, float]]
     _schedules: Mapping[str, Schedule]
     _store_id: str
+    _in_flight: InFlightAttempts
     _wakes: list[Wake]
     _cycled: set[str]
     _alongside: list[Callable[[], Coroutine[Any, Any, None]]]
@@ -91,7 +95,7 @@ class Working(Acting):
                 return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
 
         try:
-            return asyncio.run(main())
+            return run_loop(main())
         finally:
             watchdog.disarm()
 
@@ -116,7 +120,7 @@ class Working(Acting):
     def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
         """As `adrain`, for a program without a loop."""
         _no_loop("adrain")
-        return asyncio.run(self.adrain(queue, concurrency=concurrency))
+        return run_loop(self.adrain(queue, concurrency=concurrency))
 
     def alongside(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Every worker of this queue also runs that, for as long as it works."""
@@ -147,9 +151,14 @@ class Working(Acting):
         worker = Worker(
             self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
             policy=policy, queues=wanted - cycled, store_id=self._store_id, cycled=cycled,
-            dice=self._dice, beside=more,
+            dice=self._dice, beside=more, schema=Schema(self._migrations()),
+            in_flight=self._in_flight,
         )  # fmt: skip
         return worker, wake, threads
+
+    @abstractmethod
+    def _migrations(self) -> list[Migration]:
+        """The schema that this program knows: the core's, and that of its applications."""
 
     def check_queues(self, queues: AbstractSet[str]) -> None:
         """ValueError when no worker could begin on these queues: one is not declared, or there is nothing to do."""

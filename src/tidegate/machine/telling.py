@@ -111,6 +111,7 @@ RULES: dict[str, Rule] = {
     "cap": Rule(grace=lambda policy: HOUR),
     "disabled": Rule(page_only=True),
     "own_link": Rule(grace=lambda policy: policy.grace),
+    "clock": Rule(),
     BREAKER: Rule(proven=True),  # it is written only after its grace
     FLAPPING: Rule(proven=True),
     STUCK: Rule(proven=True),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.core.checks import share, valid_name, whole
 from tidegate.core.duration import Duration, seconds
+from tidegate.core.logs import logger
 from tidegate.machine.epoch import Counts
 
-_log = logging.getLogger("tidegate.breaker")
+_log = logger("tidegate.breaker")
 
 # How many buckets a sliding window is made of: its edge is at most a tenth of it too coarse.
 _BUCKETS = 10

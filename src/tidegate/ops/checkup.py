@@ -10,17 +10,19 @@ from pathlib import Path
 from shlex import quote
 
 from tidegate.core.redact import redacted
-from tidegate.errors import StoreBusy, StoreError
+from tidegate.errors import StoreBusy, StoreDamaged, StoreError
 from tidegate.ops.words import many
 from tidegate.store.dialect import Dialect
 from tidegate.store.looking import Look, looking
 from tidegate.store.migrate import CORE, Migration, compare
 from tidegate.store.opening import file_of
+from tidegate.store.sqlite_files import require_expected
 from tidegate.store.tx import Tx
 
 _MB = 1_000_000
 _LITTLE, _VERY_LITTLE = 1000 * _MB, 100 * _MB  # bytes of free disk
 _SKEW, _BAD_SKEW = 2.0, 60.0  # seconds between two clocks
+_RESTORE = "Stop Tidegate, and restore a copy: tidegate db restore FILE --yes"
 _OTHERS = 0o007  # the mode that lets everybody in
 
 
@@ -67,6 +69,8 @@ def database(
 ) -> list[Finding]:
     """What is to be said of a database, and, if its schema is the one of *steps*, what *checks* find in it."""
     shown, path = redacted(url, 200), file_of(url)
+    if path is not None and (missing := _missing(path)):
+        return [missing]
     if path is not None and not Path(path).exists():
         fix = "tidegate serve (or tidegate db migrate) makes it; if it should be there, mend url in the settings"
         return [warn("store.reachable", f"There is no database {path} yet.", fix)]
@@ -75,9 +79,13 @@ def database(
         with looking(url, now, driver) as look:
             found += [well("store.reachable", f"{shown} can be opened: {look.engine}."), *schema(look, steps)]
             ready = all(each.status is not Status.ERROR for each in found)
-            found += [*_writable(look), *_clock(look), *_library(look), *disk(path)]
+            found += [*_writable(look), *_clock(look), *_library(look), *_undamaged(look), *disk(path)]
             for check in checks if ready else ():
                 found += check(look.tx)
+    except StoreDamaged as error:
+        found.append(
+            wrong("store.reachable", f"{shown} cannot be used, it is damaged: {str(error).rstrip('.')}.", _RESTORE)
+        )
     except StoreBusy as error:
         fix = "Is it started, and does url in the settings name it? tidegate config url"
         found.append(wrong("store.reachable", f"{shown}: {error}.", fix))
@@ -85,6 +93,26 @@ def database(
         fix = "Mend url in the settings; if the database is damaged: tidegate db check, tidegate db restore"
         found.append(wrong("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
     return found
+
+
+def _missing(path: str) -> Finding | None:
+    """A database that belongs here and is not there."""
+    try:
+        require_expected(path)
+    except StoreError as error:
+        fact, _, fix = f"{error}".partition(". ")
+        return wrong("store.reachable", f"{fact[:1].upper()}{fact[1:]}.", f"{fix}.")
+    return None
+
+
+def _undamaged(look: Look) -> Iterator[Finding]:
+    if look.dialect is not Dialect.SQLITE:
+        return
+    damage = look.damage()
+    if damage:
+        yield wrong("store.damage", f"It is damaged: {damage[0]}.", _RESTORE)
+    else:
+        yield well("store.damage", "Its file is not damaged.")
 
 
 def schema(look: Look, steps: list[Migration]) -> Iterator[Finding]:

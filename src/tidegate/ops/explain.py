@@ -22,17 +22,21 @@ _ENDED = {"failed": "has failed", "cancelled": "was cancelled"}  # what a parent
 
 
 def job(tx: Tx, id_: int) -> list[Why]:
-    """Why a job is not running, the first reason first; empty when it runs or has ended."""
+    """Why a job is not running, the first reason first; empty when it runs or has ended.
+
+    A job whose worker has disappeared does not run: it is taken back when its lease ends.
+    """
     found = people.get(tx, id_)
     if found is None:
         raise NotThere(f"there is no job {id_}")
-    stage = Stage(found.stage)
-    if stage is Stage.RUNNING or stage.state.final:
+    stage, now = Stage(found.stage), now_of(tx)
+    if stage is Stage.RUNNING:
+        return list(_lost_worker(tx, found, now))
+    if stage.state.final:
         return []
-    now = now_of(tx)
     whys = [*gate_whys.of_queue(tx, found.queue, now), *gate_whys.of_target(tx, found.target, found.lane, now)]
     whys += [*_itself(tx, found, now), *_cycle(tx, found.queue, now), *_no_worker(tx, found.queue, now)]
-    return in_order(whys) or [_next(tx, found)]
+    return in_order(whys) or [_alone(found) if found.suspect else _next(tx, found)]
 
 
 def target(tx: Tx, name: str, key: str | None = None) -> list[Why]:
@@ -84,15 +88,40 @@ def _cycle(tx: Tx, queue: str, now: float) -> Iterator[Why]:
 
 def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[Why]:
     seen: float | None = None
-    for _, _, _, _, seen_at, queues, stopping in tx.all("workers"):
+    old = False
+    for _, _, _, _, seen_at, queues, stopping, outdated in tx.all("workers"):
         if queue not in json.loads(queues):
             continue
-        if not stopping and now - seen_at <= WORKER_GONE:
+        there = not stopping and now - seen_at <= WORKER_GONE
+        if there and not outdated:
             return
+        old = old or there
         seen = seen_at if seen is None else max(seen, seen_at)
+    said = f"No worker is there for the queue {queue}; start one."
+    if old:
+        said = f"The workers of the queue {queue} are older than the database; update and restart them."
     yield Why(
         reason=WaitsFor.NO_WORKER, subject=f"queue {queue}", since=seen, until=None, ended_by=EndedBy.WORKER,
-        message=f"No worker is there for the queue {queue}; start one.",
+        message=said,
+    )  # fmt: skip
+
+
+def _alone(found: Job) -> Why:
+    return Why(
+        reason=WaitsFor.RUNS_ALONE, subject=f"job {found.id}", since=found.last_at, until=None,
+        ended_by=EndedBy.WORKER, message="Its worker died while it ran. It runs alone, once a worker is free for that.",
+    )  # fmt: skip
+
+
+def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[Why]:
+    seen = next((row[4] for row in tx.all("workers") if row[0] == found.lease_by), found.claimed_at)
+    if found.lease_until is None or seen is None or (now - seen <= WORKER_GONE and now < found.lease_until):
+        return
+    ends = f"ends {soon(found.lease_until - now)}" if now < found.lease_until else "has ended"
+    yield Why(
+        reason=WaitsFor.NO_WORKER, subject=f"job {found.id}", since=seen, until=found.lease_until,
+        ended_by=EndedBy.TIME,
+        message=f"Its worker {found.lease_by} does not respond. Its lease {ends}; then another worker takes the job.",
     )  # fmt: skip
 
 

@@ -63,9 +63,14 @@ def why_not_cancelled(job: Job) -> str:
 
 
 def forget(tx: Tx, job: int, by: str) -> None:
-    """Removes a final job with its history, and frees its unique."""
+    """Removes a final job with its history, and frees its unique. Refused while an unfinished job needs its result."""
     found = _require_job(tx, job)
     if not people.forget(tx, job):
+        child = people.needed_by(tx, job)
+        if found.state.final and child is not None:
+            raise Refused(
+                f"job {child} has not ended and needs the result of job {job}; cancel it first, or wait for it"
+            )
         raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
     # Its own history is gone with it, so its queue's tells of it.
     gate_rows.happened(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})

@@ -84,17 +84,30 @@ def read(issuer: Issuer, token: str, now: float) -> Who:
             # Times are checked below, against the clock that was handed in.
             options={"require": list(_REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False},
         )  # fmt: skip
-    except (jwt.InvalidTokenError, ValueError, TypeError) as error:
+    except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError) as error:
         raise BadToken(f"{type(error).__name__}") from error
     for name, late in (("exp", True), ("nbf", False)):
-        moment = claims.get(name, now)
-        if isinstance(moment, bool) or not isinstance(moment, (int, float)) or not math.isfinite(moment):
-            raise BadToken(f"{name} is no number")
+        moment = _moment(claims.get(name, now))
+        if moment is None:
+            raise BadToken(f"{name} is not a time")
         if (moment + _LEEWAY < now) if late else (moment - _LEEWAY > now):
             raise BadToken("it has expired" if late else "it is not valid yet")
     if claims["role"] not in [*map(str, Role)] or not isinstance(claims["sub"], str) or not claims["sub"]:
         raise BadToken("its role or its subject is not known")
+    if not claims["sub"].isprintable():  # no control characters, and nothing that cannot be encoded
+        raise BadToken("its subject is not printable")
     return Who(f"jwt {claims['sub'][:64]}", Role(claims["role"]), Via.JWT, _owner(claims["iss"], claims["sub"]))
+
+
+def _moment(value: object) -> float | None:
+    """A time claim as UNIX time; None for what is not a finite number, or too large to be one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _owner(issuer: str, subject: str) -> str:

@@ -13,6 +13,7 @@ from tidegate.errors import NotThere
 from tidegate.machine.states import OPEN
 from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE
+from tidegate.ops.masking import shown_json
 from tidegate.ops.standing import full
 from tidegate.ops.whys import Why
 from tidegate.store import gate_rows, people, tallies
@@ -98,6 +99,7 @@ class WorkerReport:
     seen_at: float
     queues: list[str]
     stopping: bool
+    outdated: bool  # older than the schema: it claims nothing
     there: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
         if what in STAGES:
             counts[queue] |= {what: n} if n else {}  # a state that was left is not said, added up or not
     paused = {name: (until, by) for name, _, until, by in tx.all("queue_rows") if until is not None and now < until}
-    there = [worker for worker in workers(tx) if worker.there]
+    there = [worker for worker in workers(tx) if worker.there and not worker.outdated]
     found = []
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
@@ -159,9 +161,9 @@ def workers(tx: Tx) -> list[WorkerReport]:
     return [
         WorkerReport(
             id=id_, host=host, pid=pid, started_at=started, seen_at=seen, queues=json.loads(names),
-            stopping=bool(stopping), there=now - seen <= WORKER_GONE,
+            stopping=bool(stopping), outdated=bool(outdated), there=now - seen <= WORKER_GONE,
         )
-        for id_, host, pid, started, seen, names, stopping in tx.all("workers")
+        for id_, host, pid, started, seen, names, stopping, outdated in tx.all("workers")
     ]  # fmt: skip
 
 
@@ -176,7 +178,7 @@ class JobReport:
     def as_json(self) -> dict[str, Any]:
         about = asdict(self.job)
         for name in ("args", "saved", "result"):
-            about[name] = _parsed(about[name])
+            about[name] = shown_json(about[name])
         return {
             **about, "state": str(self.job.state), "events": [event.as_json() for event in self.events],
             "waits_for": [why.as_json() for why in self.whys],
@@ -188,10 +190,3 @@ def job(tx: Tx, id_: int) -> JobReport:
     if found is None:
         raise NotThere(f"there is no job {id_}")
     return JobReport(found, people.events(tx, id_), explain.job(tx, id_))
-
-
-def _parsed(text: str | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except ValueError:
-        return text

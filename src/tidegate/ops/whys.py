@@ -16,6 +16,7 @@ class WaitsFor(StrEnum):
     DEPENDENCY = "dependency"
     SCHEDULED = "scheduled"
     NO_WORKER = "no_worker"
+    RUNS_ALONE = "runs_alone"
     NEXT = "next_in_line"
 
 

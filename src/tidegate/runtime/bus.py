@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
@@ -13,11 +12,12 @@ from weakref import WeakSet
 
 from tidegate.core.checks import whole
 from tidegate.core.events import Event
+from tidegate.core.logs import logger
 
 if TYPE_CHECKING:
     import asyncio
 
-_log = logging.getLogger("tidegate.bus")
+_log = logger("tidegate.bus")
 
 _TIDY_EVERY = 100  # new subscribers, or as many as there are
 

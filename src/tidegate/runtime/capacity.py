@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Literal
 
 from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import Claimed
+from tidegate.core.logs import logger
 from tidegate.machine.filling import Limits
 
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 
 class Capacity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.core.job import Claimed
@@ -50,6 +50,23 @@ def claim(tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms) -> Tak
     return sharing.taken
 
 
+def suspect(tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms, *, alone: bool) -> Taken | None:
+    """The first suspect that may go; without a job when it must wait to run *alone*, and None when there is none.
+
+    It goes before everything else, as it was claimed before that.
+    """
+    sharing = _Sharing(tx, gates, terms)
+    open_fronts = {front.place for front in fronts if gates.admits(front)}
+    for id_, lane in claims.suspects(tx, terms.cycle):
+        if (lane.queue, lane.target) not in open_fronts or not sharing.is_open(lane):
+            continue
+        if not gates.eligible(lane.target) or gates.left(lane.target) <= 0:
+            continue
+        if not alone or sharing.take_suspect(lane, id_):
+            return sharing.taken
+    return None
+
+
 class _Sharing:
     def __init__(self, tx: Tx, gates: GateTurn, terms: Terms) -> None:
         self._tx, self._gates, self._terms = tx, gates, terms
@@ -92,11 +109,22 @@ class _Sharing:
         return got
 
     def _from_lane(self, lane: Lane, n: int) -> list[Claimed]:
-        gates, terms = self._gates, self._terms
-        if n <= 0 or (lane.hold is not None and not gates.probe(lane.target, lane.lane)):
+        terms = self._terms
+        n = n if lane.hold is None else min(n, 1)
+        if n <= 0:
             return []
-        n = n if lane.hold is None else 1
-        taken = claims.claim(self._tx, lane, n, terms.worker, terms.lease, terms.cycle)
+        return self._take(lane, lambda: claims.claim(self._tx, lane, n, terms.worker, terms.lease, terms.cycle))
+
+    def take_suspect(self, lane: Lane, id_: int) -> bool:
+        """Claims that one job; False when another worker takes it just now."""
+        worker, lease = self._terms.worker, self._terms.lease
+        return bool(self._take(lane, lambda: claims.claim_suspect(self._tx, lane, id_, worker, lease)))
+
+    def _take(self, lane: Lane, claim: Callable[[], list[Claimed]]) -> list[Claimed]:
+        gates = self._gates
+        if lane.hold is not None and not gates.probe(lane.target, lane.lane):
+            return []
+        taken = claim()
         if lane.hold is not None:
             gates.probing(lane.target, lane.lane, taken)
         gates.claimed(lane.target, taken)
@@ -117,7 +145,7 @@ class _Sharing:
         """The next lanes whose jobs may go, at most so many, going round once."""
         found: list[Lane] = []
         for lane in self._walk(front):
-            if lane.hold is None or (lane.hold_until is not None and lane.hold_until <= self._gates.now):
+            if self.is_open(lane):
                 found.append(lane)
                 if len(found) >= most:
                     break
@@ -128,6 +156,9 @@ class _Sharing:
                 self._cut_short(front, lane)
                 break
         return found
+
+    def is_open(self, lane: Lane) -> bool:
+        return lane.hold is None or (lane.hold_until is not None and lane.hold_until <= self._gates.now)
 
     def _cut_short(self, front: Front, lane: Lane) -> None:
         """So many are held that the next turn must go on from here: at once, but not for ever."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from tidegate.core.duration import Duration, seconds
@@ -31,10 +33,20 @@ class Clock(Protocol):
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
+def _boot_id() -> str:
+    """What tells this boot from others, with the name space of its clocks; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + str(Path("/proc/self/ns/time").readlink())
+    except OSError:
+        return ""
+
+
 class SystemClock:
     """The machine's own time."""
 
     __slots__ = ()
+
+    boot_id = _boot_id() if _BOOTTIME is not None else ""  # of the boot that `monotonic` counts from
 
     # No functions of ours around them: every guarded call reads the time.
     now = staticmethod(time.time)
@@ -57,12 +69,13 @@ class VirtualClock:
     clock.run(main())                       # asyncio on this clock: a day of sleeps takes milliseconds
     """
 
-    __slots__ = ("_elapsed", "_lock", "_start")
+    __slots__ = ("_elapsed", "_lock", "_start", "boot_id")
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self._start = start
         self._elapsed = 0.0
         self._lock = threading.Lock()
+        self.boot_id = uuid.uuid4().hex
 
     def now(self) -> float:
         return self._start + self._elapsed

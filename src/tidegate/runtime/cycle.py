@@ -13,7 +13,8 @@ from tidegate.runtime.claiming import Terms
 from tidegate.runtime.job_gates import FAIL_FAST, Ask, GateTurn, JobGates
 from tidegate.runtime.lane_turn import Note
 from tidegate.store import claims
-from tidegate.store.claims import START, Cycle, Front, Rounds
+from tidegate.store.claims import NOTHING_READY, START, Cycle, Front, Rounds
+from tidegate.store.migrate import Schema
 from tidegate.store.settling import Settled, settle
 from tidegate.store.tx import BoundStatement, Row, Tx
 
@@ -48,6 +49,7 @@ class Turn:
     next_due: float | None = None
     opens_at: float | None = None  # when a gate that held something may open
     failed_fast: int = 0
+    waits_to_be_alone: bool = False  # a suspect is ready, and something else is in flight: nothing was claimed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,11 @@ class Wish:
     given_up: frozenset[tuple[int, int]] = frozenset()  # attempts that were begun, and are left to their leases
     listen: bool = False  # hear whom a person wants stopped
     cycle: Cycle | None = None  # of a worker that works for one cycle: what that may take
+    alone: bool = True  # nothing is in flight that a suspect must not run beside
+    cleared: tuple[tuple[int, int], ...] = ()  # suspects, by id and fence, that have run alone for long enough
 
 
-def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float) -> Turn:
+def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float, schema: Schema) -> Turn:
     """Settles, then claims. Nothing of it counts unless all of it is committed."""
     settled = settle(tx, [each.outcome for each in ended], wish.worker)
     late = {id(outcome) for outcome in settled.late}  # of one job there may be an old attempt and a new one
@@ -76,19 +80,22 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
         for write in each.writes:
             tx.all(write.name, write.params)
     done = Turn(settled, cursor=wish.cursor)
+    if wish.cleared:
+        claims.clear_suspects(tx, wish.cleared)
     if wish.adopt:
         _adopt(tx, wish, done)
     if wish.listen:
         done.asked = [row[0] for row in tx.all("stop_asked", {"worker": wish.worker})]
     if wish.promote:
         done.next_due = _promote(tx, now)
-    fronts = claims.fronts(tx, wish.queues) if wish.room > 0 else []
+    ready = claims.ready(tx, wish.queues) if wish.room > 0 else NOTHING_READY
+    fronts = ready.fronts if ready.fronts and schema.fits(tx, ready.migrations) else []
     # Targets are kept still after jobs, and all at once: two workers never wait for each other crosswise.
     at_gates = gates.turn(tx, wish.worker, now)
     at_gates.keep_still({each.outcome.job.target for each in counted}, fronts)
     at_gates.note([(each.outcome, each.note) for each in counted])
     if fronts:
-        _claim(tx, gates, at_gates, fronts, wish, done)
+        _claim(tx, gates, at_gates, fronts, wish, done, suspects=ready.suspects)
     done.events, done.asks, done.opens_at = at_gates.events, at_gates.asks, at_gates.opens_at
     return done
 
@@ -109,7 +116,9 @@ def _adopt(tx: Tx, wish: Wish, done: Turn) -> None:
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in done.mine if job.parents}
 
 
-def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front], wish: Wish, done: Turn) -> None:
+def _claim(
+    tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front], wish: Wish, done: Turn, *, suspects: bool
+) -> None:
     for front in fronts:
         if at_gates.fails_fast(front):
             ended = _fail_fast(tx, gates, front)
@@ -120,7 +129,9 @@ def _claim(tx: Tx, gates: JobGates, at_gates: GateTurn, fronts: Sequence[Front],
     terms = Terms(
         worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, cycle=wish.cycle
     )
-    taken = claiming.claim(tx, at_gates, fronts, terms)
+    found = claiming.suspect(tx, at_gates, fronts, terms, alone=wish.alone) if suspects else None
+    done.waits_to_be_alone = found is not None and not found.jobs
+    taken = claiming.claim(tx, at_gates, fronts, terms) if found is None else found
     done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken.jobs if job.parents}
 

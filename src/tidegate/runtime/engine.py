@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Awaitable, Callable
 
-_log = logging.getLogger("tidegate.server")
+from tidegate.core.logs import logger
+from tidegate.runtime.stopping import run_loop
+
+_log = logger("tidegate.server")
 
 _REST = 5.0  # seconds before work that broke is begun again
 
@@ -42,7 +44,7 @@ class Engine:
     def _run(self) -> None:
         while not self._asked.is_set():
             try:
-                asyncio.run(self._main())
+                run_loop(self._main())
             except BaseException:  # a cancellation or an exit that came through must not leave a server without workers
                 _log.exception("engine_broke again_in=%s", self._rest)
                 self._asked.wait(self._rest)

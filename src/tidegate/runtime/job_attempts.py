@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from tidegate.core.classify import classify
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.job import Claimed, Outcome
+from tidegate.core.logs import logger
 from tidegate.core.pack import Pack
 from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
 from tidegate.machine import lifecycle
@@ -24,9 +24,11 @@ from tidegate.runtime.cycle import Ended
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.lane_turn import Note
+from tidegate.runtime.slots import is_current
+from tidegate.runtime.stopping import is_interruptible
 from tidegate.runtime.threads import Threads
 
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 # A queue may hold kinds that this worker does not know (a newer program put them in): another worker may.
 _UNKNOWN_WAIT = (60.0, 3600.0)
@@ -37,7 +39,9 @@ _NO_END, _LEAST_HOLD = 60.0, 0.05
 class Attempt:
     """A claimed job, from its claim to its settling."""
 
-    __slots__ = ("claimed", "context", "deadline", "ended", "generation", "job", "kind", "stop", "task")
+    __slots__ = (
+        "claimed", "context", "deadline", "ended", "generation", "job", "kind", "outer", "stop", "suspect", "task",
+    )  # fmt: skip
 
     def __init__(
         self, job: Claimed, kind: JobKind | None, context: Context, generation: int, claimed: float, lease: float
@@ -51,6 +55,8 @@ class Attempt:
         self.ended = False  # its outcome is known, and waits to be settled
         self.stop: str | None = None  # why it was told to stop: "person", "shutdown", "fenced" or "lost"
         self.task: asyncio.Task[None] | None = None
+        self.suspect = bool(job.suspect)  # until it is cleared: it must run alone
+        self.outer: Attempt | None = None  # in whose handler its worker runs
 
     @property
     def lost_code(self) -> str:
@@ -87,9 +93,18 @@ async def run(attempt: Attempt, threads: Threads, rules: TargetRules | None, rol
         return Ended(lifecycle.given_back(job, unsent=True, wait=wait, code="unexpected"))
     try:
         result = await _call(attempt, kind, threads)
-    except (Exception, asyncio.CancelledError, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) or (isinstance(error, KeyboardInterrupt) and is_interruptible()):
+            raise
         return _raised(attempt, kind, _single(error), rules, roll())
     return _finished(attempt, kind, result)
+
+
+def left(attempt: Attempt, rules: TargetRules | None, roll: float) -> Ended | None:
+    """How an attempt ended whose handler let a GeneratorExit out."""
+    if attempt.kind is None or attempt.task is None or not is_current(attempt.task):
+        return None  # the loop is closed, and its coroutines with it
+    return _raised(attempt, attempt.kind, GeneratorExit(), rules, roll)
 
 
 async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
@@ -180,9 +195,12 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
             return error.fault
         case _Misfit():
             return unexpected.fault("arguments", reach=Reach.SELF, detail=str(error.__cause__))
-        case asyncio.CancelledError() | SystemExit():
+        case asyncio.CancelledError() | SystemExit() | KeyboardInterrupt() | GeneratorExit():
             detail = f"the handler ended itself with {type(error).__name__}"
             return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
+    if not isinstance(error, Exception) and not isinstance(error, BaseExceptionGroup):
+        detail = f"the handler raised {type(error).__name__}, which is not an Exception"
+        return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
     try:
         found = classify(error, pack)
     except Exception:

@@ -124,7 +124,8 @@ class Keeper:
     def _check(self, tx: Tx) -> None:
         """Whether the server that is there now knows what the one before did: no lease counts before that is sure."""
         last, worker = self._must_be_known(), self._worker
-        found = None if last is None else beats.check(tx, worker.store.dialect, worker.id, last)
+        held = [attempt.job for attempt in self._held()]
+        found = None if last is None else beats.check(tx, worker.store.dialect, worker.id, last, held)
         if found is not None:
             self._put_right[found.epoch] = found.requeued
 
@@ -149,10 +150,12 @@ class Keeper:
         worker = self._worker
         if self._signed_off:  # its row is gone, and would seem to be lost by a database that went back
             raise StoreError("a heartbeat was held up until its worker had signed off")
+        worker.store.check_clock(tx)
         beaten = beats.beat(tx, worker.store.dialect, {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
             "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
-        }, number, last)  # fmt: skip
+            "outdated": int(worker.outdated),
+        }, number, last, held)  # fmt: skip
         now = float(tx.all("clock")[0][0])
         paused = {name for name, _, until, _ in tx.all("queue_rows") if until is not None and now < until}
         return _Heard(beaten, claims.renew(tx, held, worker.policy.lease), now, paused)

@@ -16,12 +16,12 @@ from tidegate.machine import lifecycle
 from tidegate.runtime import job_attempts as trying
 from tidegate.runtime.context import Context
 from tidegate.runtime.cycle import Ended, Turn
+from tidegate.runtime.in_flight import Holder, InFlightAttempts, current_attempt, seconds_alone
 from tidegate.runtime.job_attempts import Attempt
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.slots import Slots
 from tidegate.store import claims
-from tidegate.store.claims import MOST_DEATHS
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.worker")
 
 _BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
-_SUSPECT_WAIT = 1.0  # seconds that a job which may kill workers waits for another one like it to end
-_SUSPECT_FOR = 60.0  # seconds at the most: one that works for hours must not keep the others from it
+_COMPANY_WAIT = 1.0  # seconds that a job waits which another worker of the process left no place for
 _SAVE_AGAIN = 0.05  # seconds between tries to save at a store that does not answer
 
 
-class Leased:
+class Leased(Holder):
     """The attempts of one worker. Every claim comes in here, and leaves as an outcome to be settled."""
 
-    def __init__(self, worker: Worker, kinds: Mapping[str, JobKind], gates: JobGates, store_id: str) -> None:
+    def __init__(
+        self, worker: Worker, kinds: Mapping[str, JobKind], gates: JobGates, store_id: str, in_flight: InFlightAttempts
+    ) -> None:
+        super().__init__()  # its attempts are everything under a lease of ours, until it is settled
         self._worker, self._kinds, self._gates, self._store_id = worker, kinds, gates, store_id
-        self.attempts: dict[tuple[int, int], Attempt] = {}  # everything under a lease of ours, until it is settled
+        self.in_flight = in_flight
         self.slots = Slots(worker.policy.concurrency, self._attempt)
         self.ended: list[Ended] = []  # to be settled
 
@@ -50,19 +52,22 @@ class Leased:
         context.in_cycle = self._worker.cycle is not None
         kind = self._kinds.get(job.kind)
         attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
-        suspect = job.deaths >= MOST_DEATHS - 1 and any(map(self._suspect, self.attempts.values()))
-        self.attempts[attempt.key] = attempt
+        attempt.outer = self.outer
+        fits = self.in_flight.start(self, attempt, self._worker.clock.monotonic())
         if self._worker.stopping:
             self._give_back(attempt)
-        elif suspect:
-            # One more death fails it. Whoever kills workers must do so alone, or those beside it fail for nothing.
-            self._give_back(attempt, wait=_SUSPECT_WAIT)
+        elif not fits:
+            self._give_back(attempt, wait=_COMPANY_WAIT)
         else:
             self.slots.put(attempt)
 
-    def _suspect(self, attempt: Attempt) -> bool:
-        new = self._worker.clock.monotonic() < attempt.claimed + _SUSPECT_FOR
-        return new and attempt.job.deaths >= MOST_DEATHS - 1 and not attempt.ended
+    def clearable(self) -> list[Attempt]:
+        """Suspects that have run alone for long enough."""
+        now = self._worker.clock.monotonic()
+        return [
+            each for each in self.attempts.values()
+            if each.suspect and not each.ended and now >= each.claimed + seconds_alone(each.job.deaths)
+        ]  # fmt: skip
 
     async def _attempt(self, attempt: Attempt) -> None:
         """What a slot does with an attempt."""
@@ -72,8 +77,14 @@ class Leased:
         if ended is None and attempt.stop != "lost":
             task = attempt.task = asyncio.current_task()
             rules = self._gates.rules.get(attempt.job.target)
+            current_attempt.set(attempt)
             try:
                 ended = await trying.run(attempt, worker.threads, rules, worker.dice)
+            except GeneratorExit:
+                ended = trying.left(attempt, rules, worker.dice())
+                if ended is not None:
+                    self._end(attempt, ended)
+                raise  # python closes this coroutine, too; its slot goes on
             finally:
                 attempt.task = None
             if attempt.stop is not None and task is not None:
@@ -146,6 +157,8 @@ class Leased:
 
     def room(self, ended: int = 0) -> int:
         """How many jobs may be claimed, once so many that have *ended* are settled."""
+        if self._worker.outdated or not self.in_flight.admits_others(self):
+            return 0
         ahead = self.slots.ahead if self._worker.cycle is None else 0
         return max(0, self._worker.policy.concurrency + ahead - len(self.attempts) + ended)
 

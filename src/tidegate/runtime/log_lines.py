@@ -13,14 +13,11 @@ import sys
 import time
 from typing import Any, TextIO
 
+from tidegate.core.logs import redacted_traceback
 from tidegate.core.redact import redacted
 
 _LONGEST = 2000  # characters of a message
-_MOST_BYTES, _MOST_TRACE, _SHORT = (
-    8000,
-    4000,
-    150,
-)  # of a line; characters of a traceback, and of texts in a line too long
+_MOST_BYTES, _SHORT = 8000, 150  # of a line; characters of texts in a line that is too long
 _LARGEST = 2**63
 _FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
 _EVENT = re.compile(r"[a-z][a-z0-9_.]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
@@ -31,16 +28,15 @@ class _Redacting(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         # Another handler's formatter may have left its own text of the traceback, with the secrets in it.
-        kept, record.exc_text = record.exc_text, None
+        kept = record.exc_text
+        record.exc_text = None if record.exc_info else kept
         try:
             return super().format(record)
         finally:
             record.exc_text = kept
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
-        text = "\n".join(redacted(line) for line in super().formatException(ei).splitlines())
-        # Where it began and what it came to are worth more than what is between.
-        return text if len(text) <= _MOST_TRACE else f"{text[: _MOST_TRACE // 4]}\n…\n{text[-_MOST_TRACE * 3 // 4 :]}"
+        return redacted_traceback(ei)
 
 
 class JsonLines(_Redacting):
@@ -55,6 +51,8 @@ class JsonLines(_Redacting):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            line["error"] = record.exc_text
         text = json.dumps(line, ensure_ascii=False)
         if len(text.encode()) > _MOST_BYTES:
             short = {name: value[:_SHORT] if isinstance(value, str) else value for name, value in line.items()}

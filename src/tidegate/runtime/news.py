@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from tidegate.core.events import Event, EventKind, Notice
 from tidegate.core.fault import Fault
+from tidegate.core.logs import logger
 from tidegate.machine import cooldown as resting
 from tidegate.machine.keystate import Told
 from tidegate.runtime import notices
@@ -17,7 +17,7 @@ from tidegate.runtime.changes import Ended, Failed
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.notices import Subject
 
-_log = logging.getLogger("tidegate.target")
+_log = logger("tidegate.target")
 
 
 class News:

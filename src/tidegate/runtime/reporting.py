@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import os
 import socket
 import threading
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.events import Event, EventKind, Notice
+from tidegate.core.logs import logger
 from tidegate.core.storable import key_text
 from tidegate.errors import StoreError
 from tidegate.runtime import orders, program_notices
@@ -33,9 +33,10 @@ from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.now import now_of
 from tidegate.store.opening import check_url, open_store
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Store, Tx
 
-_log = logging.getLogger("tidegate.report")
+_log = logger("tidegate.report")
 
 EVERY = 5.0  # seconds between two summaries
 _SOON = 0.5  # seconds between a transition and its report
@@ -214,6 +215,7 @@ class Reporter:
         store = open_store(self.url, now=SYSTEM.now)
         try:
             migrate(store, core_migrations())
+            store.keep_steady(SteadyClock(SYSTEM))
         except BaseException:
             store.close()
             raise

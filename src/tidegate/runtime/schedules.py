@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidegate.core.job import NewJob
+from tidegate.core.logs import logger
 from tidegate.errors import StoreError
 from tidegate.store import intake
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
     from tidegate.store.tx import Tx
 
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 _LOOK = 3.0  # seconds between two looks, at the most
 _SET_BACK = 600.0  # seconds: a clock that is so far behind what it was begins anew, else no tick is had twice
@@ -97,8 +97,8 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
             wait = _LOOK
             try:
                 now = worker.keeper.store_now()
-                if looked - _SET_BACK < now < soonest:  # the wall clock may step, so nobody sleeps until then
-                    await worker.clock.asleep(min(_LOOK, soonest - now))
+                if worker.outdated or looked - _SET_BACK < now < soonest:  # nobody sleeps until then: clocks step
+                    await worker.clock.asleep(_LOOK if worker.outdated else min(_LOOK, soonest - now))
                     continue
                 found = await worker.at_store(lambda tx: tick(tx, schedules))
                 for failed in found.failed:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from tidegate.runtime.job_attempts import Attempt
+if TYPE_CHECKING:
+    from tidegate.runtime.job_attempts import Attempt
 
 _QUICK = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
 _IN_A_ROW = 8  # so many of them, before it is believed
+
+
+def is_current(task: asyncio.Task[None] | None) -> bool:
+    """Whether *task* runs at this moment; not when its coroutine is closed because the loop is gone."""
+    try:
+        return task is asyncio.current_task()
+    except RuntimeError:
+        return False
 
 
 class Slots:
@@ -78,7 +88,7 @@ class Slots:
             self._failure.set_exception(error)
 
     async def _slot(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         while not self._closed:
             if self._buffer:
                 attempt = self._buffer.popleft()
@@ -86,4 +96,8 @@ class Slots:
                 waiting: asyncio.Future[Attempt] = loop.create_future()
                 self._idle.append(waiting)
                 attempt = await waiting
-            await self._run(attempt)
+            try:
+                await self._run(attempt)
+            except GeneratorExit:
+                if not is_current(task):
+                    raise

@@ -9,9 +9,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from types import FrameType
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 _log = logging.getLogger("tidegate.worker")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -42,6 +44,41 @@ class Watchdog:
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(1)  # leases that were not given back end by themselves
+
+
+def is_interruptible() -> bool:
+    """Whether Ctrl-C raises KeyboardInterrupt in this thread; else whoever raises one does so on its own account."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, on a loop that no handler can end: by `stop`, or by a SystemExit in a task of its own."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(main)
+        stop = loop.stop
+
+        def guarded() -> None:
+            if task.done():
+                stop()
+            elif asyncio.current_task(loop) is not None:
+                raise RuntimeError("a handler must not stop the event loop of its worker")
+            else:
+                _log.error("loop_stop_refused hint=a handler must not stop the event loop of its worker")
+
+        vars(loop)["stop"] = guarded
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # Whoever waits for the task that raised it hears of it; the loop has only been interrupted.
+                if task.done() or (isinstance(error, KeyboardInterrupt) and is_interruptible()):
+                    raise
+                _log.error("task_ended_itself error=%s", type(error).__name__)
+            finally:
+                if task.done():
+                    vars(loop).pop("stop", None)
 
 
 @contextlib.contextmanager

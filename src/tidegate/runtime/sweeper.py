@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.core.codes import CORE
 from tidegate.core.job import Stage
+from tidegate.core.logs import logger
 from tidegate.errors import StoreError, UniqueTaken
 from tidegate.store import (
     activity_rows,
@@ -22,12 +22,13 @@ from tidegate.store import (
     rollups,
     tallies,
 )
+from tidegate.store.now import now_of
 
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
     from tidegate.store.tx import Tx
 
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 _DAY = 86400.0
 RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 * _DAY}
@@ -58,7 +59,7 @@ class Sweeper:
             wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
             try:
                 await self.sweep()
-                if await self._tidied() | await self.go_on():
+                if not worker.outdated and await self._tidied() | await self.go_on():
                     wait = _MORE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
@@ -84,11 +85,15 @@ class Sweeper:
     async def _tidied(self) -> bool:
         """Adds up, and now and then removes what is old; True when there is more to do."""
         old = self._until_old <= 0
-        more = await self._worker.at_store(lambda tx: (old and self._prune(tx)) | self._lead(tx, old=old))
+        more = await self._worker.at_store(lambda tx: self._tidied_in(tx, old=old))
         if old and not more:
             self._until_old = _SELDOM
         self._until_old -= 1
         return more
+
+    def _tidied_in(self, tx: Tx, *, old: bool) -> bool:
+        old = old and self._worker.store.check_clock(tx)
+        return (old and self._prune(tx)) | self._lead(tx, old=old)
 
     async def go_on(self) -> bool:
         """One slice of each bulk action that nobody works on any more; True when there was one."""
@@ -112,9 +117,15 @@ class Sweeper:
         return worked
 
     def _take_back(self, tx: Tx) -> int:
-        lost, old = CORE["worker_lost"], CORE["expired"]
+        lost, old, store = CORE["worker_lost"], CORE["expired"], self._worker.store
+        if not self._worker.schema.fits(tx):
+            return 0  # a newer worker may have other rules
+        if not store.check_clock(tx):
+            return 0
         of_kinds = {name: kind.lost_code for name, kind in self._worker.kinds.items()}
-        return claims.take_back(tx, lost.name, lost.message, of_kinds) + claims.expire(tx, old.name, old.message)
+        taken = claims.take_back(tx, lost.name, lost.message, of_kinds)
+        sure = store.older_than(0.0, now_of(tx)) > 0
+        return taken + (claims.expire(tx, old.name, old.message) if sure else 0)
 
     def _lead(self, tx: Tx, *, old: bool) -> bool:
         """What one worker does for all, also with what is *old*; True when there is more of it."""
@@ -128,14 +139,15 @@ class Sweeper:
         more = failures.fold(tx)
         if not old:
             return more
+        older_than = partial(worker.store.older_than, now=now_of(tx))
         slices = [
-            rollups.prune(tx, now, _SLICE),
-            failures.prune(tx, now - KEPT_EVENTS, now, _SLICE),
-            gate_rows.prune_events(tx, now - KEPT_EVENTS, _SLICE),
-            notice_rows.prune(tx, now - KEPT_NOTICES, _SLICE),
-            requests.prune(tx, now - requests.KEPT, _SLICE),
-            bulk_rows.prune(tx, now - bulk_rows.KEPT, _SLICE),
-            activity_rows.prune(tx, now - activity_rows.KEPT, _SLICE),
+            rollups.prune(tx, older_than, _SLICE),
+            failures.prune(tx, older_than, KEPT_EVENTS, _SLICE),
+            gate_rows.prune_events(tx, older_than(KEPT_EVENTS), _SLICE),
+            notice_rows.prune(tx, older_than(KEPT_NOTICES), _SLICE),
+            requests.prune(tx, older_than(requests.KEPT), _SLICE),
+            bulk_rows.prune(tx, older_than(bulk_rows.KEPT), _SLICE),
+            activity_rows.prune(tx, older_than(activity_rows.KEPT), _SLICE),
             len(tx.all("leads_forget", {"n": _SLICE})),
         ]
         idle, self._held_from = gate_rows.prune_holds(tx, self._held_from, now, _LANES)
@@ -144,9 +156,9 @@ class Sweeper:
     def _prune(self, tx: Tx) -> bool:
         """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""
         worker, said = self._worker, self._worker.policy.retention
-        now = worker.keeper.store_now()
+        now = now_of(tx)
         slices = [
-            people.prune(tx, queue, stage, now - kept, _SLICE)
+            people.prune(tx, queue, stage, worker.store.older_than(kept, now), _SLICE)
             for queue in sorted(worker.queues | worker.cycled)
             if self._leads(tx, f"retention {queue}")
             for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()

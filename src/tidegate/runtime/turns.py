@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidegate.core.job import Claimed
+from tidegate.core.logs import logger
 from tidegate.errors import StoreBusy, StoreFull
 from tidegate.runtime.cycle import Ended, Turn, Wish, turn
 from tidegate.runtime.job_gates import JobGates
@@ -16,7 +16,7 @@ from tidegate.store.claims import START
 if TYPE_CHECKING:
     from tidegate.runtime.worker import Worker
 
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 _UNHEARD_FOR = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
 _ADOPT_EVERY = 1.0  # seconds between two looks for those
@@ -34,6 +34,7 @@ class Turns:
         self._next_listen = -math.inf
         self._next_adopt = -math.inf
         self._unheard_until = -math.inf
+        self._said_outdated = False
 
     # -- when ----------------------------------------------------------------------------------------------------
 
@@ -44,7 +45,7 @@ class Turns:
     def wanted(self) -> bool:
         """Whether a turn would do something."""
         now = self._worker.clock.monotonic()
-        if self._leased.ended or (self._leased.attempts and now >= self._next_listen):
+        if self._leased.ended or self._leased.clearable() or (self._leased.attempts and now >= self._next_listen):
             return True
         return not self._worker.stopping and self._leased.room() > 0 and self._due(now)
 
@@ -92,8 +93,20 @@ class Turns:
             self._next_due = done.next_due
         if wish.room and len(done.claimed) < wish.room:
             self._next_look = now + self._worker.policy.poll_every  # nothing more for now; news ends the wait
+        for key in wish.cleared:
+            if key in self._leased.attempts:
+                self._leased.attempts[key].suspect = False
+        self._leased.in_flight.wait_to_be_alone(self._leased, waits=done.waits_to_be_alone)
+        self._say_if_outdated()
         self._after(ended, done, now)
         return done
+
+    def _say_if_outdated(self) -> None:
+        """Once: from then on this worker claims nothing."""
+        if self._worker.outdated and not self._said_outdated:
+            self._said_outdated = True
+            hint = "it claims nothing more, and settles what it has; update and restart it"
+            _log.error("schema_too_new reason=%s hint=%s", self._worker.schema.too_new, hint)
 
     def _wish(self, ended: int, now: float) -> Wish:
         worker, held = self._worker, len(self._leased.attempts)
@@ -110,11 +123,13 @@ class Turns:
             given_up=frozenset(self._given_up),
             listen=held > 0 and now >= self._next_listen,
             cycle=worker.cycle,
+            alone=self._leased.in_flight.admits_suspect(self._leased, now),
+            cleared=tuple(each.key for each in self._leased.clearable()),
         )
 
     async def _at_store(self, ended: list[Ended], wish: Wish) -> Turn:
         now = self._worker.keeper.store_now()
-        return await self._worker.at_store(lambda tx: turn(tx, self._gates, ended, wish, now))
+        return await self._worker.at_store(lambda tx: turn(tx, self._gates, ended, wish, now, self._worker.schema))
 
     async def _one_by_one(self) -> None:
         """Something that ended cannot be written, and keeps the others from it: each alone, and that one without."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 import random
@@ -12,10 +11,13 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tidegate.core.logs import logger
 from tidegate.errors import StoreError
 from tidegate.runtime.asking import Asker
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.cycle import Turn
 from tidegate.runtime.ending import Ending
+from tidegate.runtime.in_flight import InFlightAttempts
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.keeper import Keeper
@@ -27,10 +29,11 @@ from tidegate.runtime.wake import Wake
 from tidegate.runtime.worker_policy import Tally, WorkerPolicy
 from tidegate.store import claims
 from tidegate.store.claims import Cycle
+from tidegate.store.migrate import Schema, core_migrations
 from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
-_log = logging.getLogger("tidegate.worker")
+_log = logger("tidegate.worker")
 
 _PATIENCE = (0.05, 5.0)  # seconds between tries at a store that does not answer, first and longest
 _GATHER = 0.004  # seconds to wait for more outcomes, while every slot has something to do
@@ -56,6 +59,8 @@ class Worker:
         dice: Callable[[], float] = random.random,
         beside: Sequence[Callable[[Worker], Coroutine[Any, Any, None]]] = (),
         cycled: frozenset[str] = frozenset(),
+        in_flight: InFlightAttempts | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.policy, self.queues = policy, queues
@@ -67,7 +72,8 @@ class Worker:
         self._gates = gates
         self._more = beside  # what else runs for as long as it works
         self.kinds = kinds
-        self.leased = Leased(self, kinds, gates, store_id)
+        self.schema = schema or Schema(core_migrations())
+        self.leased = Leased(self, kinds, gates, store_id, in_flight or InFlightAttempts())
         self._turns = Turns(self, gates)
         self.keeper = Keeper(self)
         self.sweeper = Sweeper(self)
@@ -102,6 +108,10 @@ class Worker:
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
         """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
+        with self.leased.in_flight.joined(self.leased):
+            await self._work_beside(main, others)
+
+    async def _work_beside(self, main: Coroutine[Any, Any, None], others: Sequence[Coroutine[Any, Any, None]]) -> None:
         await self._publish()
         await self.keeper.try_to_beat()  # before the first claim: it also brings the store's clock
         always = (self.keeper.run(), self.keeper.watch(), self.leased.slots.broken())
@@ -178,11 +188,21 @@ class Worker:
                 await self.clock.asleep(patience)
                 patience = min(patience * 2, _PATIENCE[1])
                 continue
-            busy = bool(self.leased.attempts) or self.asker.busy
+            busy = bool(self.leased.attempts) or self.asker.busy or self._must_wait(done)
             if done is not None and not done.claimed and not done.failed_fast and not busy:
                 return
             if busy and not self.leased.ended:
                 await self.wake.wait(self.policy.poll_every)
+
+    def _must_wait(self, done: Turn | None) -> bool:
+        """Whether jobs of this cycle wait for other workers of the process, so that a suspect can run alone."""
+        held_up = done is not None and done.waits_to_be_alone
+        return not self.stopping and (held_up or not self.leased.in_flight.admits_others(self.leased))
+
+    @property
+    def outdated(self) -> bool:
+        """The schema is newer than this worker: it claims nothing, and goes on with what it has."""
+        return self.schema.too_new is not None
 
     async def _rest(self, patience: float, stop: asyncio.Event, ending: Ending | None) -> None:
         """Waits before the store is asked again; a stop is heard at once."""

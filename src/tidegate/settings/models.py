@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr
@@ -14,7 +14,7 @@ from tidegate.secrets import BadSecret, Secrets
 from tidegate.settings.notices import Channels, Notices
 from tidegate.settings.part import Part
 from tidegate.settings.place import DEFAULT_PORT, DEFAULT_URL
-from tidegate.store.opening import check_url
+from tidegate.store.opening import check_listen_url, check_url
 
 ALL = "*"  # every application, every queue
 
@@ -24,6 +24,15 @@ def _database(url: str) -> str:
         check_url(url)
     except ValueError as error:
         raise ValueError(str(error).removeprefix("url: ")) from None
+    return url
+
+
+def _listening(url: str) -> str:
+    if url:
+        try:
+            check_listen_url(url)
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("listen_url: ")) from None
     return url
 
 
@@ -38,6 +47,13 @@ def _host_name(name: str) -> str:
     if not name or set(name) & set("/:@ \t*"):
         raise ValueError(f"{name!r} is no host name; give a name such as tidegate.lan, without a port")
     return name.lower()
+
+
+def _network(written: str) -> str:
+    try:
+        return str(ip_network(written) if "/" in written else ip_address(written))
+    except ValueError:
+        raise ValueError(f"{written!r} is not a network; give an address such as 10.0.0.1, or 10.0.0.0/8") from None
 
 
 def _key(key: SecretStr) -> SecretStr:
@@ -75,6 +91,10 @@ class Server(Part):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
     names: tuple[Annotated[str, AfterValidator(_host_name)], ...] = Field(
         default=(), description="Host names, beside localhost, that a browser may call the server by."
+    )
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
+        default=("127.0.0.1", "::1"),
+        description="Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are used.",
     )
 
 
@@ -144,7 +164,11 @@ class Settings(Part):
 
     url: Annotated[str, AfterValidator(_database)] = Field(
         default=DEFAULT_URL, repr=False, json_schema_extra={"reference": True},
-        description="The database: sqlite:///tidegate.db or postgresql://user@host/database.",
+        description="The database: sqlite:///tidegate.db or postgresql://user@host/database; PgBouncer: ?pooled=true.",
+    )  # fmt: skip
+    listen_url: Annotated[str, AfterValidator(_listening)] = Field(
+        default="", repr=False, json_schema_extra={"reference": True},
+        description="A direct connection to PostgreSQL, where url is pooled; without it, workers poll.",
     )  # fmt: skip
     apps: tuple[Name, ...] = Field(
         default=(ALL,), description="The applications to run; * stands for all that are installed."

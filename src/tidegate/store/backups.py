@@ -12,18 +12,19 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate.core.progress import Stages, unwatched
-from tidegate.errors import Refused, StoreError
+from tidegate.errors import Refused, StoreDamaged, StoreError
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import OPEN
-from tidegate.store import gate_rows, tallies
+from tidegate.store import gate_rows, sqlite_files, tallies
 from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.opening import core_statements
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.sqlite_driver import make_private
+from tidegate.store.sqlite_driver import connect, make_private
 from tidegate.store.tx import Store, Tx
 
 JUMP = 1_000_000_000
@@ -61,6 +62,7 @@ def restore(
     """Puts a copy back in the place of a SQLite database, also under the eyes of workers that have it open.
 
     The copy is checked, brought up to date and prepared beside the database, and then taken over in one transaction.
+    A file that is damaged is kept under another name; who has it open must be started again.
     """
     if not _is_database(file):
         raise Refused(f"{file} is no SQLite database")
@@ -71,12 +73,16 @@ def restore(
         stages("Copying")
         shutil.copyfile(file, draft)
         draft.chmod(0o600)
-        store = SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
+        store = _opened(draft, file, now, driver)
         try:
             stages("Checking")
             found = _prepared(store, file)
+            if not _is_usable(path, store.driver):
+                _move_aside(path, now())
             make_private(str(path))
+            sqlite_files.remove_marker(str(path))
             store.backup(str(path), stages("Putting it back"))
+            _mark(store, path)
         finally:
             store.close()
     except OSError as error:
@@ -84,6 +90,38 @@ def restore(
     finally:
         _remove(draft)
     return found
+
+
+def _opened(draft: Path, file: Path, now: Callable[[], float], driver: str | None) -> SqliteStore:
+    try:
+        return SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
+    except StoreDamaged as error:
+        raise Refused(f"{file} is damaged: it cannot be opened; choose another copy") from error
+
+
+def _is_usable(path: Path, driver: str) -> bool:
+    """Whether there is a database that a copy can be written into."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    try:
+        connect(str(path), driver).close()
+    except StoreDamaged:
+        return False
+    marker = sqlite_files.read_marker(str(path))
+    return marker is None or not marker.damaged
+
+
+def _move_aside(path: Path, now: float) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        old = Path(f"{path}{suffix}")
+        if old.exists():
+            old.rename(f"{path}.damaged-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}{suffix}")
+
+
+def _mark(store: SqliteStore, path: Path) -> None:
+    found = store.read(lambda tx: tx.all("store_value", {"name": "id"}))
+    if found:
+        sqlite_files.write_marker(str(path), sqlite_files.Marker(str(found[0][0])))
 
 
 def _prepared(store: SqliteStore, file: Path) -> Restored:

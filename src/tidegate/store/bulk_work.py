@@ -101,4 +101,6 @@ def _why(tx: Tx, action: str, id_: int) -> str:
         return "what it would need is gone; put it in anew"
     if action == "cancel" and not state.final and not cancellable:
         return "jobs of its kind cannot be cancelled"
+    if action == "forget" and state.final and (child := people.needed_by(tx, id_)) is not None:
+        return f"job {child} has not ended and needs its result"
     return _STANDS[action].format(f"it is {state} by now")

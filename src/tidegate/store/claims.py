@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Stage
@@ -12,7 +12,7 @@ from tidegate.store.failures import Failed
 from tidegate.store.settling import end_children
 from tidegate.store.tx import Row, Tx
 
-MOST_DEATHS = 3
+MOST_DEATHS = 3  # of workers, while a job ran alone
 _SLICE = 500
 
 
@@ -62,6 +62,19 @@ class Rounds:
 
 START = Rounds()
 _MOST_FRONTS = 10_000
+_MOST_SUSPECTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What is ready, how many migrations the schema has, and whether any job must run alone."""
+
+    fronts: list[Front]
+    migrations: int
+    suspects: bool
+
+
+NOTHING_READY = Ready([], 0, suspects=False)
 
 
 def promote(tx: Tx) -> int:
@@ -77,10 +90,12 @@ def next_due(tx: Tx) -> float | None:
     return found
 
 
-def fronts(tx: Tx, queues: Iterable[str]) -> list[Front]:
+def ready(tx: Tx, queues: Iterable[str]) -> Ready:
     """Every queue and target with ready jobs, of these queues. Each costs one look, whatever it holds."""
     wanted = "\n".join(("", *sorted(queues), ""))  # no name has a line break in it
-    return [Front(*row) for row in tx.all("fronts", {"queues": wanted, "sep": "\n", "most": _MOST_FRONTS})]
+    rows = tx.all("fronts", {"queues": wanted, "sep": "\n", "most": _MOST_FRONTS})
+    migrations, suspects = rows[0][-2:] if rows else (0, 0)
+    return Ready([Front(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
 
 
 def lanes(tx: Tx, front: Front, after: str | None, most: int) -> list[Lane]:
@@ -102,6 +117,27 @@ def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, cycle: Cycle | 
         picked = tx.all("pick", wanted)
     else:
         picked = tx.all("pick_in_cycle", {**wanted, "newest": cycle.newest, "began": cycle.began})
+    return _take(tx, lane, picked, worker, lease)
+
+
+def suspects(tx: Tx, cycle: Cycle | None) -> Iterator[tuple[int, Lane]]:
+    """Ready jobs that must run alone, with their lanes."""
+    newest, began = (None, None) if cycle is None else (cycle.newest, cycle.began)
+    for id_, *lane in tx.all("suspects", {"newest": newest, "began": began, "n": _MOST_SUSPECTS}):
+        yield id_, Lane(*lane)
+
+
+def claim_suspect(tx: Tx, lane: Lane, id_: int, worker: str, lease: float) -> list[Claimed]:
+    """One ready job that must run alone, unless another worker takes it just now."""
+    return _take(tx, lane, tx.all("pick_suspect", {"id": id_}), worker, lease)
+
+
+def clear_suspects(tx: Tx, keys: Sequence[tuple[int, int]]) -> None:
+    """Suspects, by id and fence, that have run alone for long enough."""
+    tx.many("clear_suspects", [{"id": id_, "fence": fence} for id_, fence in keys])
+
+
+def _take(tx: Tx, lane: Lane, picked: Sequence[Row], worker: str, lease: float) -> list[Claimed]:
     if not picked:
         return []
     # In SQLite a statement that may write several rows copies each page first, in case that it fails in the middle.
@@ -145,7 +181,8 @@ def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
 def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {}) -> int:
     """Takes jobs back from workers that were not heard of in time; *of_kinds* are the codes of kinds that have another.
 
-    They are ready again; failed when they killed three workers or have no attempt left, cancelled when a person asked.
+    They are ready again, as suspects; failed when three workers died while they ran alone or when they have no attempt
+    left; cancelled when a person asked.
     """
     lost = [_Lost(*row) for row in tx.all("lost_leases", {"n": _SLICE})]
     if not lost:
@@ -185,7 +222,7 @@ def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {})
 
 def _why(lost: _Lost, killed: str) -> str:
     """Why a lost job is not tried again."""
-    return killed if lost.deaths + 1 >= MOST_DEATHS else NO_ATTEMPT_LEFT
+    return killed if lost.deaths_alone >= MOST_DEATHS else NO_ATTEMPT_LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +236,7 @@ class _Lost:
     most_attempts: int
     claimed_at: float
     lease_by: str
-    deaths: int
+    deaths_alone: int  # this one included
     stop_asked: int
     children: int
     kind: str
@@ -209,7 +246,7 @@ class _Lost:
         """What becomes of its job."""
         if self.stop_asked:
             return Stage.CANCELLED
-        if self.deaths + 1 >= MOST_DEATHS or self.attempt >= self.most_attempts:
+        if self.deaths_alone >= MOST_DEATHS or self.attempt >= self.most_attempts:
             return Stage.FAILED
         return Stage.READY
 

@@ -28,9 +28,10 @@ class Connection(Protocol):
 class Combiner(Leading[Work]):
     """Runs pieces of work in as few transactions as it can."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, verify: Callable[[], object] = lambda: None) -> None:
+        """*verify* raises a StoreError when a commit that succeeded cannot be trusted: it is not acknowledged."""
         super().__init__()
-        self._connection = connection
+        self._connection, self._verify = connection, verify
         self._thread = 0  # the one that is inside a transaction
         self._under_way: list[Piece[Work, Any]] = []  # whose work that transaction is
         self._committing = False  # so, if it is over, it was committed
@@ -83,8 +84,16 @@ class Combiner(Leading[Work]):
         except Exception as error:
             self._committing = False
             self._failed(batch, error, begun=begun)
+        else:
+            self._confirm(batch)
         finally:
             self._thread = 0
+
+    def _confirm(self, batch: list[Piece[Work, Any]]) -> None:
+        try:
+            self._verify()
+        except StoreError as error:
+            fail(batch, error)
 
     def _failed(self, batch: list[Piece[Work, Any]], error: Exception, *, begun: bool) -> None:
         try:

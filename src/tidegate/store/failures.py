@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.fingerprint import alike, fingerprint
@@ -109,10 +109,10 @@ def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[s
     return found
 
 
-def prune(tx: Tx, before: float, now: float, most: int) -> int:
-    """Removes a slice of the groups that were last met before then, and of hours that nobody looks at."""
-    gone = tx.all("failures_prune", {"before": before, "n": most})
-    hours = tx.all("failure_hours_prune", {"before": _hour(now) - KEPT_HOURS * HOUR, "n": most})
+def prune(tx: Tx, older_than: Callable[[float], float], kept: float, most: int) -> int:
+    """Removes a slice of the groups that were last met *kept* seconds ago, and of hours that nobody looks at."""
+    gone = tx.all("failures_prune", {"before": older_than(kept), "n": most})
+    hours = tx.all("failure_hours_prune", {"before": _hour(older_than(KEPT_HOURS * HOUR)), "n": most})
     return max(len(gone), len(hours))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import StoreBusy, StoreError
+from tidegate.errors import StoreError
 from tidegate.store import local_disk, one_library
 from tidegate.store.dialect import Dialect
 from tidegate.store.migrate import Applied
@@ -30,6 +30,7 @@ class Look:
     refuses: str = ""  # why it cannot be written
     journal: str = ""  # SQLite's
     wal_is_safe: bool = True
+    damage: Callable[[], list[str]] = list  # what SQLite finds wrong with its file; reads all of it
 
 
 @contextmanager
@@ -55,12 +56,17 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
                 applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
                 refuses=local_disk.refusal(Path(path)),
                 journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
-                wal_is_safe=wal_is_safe(library),
+                wal_is_safe=wal_is_safe(library), damage=lambda: _damage(connection),
             )  # fmt: skip
         finally:
             connection.close()
     finally:
         one_library.leave(path)
+
+
+def _damage(connection: Driver) -> list[str]:
+    found = [str(row[0]) for row in connection.execute("pragma quick_check(5)")]
+    return [] if found == ["ok"] else found
 
 
 def _opened(path: str, library: str) -> Driver:
@@ -73,18 +79,15 @@ def _opened(path: str, library: str) -> Driver:
 @contextmanager
 def _postgres(url: str, now: Callable[[], float]) -> Iterator[Look]:
     try:
-        import psycopg
-
-        from tidegate.store.postgres import PostgresTx, conninfo_of, hopeless
+        from tidegate.store.postgres import PostgresTx
+        from tidegate.store.postgres_url import PostgresAddress
     except ImportError as error:
         raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
-    try:
-        connection = psycopg.connect(conninfo_of(url), autocommit=True)
-    except psycopg.OperationalError as error:
-        why = str(error).strip().splitlines()[-1]
-        raise (StoreError(why) if hopeless(error) else StoreBusy("the database cannot be reached")) from error
-    with connection:
+    address = PostgresAddress.of(url)
+    with address.connect() as connection:
         connection.execute("begin read only")
+        if address.pooled:
+            connection.execute(address.opening)
         tables = _one(connection, "select to_regclass('tg_migration') is not null")
         tx = PostgresTx(connection, Book(core_statements(Dialect.POSTGRES)), None)
         asked = now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -57,7 +57,9 @@ def migrations_in(folder: Traversable, app: str) -> list[Migration]:
     return found
 
 
+@cache
 def core_migrations() -> list[Migration]:
+    """As they were when this process first asked: an update on disk does not make it know more."""
     return migrations_in(files("tidegate.store") / "migrations", CORE)
 
 
@@ -104,6 +106,26 @@ def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration
         if mine.checksum != each.checksum:
             raise StoreError(f"step {each.number} of {each.app} was changed after it was applied")
     return [each for each in migrations if each.number > last.get(each.app, 0)]
+
+
+class Schema:
+    """Whether the schema is still one that this program knows: another may have migrated it meanwhile."""
+
+    def __init__(self, known: list[Migration]) -> None:
+        self._known = known
+        self._seen = -1  # migrations that were applied when it was looked at last
+        self.too_new: str | None = None  # what is wrong, if anything is
+
+    def fits(self, tx: Tx, count: int | None = None) -> bool:
+        """False when it is too new. *count*: how many migrations were applied, where the caller knows."""
+        found = int(tx.all("migration_count")[0][0]) if count is None else count
+        if found != self._seen:
+            try:
+                compare(_applied(tx), self._known)
+            except SchemaTooNew as error:
+                self.too_new = str(error)
+            self._seen = found
+        return self.too_new is None
 
 
 def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from urllib.parse import unquote
 
 from tidegate.errors import StoreError
+from tidegate.store import sqlite_files
 from tidegate.store.dialect import Dialect, Statement, statements
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import library
-from tidegate.store.tx import Store
+from tidegate.store.tx import Store, Tx
 
+_POOLED = "pooled=true"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
@@ -46,22 +49,81 @@ def check_url(url: object, driver: str | None = None) -> None:
         library(driver)
 
 
+def check_listen_url(listen_url: str, url: str | None = None) -> None:
+    """ValueError unless it, and *url* if given, are of PostgreSQL: no pooler passes notifications on."""
+    if not listen_url.startswith(("postgresql://", "postgres://")):
+        raise ValueError("listen_url: must be the URL of a direct connection: postgresql://user@host/database")
+    if _POOLED in listen_url:
+        raise ValueError("listen_url: must be a direct connection; remove pooled=true")
+    if url is not None and file_of(url) is not None:
+        raise ValueError("listen_url: is for PostgreSQL only, and url is a SQLite file; remove listen_url")
+
+
 def file_of(url: str) -> str | None:
     """SQLite's file; None for another database."""
     return _parts(url)[1] or None
 
 
-def open_store(url: str, *, now: Callable[[], float], driver: str | None = None, virtual: bool = False) -> Store:
-    """The store of a URL: `sqlite:///jobs.db` or `postgresql://...`; *virtual*: *now* is also the server's clock."""
+def open_store(
+    url: str,
+    *,
+    now: Callable[[], float],
+    driver: str | None = None,
+    virtual: bool = False,
+    listen_url: str | None = None,
+) -> Store:
+    """The store of a URL: `sqlite:///jobs.db` or `postgresql://...`; *virtual*: *now* is also the server's clock.
+
+    *listen_url*: where to LISTEN, if not at *url*; see `check_listen_url`.
+    """
     check_url(url, driver)
+    if listen_url is not None:
+        check_listen_url(listen_url, url)
     dialect, path = _parts(url)
     if dialect is Dialect.SQLITE:
-        return SqliteStore(path, core_statements(dialect), now, driver, durable=not virtual)
+        return _open_sqlite(path, now, driver, durable=not virtual)
     try:
         from tidegate.store.postgres import PostgresStore
     except ImportError as error:
         raise StoreError("PostgreSQL needs psycopg: pip install 'tidegate[postgres]'") from error
-    return PostgresStore(url, core_statements(dialect), now if virtual else None)
+    return PostgresStore(url, core_statements(dialect), now if virtual else None, listen_url=listen_url)
+
+
+def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, durable: bool) -> SqliteStore:
+    """StoreMissing when another database belongs in this place, StoreDamaged when this one is known to be damaged."""
+    sqlite_files.require_expected(path)
+    store = SqliteStore(path, core_statements(Dialect.SQLITE), now, driver, durable=durable)
+    try:
+        marker = sqlite_files.read_marker(path)
+        if marker is not None:
+            sqlite_files.require_id(path, store.read(_id))
+            if marker.damaged:
+                store.require_undamaged()
+                sqlite_files.write_marker(path, sqlite_files.Marker(marker.id))
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def identify(store: Store) -> str:
+    """The id of a database that is up to date, made at its first use; a marker beside SQLite's file says it, too."""
+    rows = store.read(lambda tx: tx.all("store_value", {"name": "id"}))
+    found = str(rows[0][0]) if rows else store.write(_made_id)
+    if isinstance(store, SqliteStore) and sqlite_files.read_marker(store.path) != sqlite_files.Marker(found):
+        sqlite_files.write_marker(store.path, sqlite_files.Marker(found))
+    return found
+
+
+def _made_id(tx: Tx) -> str:
+    tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
+    return str(tx.all("store_value", {"name": "id"})[0][0])
+
+
+def _id(tx: Tx) -> str | None:
+    """None in a database without tables, too."""
+    rows = tx.all("store_value", {"name": "id"}) if tx.all("has_migrations_sqlite") else []
+    return str(rows[0][0]) if rows else None
 
 
 def _parts(url: str) -> tuple[Dialect, str]:

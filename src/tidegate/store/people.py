@@ -93,8 +93,17 @@ def bring_forward(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def forget(tx: Tx, id_: int) -> bool:
-    """Removes a final job with its history, and frees its unique; False when it is not final."""
-    return bool(_remove(tx, [id_]))
+    """Removes a final job with its history, and frees its unique.
+
+    False when it is not final, or an unfinished job needs its result.
+    """
+    return bool(_remove(tx, [id_], pruned=False))
+
+
+def needed_by(tx: Tx, id_: int) -> int | None:
+    """A job that has not ended and depends on this one; None when there is none."""
+    rows = tx.all("unfinished_children", {"id": id_})
+    return int(rows[0][0]) if rows else None
 
 
 def free(tx: Tx, id_: int) -> bool:
@@ -112,13 +121,18 @@ def bar(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def prune(tx: Tx, queue: str, stage: Stage, before: float, most: int) -> int:
-    """Removes a slice of old final jobs; returns how many, so that the caller knows if there may be more."""
+    """Removes a slice of old final jobs; returns how many, so that the caller knows if there may be more.
+
+    A job that an unfinished job depends on stays.
+    """
     old = tx.all("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": most})
-    return _remove(tx, [row[0] for row in old])
+    return _remove(tx, [row[0] for row in old], pruned=True)
 
 
-def _remove(tx: Tx, ids: Iterable[int]) -> int:
-    rows = tx.many("forget", [{"id": id_} for id_ in sorted(ids)])
+def _remove(tx: Tx, ids: Iterable[int], *, pruned: bool) -> int:
+    given = [{"id": id_} for id_ in sorted(ids)]
+    tx.many("forget_lock", given)
+    rows = tx.many("forget", given, {"pruned": int(pruned)})
     if not rows:
         return 0
     tx.all("forgotten", {"id": str(max(row[0] for row in rows))})

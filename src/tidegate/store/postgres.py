@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,6 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg_errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -20,22 +20,14 @@ from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
 from tidegate.store.announcing import Announcer
 from tidegate.store.arrays import array
 from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.postgres_url import BEHIND_POOLER, UNREACHABLE, PostgresAddress
+from tidegate.store.server_clock import ServerClock
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
+_log = logging.getLogger("tidegate.store")
 
-# Ours unless the URL says otherwise.
-_SETTINGS: dict[str, Any] = {
-    "connect_timeout": "5",
-    "tcp_user_timeout": "10000",
-    "keepalives_idle": "10",
-    "application_name": "tidegate",
-}
-_OPTIONS = (
-    "-c statement_timeout=10000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
-    # Starting helpers takes longer than any of our statements.
-    " -c max_parallel_workers_per_gather=0"
-)
 # A process that is frozen in the middle of a pipeline is not idle for the server, and would keep its locks for ever.
 # From PostgreSQL 17 on, and unless the URL says otherwise.
 _SHORT = """select set_config('transaction_timeout', '60s', false)
@@ -45,13 +37,8 @@ _LONG = """select set_config('transaction_timeout', '0', true)
 _MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
 _COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
 _READING = "begin read only"
-_HOPELESS = (
-    "does not exist",
-    "authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "permission denied",
-)
+_LISTEN_AGAIN = 60.0  # seconds until a refused LISTEN is tried again
+_MAX_BACKENDS = 1000  # server connections behind a pooler that are remembered
 
 
 class PostgresTx:
@@ -98,6 +85,11 @@ class PostgresTx:
         ).fetchone()
         return found is not None and bool(found[0])
 
+    def place(self) -> Row | None:
+        """Which table of which server this connection means by the name of ours."""
+        asked = "select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()"
+        return _cursor(self._connection).execute(asked).fetchone()
+
     def _run(self, statement: Statement, params: Params) -> list[Row]:
         cursor = _cursor(self._connection)
         cursor.execute(_encoded(statement.sql), [params[name] for name in statement.numbered])
@@ -117,37 +109,41 @@ class PostgresStore:
         connections: int = 8,
         patience: float = 10.0,
         pipelined: bool | None = None,
+        listen_url: str | None = None,
     ) -> None:
+        """*listen_url*: a direct connection to the same database, for LISTEN, where *url* is pooled."""
         self.url = url
-        self._conninfo = conninfo_of(url)
+        self._address = address = PostgresAddress.of(url)
+        self._listen_at = address if listen_url is None else PostgresAddress.of(listen_url, field="listen_url")
         # Statements whose answers nobody waits for travel together: half as many round trips through a network, and
         # a little more work on this side, which a socket of the same machine does not pay back.
-        self._pipelined = not _on_this_machine(self._conninfo) if pipelined is None else pipelined
+        self._pipelined = not address.on_this_machine if pipelined is None else pipelined
+        self._opening = address.opening
         self._clock = now  # None: the server's
         self.keeps_time = now is None
+        self._steady: SteadyClock | None = None
+        self._of_server: ServerClock | None = None
         self._book = Book(statements)
         self._announcer = Announcer(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._checked: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._checked_backends: set[Row] = set()  # behind a pooler, whose connections outlive those to the server
         self.checks: set[Callable[[Tx], object]] = set()
         self._most = connections
         self._pool = ConnectionPool(
-            self._conninfo, min_size=1, max_size=connections, kwargs={"autocommit": True}, timeout=patience, open=False,
-            reconnect_timeout=60, name="tidegate", configure=_configured,
+            address.conninfo, min_size=1, max_size=connections, kwargs=address.arguments, timeout=patience, open=False,
+            reconnect_timeout=60, name="tidegate", configure=None if address.pooled else _configured,
         )  # fmt: skip
         self._open(patience)
 
     def _open(self, patience: float) -> None:
-        try:
-            psycopg.connect(self._conninfo).close()
-        except psycopg.OperationalError as error:
-            if hopeless(error):
-                raise StoreError(str(error).strip()) from error
+        with contextlib.suppress(StoreBusy):  # the pool goes on trying
+            self._address.connect().close()
         try:
             self._pool.open(wait=True, timeout=patience)
         except PoolTimeout as error:
             self._pool.close()
-            raise StoreBusy("the database cannot be reached") from error
+            raise StoreBusy(UNREACHABLE) from error
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._transaction(work, "begin")
@@ -159,9 +155,8 @@ class PostgresStore:
         if not isinstance(connection, psycopg.Connection):
             raise TypeError(f"connection: {type(connection).__module__} is another driver; the queue uses psycopg")
         if connection not in self._known:
-            with self._pool.connection() as ours:
-                if _where(connection) != _where(ours):
-                    raise ValueError("connection: it is open on another database, or another schema, than the queue")
+            if PostgresTx(connection, self._book, None).place() != self.read(_place):
+                raise ValueError("connection: it is open on another database, or another schema, than the queue")
             self._known.add(connection)
         return PostgresTx(connection, self._book, self._now())
 
@@ -173,6 +168,23 @@ class PostgresStore:
             return self._clock()
         return float(self.read(lambda tx: tx.all("clock"))[0][0])
 
+    def keep_steady(self, clock: SteadyClock) -> None:
+        if self._clock is None:
+            self._of_server = ServerClock(clock.monotonic)
+        else:
+            clock.keep_in_store()
+            self._steady, self._clock = clock, clock.now
+
+    def check_clock(self, tx: Tx) -> bool:
+        if self._steady is not None:
+            self._steady.check(tx)
+        return self._of_server is None or self._of_server.check(tx)
+
+    def older_than(self, age: float, now: float) -> float:
+        if self._of_server is not None:
+            return self._of_server.older_than(now, age)
+        return now - age if self._steady is None else self._steady.older_than(age)
+
     def announce(self) -> None:
         """Wakes the workers of all hosts; a burst is one announcement."""
         self._announcer.announce()
@@ -181,18 +193,28 @@ class PostgresStore:
         with contextlib.suppress(StoreError):  # they also look by themselves
             self.write(lambda tx: tx.all("notify"))
 
-    def listen(self, woken: Callable[[], None], stop: threading.Event) -> None:
-        """Blocks until *stop*, calls back at every announcement; comes back by itself when the server goes away."""
+    @property
+    def listen(self) -> Callable[[Callable[[], None], threading.Event], None] | None:
+        """Blocks until it is stopped, calls back at every announcement; None where a pooler passes none on."""
+        return None if self._listen_at.pooled else self._listen
+
+    def _listen(self, woken: Callable[[], None], stop: threading.Event) -> None:
+        refused = False
         while not stop.is_set():
             try:
-                with psycopg.connect(self._conninfo, autocommit=True) as connection:
+                with self._listen_at.connect() as connection:
                     connection.execute("listen tidegate")
                     woken()
                     while not stop.is_set():
                         if any(True for _ in connection.notifies(timeout=0.5, stop_after=1)):
                             woken()
-            except psycopg.Error:
+            except (StoreBusy, psycopg.Error):
                 stop.wait(1.0)
+            except StoreError as error:
+                if not refused:
+                    _log.warning("listen_refused reason=%s", error)
+                refused = True
+                stop.wait(_LISTEN_AGAIN)
 
     def close(self) -> None:
         self._pool.close()
@@ -224,10 +246,10 @@ class PostgresStore:
             with self._pool.connection() as connection:
                 try:
                     with connection.pipeline() if self._pipelined else contextlib.nullcontext():
-                        connection.execute(begin)
-                        tx = PostgresTx(connection, self._book, self._now())
                         writes = begin != _READING
-                        if writes and connection not in self._checked:
+                        new = self._begin(connection, begin)
+                        tx = self._begun(connection, writes=writes)
+                        if writes and new is not None:
                             for check in tuple(self.checks):
                                 check(tx)
                         result = work(tx)
@@ -235,37 +257,50 @@ class PostgresStore:
                         committing = writes
                         connection.execute("commit")
                 except BaseException as error:
-                    if connection.broken and isinstance(error, psycopg.OperationalError) and not committing:
+                    _roll_back(connection)
+                    if connection.closed and isinstance(error, psycopg.OperationalError) and not committing:
                         raise _Untouched from error
-                    if not connection.broken and connection.info.transaction_status is not TransactionStatus.IDLE:
-                        connection.execute("rollback")
                     raise
-                if writes:
-                    self._checked.add(connection)
+                if writes and new is not None:
+                    self._remember(new)
                 return result
         except PoolTimeout as error:
-            raise StoreBusy("the database cannot be reached") from error
+            raise StoreBusy(UNREACHABLE) from error
+
+    def _begin(self, connection: psycopg.Connection[Any], begin: str) -> psycopg.Connection[Any] | Row | None:
+        """Begins a transaction. Returns the connection to the server, if nothing has been written over it so far."""
+        if not self._address.pooled:
+            connection.execute(begin)
+            return None if connection in self._checked else connection
+        if self._pipelined:
+            connection.execute(begin)
+            cursor = connection.execute(self._opening)
+        else:  # in one round trip
+            cursor = connection.execute(f"{begin};{self._opening}")
+            cursor.nextset()
+        if begin == _READING or not self.checks:
+            return None
+        backend = cursor.fetchone()
+        return None if backend is None or backend[:2] in self._checked_backends else backend[:2]
+
+    def _remember(self, new: psycopg.Connection[Any] | Row) -> None:
+        if isinstance(new, psycopg.Connection):
+            self._checked.add(new)
+            return
+        if len(self._checked_backends) >= _MAX_BACKENDS:
+            self._checked_backends.clear()  # they are checked once more
+        self._checked_backends.add(new)
+
+    def _begun(self, connection: psycopg.Connection[Row], *, writes: bool) -> Tx:
+        tx, steady = PostgresTx(connection, self._book, self._now()), self._steady
+        if steady is None:
+            return tx
+        now = steady.now_for_writing(tx) if writes else steady.now_for_reading(tx)
+        return PostgresTx(connection, self._book, now)
 
 
 class _Untouched(Exception):
     """The connection is gone, and nothing can have been committed."""
-
-
-def hopeless(error: psycopg.OperationalError) -> bool:
-    """Whether no waiting will change it."""
-    return any(words in str(error) for words in _HOPELESS)
-
-
-def conninfo_of(url: str) -> str:
-    """*url* with our settings where it has none; ValueError when it is no URL of PostgreSQL."""
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise ValueError(f"url: {str(error).partition(chr(34))[0].strip()}") from None  # what follows may be a password
-    if not all(port.isdigit() for port in str(given.get("port", 0)).split(",")):
-        raise ValueError("url: its port is no number")
-    options = f"{_OPTIONS} {given.get('options', '')}".strip()
-    return make_conninfo(**{**_SETTINGS, **given, "options": options})
 
 
 def _cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
@@ -282,23 +317,28 @@ def _encoded(sql: str) -> bytes:
     return sql.encode()
 
 
-def _on_this_machine(conninfo: str) -> bool:
-    host = str(conninfo_to_dict(conninfo).get("host") or "/")
-    return host.startswith(("/", "@"))  # a socket in a folder
-
-
 def _configured(connection: psycopg.Connection[Any]) -> None:
     connection.execute(_SHORT)
 
 
-def _where(connection: psycopg.Connection[Any]) -> Row | None:
-    """Which table of which server a connection means by the name of ours."""
-    asked = "select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()"
-    return _cursor(connection).execute(asked).fetchone()
+def _roll_back(connection: psycopg.Connection[Any]) -> None:
+    """Ends a failed transaction; closes a connection that cannot do it."""
+    if connection.closed or connection.info.transaction_status is TransactionStatus.IDLE:
+        return
+    try:
+        connection.execute("rollback")
+    except psycopg.OperationalError:  # a pooler reports a lost server before it closes the connection
+        connection.close()
+
+
+def _place(tx: Tx) -> Row | None:
+    return tx.place() if isinstance(tx, PostgresTx) else None
 
 
 def _translated(error: psycopg.Error) -> StoreError:
     text = str(error).strip()
+    if isinstance(error, (pg_errors.DuplicatePreparedStatement, pg_errors.InvalidSqlStatementName)):
+        return StoreError(BEHIND_POOLER)  # a session keeps what was prepared
     if isinstance(error, pg_errors.UniqueViolation):
         return UniqueTaken(text)
     if isinstance(error, (pg_errors.DiskFull, pg_errors.OutOfMemory)):

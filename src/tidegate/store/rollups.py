@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,9 +100,9 @@ def now_of_targets(tx: Tx) -> Figured:
     return _targets(tx)
 
 
-def prune(tx: Tx, now: float, most: int) -> int:
+def prune(tx: Tx, older_than: Callable[[float], float], most: int) -> int:
     """Thins out a slice of what is older than a day, and removes what is older than a week."""
-    ends = {"fine_before": math.floor(now) - KEPT_FINE, "hours_before": math.floor(now) - KEPT}
+    ends = {"fine_before": math.floor(older_than(KEPT_FINE)), "hours_before": math.floor(older_than(KEPT))}
     return len(tx.all("rollups_prune", {**ends, "n": most}))
 
 

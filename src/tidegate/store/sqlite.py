@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tidegate.core.progress import Progress, unheard
-from tidegate.errors import StoreBusy, StoreError
+from tidegate.errors import StoreDamaged, StoreError
 from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
+from tidegate.store.sqlite_files import OpenFiles, lacks_pages
+from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Book, Params, Row, Tx
 
 T = TypeVar("T")
@@ -73,23 +75,26 @@ class SqliteStore:
         durable: bool = True,
         patience: float = 10.0,
     ) -> None:
-        local_disk.require(path)
         self.url = f"sqlite:///{path}"
+        path = os.path.abspath(path)  # noqa: PTH100 - the program may change its folder later
+        local_disk.require(path)
         self.driver = one_library.take(path, driver)
-        self._path, self._patience = path, patience  # seconds that other processes may hold the file
+        self.path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
+        self._steady: SteadyClock | None = None
         self._book = Book(statements)
         self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
             local_disk.require_writable(path)
             make_private(path)
-            self._writer = connect(path, self.driver, patience)
+            self._files = OpenFiles(path)
+            self._writer = self._connected()
         except BaseException:
             one_library.leave(path)
             raise
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
-        self._combiner = Combiner(self._writer)
+        self._combiner = Combiner(self._writer, self._require_files)
         self._reads = 0
         # Readers that nobody uses at the moment, the last used at the end, and which read it was that each made last.
         self._idle: list[tuple[Driver, int]] = []
@@ -97,16 +102,41 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._closed = False
         self._process = os.getpid()
+        try:
+            self._require_whole(self._writer)
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        if os.getpid() != self._process:
-            raise StoreError(_FORKED)
-        return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._book, self._clock())))
+        self._same_process()
+        self._require_files(acknowledging=False)
+        try:
+            return self._write_steadily(work)
+        except StoreError as error:
+            self._blame_files(error)
+            raise
+
+    def _write_steadily(self, work: Callable[[Tx], T]) -> T:
+        steady = self._steady
+        if steady is None:
+            return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._book, self._clock())))
+        before = steady.anchor
+        try:
+            return self._combiner.run(lambda: work(self._begun(self._writer, steady.now_for_writing)))
+        except BaseException:
+            steady.put_back(before)
+            raise
+
+    def _begun(self, connection: Driver, now: Callable[[Tx], float]) -> Tx:
+        return SqliteTx(connection.execute, self._book, now(SqliteTx(connection.execute, self._book, self._clock())))
 
     def read(self, work: Callable[[Tx], T]) -> T:
         with self._reader() as reader:
             reader.execute("begin")
-            result = work(SqliteTx(reader.execute, self._book, self._clock()))
+            steady = self._steady
+            now = steady.now_for_reading if steady is not None else lambda _: self._clock()
+            result = work(self._begun(reader, now))
             reader.execute("commit")
             return result
 
@@ -116,7 +146,8 @@ class SqliteStore:
             raise TypeError(
                 f"connection: it is of {module}, the queue uses {self.driver}; two libraries on one file corrupt it"
             )
-        if not same_file(connection, self._path):
+        self._require_files(acknowledging=False)
+        if not same_file(connection, self.path):
             raise ValueError("connection: it is open on another file than the queue")
         return SqliteTx(lambda sql, params: list(connection.execute(sql, params)), self._book, self._clock())
 
@@ -125,6 +156,18 @@ class SqliteStore:
 
     def now(self) -> float:
         return self._clock()
+
+    def keep_steady(self, clock: SteadyClock) -> None:
+        clock.keep_in_store()
+        self._steady, self._clock = clock, clock.now
+
+    def check_clock(self, tx: Tx) -> bool:
+        if self._steady is not None:
+            self._steady.check(tx)
+        return True
+
+    def older_than(self, age: float, now: float) -> float:
+        return now - age if self._steady is None else self._steady.older_than(age)
 
     def announce(self) -> None:
         """Others see by `data_version`."""
@@ -135,7 +178,7 @@ class SqliteStore:
             if self._closed:
                 raise StoreError("the store is closed")
             if self._watching is None:
-                self._watching = connect(self._path, self.driver, self._patience)
+                self._watching = self._connected()
             return int(self._watching.execute("pragma data_version")[0][0])
 
     def backup(self, path: str, progress: Progress = unheard) -> None:
@@ -152,11 +195,15 @@ class SqliteStore:
         try:
             with self._reader() as reader:
                 found = [str(row[0]) for row in reader.execute("pragma integrity_check")]
-        except StoreBusy:
-            raise
-        except StoreError as error:
+        except StoreDamaged as error:
             return [str(error)]
         return [] if found == ["ok"] else found
+
+    def require_undamaged(self) -> None:
+        """StoreDamaged when SQLite finds anything wrong with the file. Reads all of it."""
+        found = self.check()
+        if found:
+            raise self._files.is_damaged(found[0])
 
     def close(self) -> None:
         """Waits for the write that is under way. What comes later is an error."""
@@ -170,24 +217,29 @@ class SqliteStore:
             reader.close()
         with contextlib.suppress(StoreError):  # another process holds the file: nothing of ours is under way
             self._combiner.close()
+        if self._files.damaged:  # to write the log into a file that was cut would hide what it lacks
+            self._writer.keep_log()
         self._writer.close()
-        one_library.leave(self._path)
+        one_library.leave(self.path)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:
         """A connection of its own for the time of a read; as many stay open as are used at once, up to a few."""
         self._same_process()
+        self._require_files(acknowledging=False)
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed")
             reader = self._idle.pop()[0] if self._idle else None
         if reader is None:
-            reader = connect(self._path, self.driver, self._patience)
+            reader = self._connected()
             reader.execute(f"pragma cache_size = -{_READ_CACHE}")
         try:
             yield reader
-        except BaseException:
+        except BaseException as error:
             reader.close()  # with the transaction that may be open on it
+            if isinstance(error, StoreError):
+                self._blame_files(error)
             raise
         for each in self._given_back(reader):
             each.close()
@@ -204,6 +256,34 @@ class SqliteStore:
                 return []
             del self._idle[0]
             return [oldest]
+
+    def _connected(self) -> Driver:
+        try:
+            return connect(self.path, self.driver, self._patience)
+        except StoreDamaged as error:
+            raise self._files.is_damaged(str(error)) from error
+
+    def _require_files(self, *, acknowledging: bool = True) -> None:
+        """StoreMissing or StoreDamaged unless the files are those that were opened, and not cut."""
+        if self._files.check() if acknowledging else self._files.check_often():
+            with contextlib.closing(self._connected()) as looking:
+                self._require_whole(looking)
+
+    def _blame_files(self, error: StoreError) -> None:
+        """Raises what is wrong with the files, where that explains *error*."""
+        self._require_files()
+        if isinstance(error, StoreDamaged):
+            raise self._files.is_damaged(str(error)) from error
+
+    def _require_whole(self, looking: Driver) -> None:
+        """StoreDamaged when the file is shorter than its database; that may become smaller, when a copy is restored."""
+        for _ in range(2):  # what another process does meanwhile is no damage
+            pages = int(looking.execute("pragma page_count")[0][0])
+            size = int(looking.execute("pragma page_size")[0][0])
+            if not pages or not lacks_pages(self.path, pages, size):
+                self._files.accept_size()
+                return
+        raise self._files.is_damaged("it was cut: pages are missing at its end")
 
     def _same_process(self) -> None:
         if os.getpid() != self._process:

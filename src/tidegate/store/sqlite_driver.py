@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from tidegate.core.progress import Progress
-from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
+from tidegate.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, UniqueTaken
 
 Row = tuple[Any, ...]
 
@@ -39,6 +39,7 @@ class Driver(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]: ...
     def close(self) -> None: ...
+    def keep_log(self) -> None: ...
     def backup_to(self, path: str, progress: Progress) -> None: ...
 
 
@@ -62,7 +63,7 @@ def make_private(path: str) -> None:
 
 
 def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
-    """A connection that waits so many seconds for other processes."""
+    """A connection that waits so many seconds for other processes. The file must be there: see `make_private`."""
     connection: Driver = ApswDriver(path) if driver == "apsw" else StdlibDriver(path)
     try:
         _set_up(connection, driver, patience)
@@ -145,7 +146,7 @@ class ApswDriver:
         flags = (
             apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             if read_only
-            else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            else apsw.SQLITE_OPEN_READWRITE  # and not CREATE: an empty database in the place of a lost one hides that
         )
         try:
             self.raw: Any = apsw.Connection(path, flags, statementcachesize=256)
@@ -170,6 +171,10 @@ class ApswDriver:
     def close(self) -> None:
         self.raw.close()
 
+    def keep_log(self) -> None:
+        """Closing writes nothing into the database file."""
+        self.raw.config(self._apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+
     def backup_to(self, path: str, progress: Progress) -> None:
         try:
             target = self._apsw.Connection(path)
@@ -192,6 +197,8 @@ class ApswDriver:
             return StoreFull(str(error))
         if isinstance(error, apsw.IOError) and error.extendedresult not in _UNREADABLE:
             return StoreBusy(str(error))
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.IOError)):
+            return StoreDamaged(str(error))
         if isinstance(error, apsw.ConstraintError) and "UNIQUE" in str(error):
             return UniqueTaken(str(error))
         return StoreError(str(error))
@@ -201,9 +208,10 @@ class StdlibDriver:
     """The standard library's sqlite3, as old as the machine's."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
+        where = path if read_only else f"file:{quote(str(Path(path).absolute()))}?mode=rw"
         try:
             self.raw = sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=read_only
+                where, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
             )
         except sqlite3.Error as error:
             raise _translated(error) from error
@@ -220,6 +228,12 @@ class StdlibDriver:
 
     def close(self) -> None:
         self.raw.close()
+
+    def keep_log(self) -> None:
+        """Closing writes nothing into the database file; before Python 3.12 it cannot be told so."""
+        set_option: Any = getattr(self.raw, "setconfig", None)
+        if set_option is not None:
+            set_option(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)  # type: ignore[attr-defined,unused-ignore]
 
     def backup_to(self, path: str, progress: Progress) -> None:
         try:
@@ -243,6 +257,8 @@ def _translated(error: sqlite3.Error) -> StoreError:
         return StoreFull(text)
     if code == sqlite3.SQLITE_IOERR and error.sqlite_errorcode not in _UNREADABLE:
         return StoreBusy(text)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR):
+        return StoreDamaged(text)
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in text:
         return UniqueTaken(text)
     return StoreError(text)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidegate.store.dialect import Dialect, Statement
+
+if TYPE_CHECKING:
+    from tidegate.store.steady_clock import SteadyClock
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -62,6 +65,18 @@ class Store(Protocol):
 
     def now(self) -> float:
         """The clock that leases are measured with."""
+
+    def keep_steady(self, clock: SteadyClock) -> None:
+        """Deals with steps of its clock from now on. The schema must be up to date."""
+
+    def check_clock(self, tx: Tx) -> bool:
+        """Deals with a step of its clock, if there was one; False when that cannot be told right now."""
+
+    def older_than(self, age: float, now: float) -> float:
+        """The time before which everything is *age* seconds old, by the last check; 0 while that cannot be known.
+
+        *now* is the store's time, and a step of the clock is not elapsed time.
+        """
 
     def announce(self) -> None:
         """Tells other processes that there is something new, where the database can; a burst is told once."""

@@ -17,7 +17,10 @@ _LOOK_EVERY = 0.02  # seconds between looks at SQLite's version number, each a f
 
 
 def watcher(store: Store) -> Watch | None:
-    """A function that blocks until it is stopped, and calls back whenever another process wrote something."""
+    """A function that blocks until it is stopped, and calls back whenever another process wrote something.
+
+    None where the database cannot tell, as through a pooler: then workers poll.
+    """
     if isinstance(store, SqliteStore):
         return lambda woken, stop: _watch_sqlite(store, woken, stop)
     listen = getattr(store, "listen", None)

@@ -2,7 +2,8 @@
 
 -- name: fronts
 -- Every queue and target with ready jobs, of the queues that are wanted: one look into the index for each, and what
--- stands before it. :queues has :sep before, between and behind its names.
+-- stands before it. :queues has :sep before, between and behind its names. The last two columns are the same in every
+-- row: how many migrations were applied, and whether any suspect is ready.
 with recursive front (queue, target, n) as (
     select queue, target, 1 from (
         select queue, target from tg_job where state = 'ready' order by queue, target limit 1
@@ -25,7 +26,9 @@ with recursive front (queue, target, n) as (
         end
     where front.n < :most
 )
-select front.queue, front.target, queue.paused_until, target.paused_until, target.breaker, target.breaker_until
+select front.queue, front.target, queue.paused_until, target.paused_until, target.breaker, target.breaker_until,
+    (select count(*) from tg_migration),
+    (select count(*) from (select 1 from tg_job where state = 'ready' and suspect = 1 limit 1) as one_suspect)
 from front
 left join tg_queue as queue on queue.name = front.queue
 left join tg_target as target on target.name = front.target
@@ -76,18 +79,40 @@ from (
     on hold.target = :target and hold.lane = ends.first and hold.operation = '' and hold.reason <> 'open';
 
 -- name: pick
--- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays.
+-- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays, and so does
+-- a suspect, which is claimed alone.
 select id from tg_job
-where state = 'ready' and queue = :queue and target = :target and lane = :lane
+where state = 'ready' and suspect = 0 and queue = :queue and target = :target and lane = :lane
     and (expires_at is null or expires_at > {now})
 order by priority desc, id limit :n {skip_locked};
 
 -- name: pick_in_cycle
 -- Of those, what a cycle takes: nothing that came or fell due after it began. A clock that was set back keeps nobody out.
 select id from tg_job
-where state = 'ready' and queue = :queue and target = :target and lane = :lane
+where state = 'ready' and suspect = 0 and queue = :queue and target = :target and lane = :lane
     and (expires_at is null or expires_at > {now}) and id <= :newest and (due_at <= :began or due_at > {now})
 order by priority desc, id limit :n {skip_locked};
+
+-- name: suspects
+-- Ready jobs that must run alone, the most urgent and then the oldest first, and what holds their lanes. :newest is
+-- null outside of a cycle.
+select job.id, job.queue, job.target, job.lane, hold.reason, hold.until
+from tg_job as job left join tg_hold as hold
+    on hold.target = job.target and hold.lane = job.lane and hold.operation = '' and hold.reason <> 'open'
+where job.state = 'ready' and job.suspect = 1 and (job.expires_at is null or job.expires_at > {now})
+    and (cast(:newest as bigint) is null
+        or (job.id <= :newest and (job.due_at <= :began or job.due_at > {now})))
+order by job.priority desc, job.id limit :n;
+
+-- name: pick_suspect
+-- One of these, unless another worker takes it just now.
+select id from tg_job where id = :id and state || '' = 'ready' and suspect = 1 {skip_locked};
+
+-- name: clear_suspects
+-- Suspects that have run alone for long enough.
+update tg_job set suspect = 0 from {rows id bigint, fence bigint}
+where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running'
+returning tg_job.id;
 
 -- name: claim
 -- Takes what was picked.
@@ -95,8 +120,8 @@ update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, l
     lease_until = {now} + :lease, claimed_at = {now}
 from {rows id bigint}
 where tg_job.id = given.id and tg_job.state || '' = 'ready'
-returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
-    args, saved, parents, children, created_at, expires_at, last_code;
+returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, suspect, fence, lease_until,
+    claimed_at, args, saved, parents, children, created_at, expires_at, last_code;
 
 -- name: renew
 -- Longer leases. It waits for nobody: who holds a row for a moment must not cost a worker all its leases.
@@ -141,14 +166,17 @@ select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
 -- Attempts whose worker has not been heard of in time.
-select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, stop_asked, children, kind from tg_job
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths_alone + suspect, stop_asked, children, kind
+from tg_job
 where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
 -- name: take_back
--- The job of a lost attempt: ready again, or ended.
+-- The job of a lost attempt: ready again, as a suspect, or ended. A running suspect runs alone.
 update tg_job set
     state = given.outcome,
     deaths = deaths + 1,
+    deaths_alone = deaths_alone + suspect,
+    suspect = case when given.outcome = 'ready' then 1 else 0 end,
     error_code = given.code,
     error_message = given.message,
     last_code = coalesce(given.code, last_code), last_message = coalesce(given.message, last_message), last_at = {now},
@@ -161,7 +189,7 @@ returning tg_job.id, target, kind;
 
 -- name: mine
 -- Jobs that this worker holds, to find those whose claim was not heard of.
-select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, fence, lease_until, claimed_at,
+select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, suspect, fence, lease_until, claimed_at,
     args, saved, parents, children, created_at, expires_at, last_code
 from tg_job where state = 'running' and lease_by = :worker;
 

@@ -9,7 +9,7 @@ where link.child = :child order by parent.id;
 select id, queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, attempt, most_attempts,
     deaths, fence, lease_by, lease_until, claimed_at, stop_asked, saved, result, error_code, error_message, last_code,
     last_status, last_message, last_at, finished_at, unique_key, unique_while, parents_open, children, manual_retries,
-    cancellable
+    cancellable, deaths_alone, suspect
 from tg_job where id = :id;
 
 -- name: events

@@ -49,7 +49,7 @@ from {rows id bigint} join tg_job as job on job.id = given.id;
 -- name: retry
 -- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
 update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready' end, parents_open = :parents_open,
-    attempt = 0, deaths = 0, due_at = {now}, expires_at = null, error_code = null,
+    attempt = 0, deaths = 0, deaths_alone = 0, suspect = 0, due_at = {now}, expires_at = null, error_code = null,
     error_message = null, finished_at = null, manual_retries = manual_retries + 1
 where id = :id and state in ('failed', 'cancelled')
 returning state;
@@ -77,10 +77,24 @@ where id = :id and state in ('blocked', 'waiting', 'ready') returning id;
 -- name: cancel_running
 update tg_job set stop_asked = 1 where id = :id and state || '' = 'running' returning lease_by;
 
+-- name: forget_lock
+-- Before it is looked for children: nobody can add one from now on.
+select id from tg_job where id in (select id from {rows id bigint}) order by id {for_update};
+
 -- name: forget
--- Removes final jobs and frees their uniques.
+-- Removes final jobs and frees their uniques; not one whose result an unfinished child still needs. :pruned = 1 also
+-- keeps the parents that have failed.
 delete from tg_job where id in (select id from {rows id bigint}) and state in ('done', 'failed', 'cancelled')
+    and not ((state = 'done' or :pruned = 1) and exists (
+        select 1 from tg_link as link join tg_job as child on child.id = link.child
+        where link.parent = tg_job.id and child.state in ('blocked', 'waiting', 'ready', 'running')
+    ))
 returning id, queue, state, children;
+
+-- name: unfinished_children
+select child.id from tg_link as link join tg_job as child on child.id = link.child
+where link.parent = :id and child.state in ('blocked', 'waiting', 'ready', 'running')
+order by child.id limit 1;
 
 -- name: forgotten
 -- So that no later job gets the number of one that is gone.
@@ -97,6 +111,11 @@ delete from tg_link where parent in (select id from {rows id bigint});
 delete from tg_link where child in (select id from {rows id bigint});
 
 -- name: old_jobs
--- Final jobs past their retention, a slice at a time.
-select id from tg_job where finished_at is not null and queue = :queue and state = :state and finished_at < :before
+-- Final jobs past their retention that no unfinished job depends on, a slice at a time.
+select id from tg_job as old
+where finished_at is not null and queue = :queue and state = :state and finished_at < :before
+    and not exists (
+        select 1 from tg_link as link join tg_job as child on child.id = link.child
+        where link.parent = old.id and child.state in ('blocked', 'waiting', 'ready', 'running')
+    )
 order by finished_at limit :n;

@@ -1,11 +1,13 @@
 -- How attempts end, and what that means for children.
 
 -- name: settle
--- Ends attempts: done, failed, cancelled, or again at a later time, unless a person has asked to stop it.
+-- Ends attempts: done, failed, cancelled, or again at a later time, unless a person has asked to stop it. A suspect whose
+-- attempt came to an end is cleared. One that was given back is not: it did not run, or was stopped.
 update tg_job set
     state = case when stop_asked = 1 and given.outcome in ('waiting', 'ready') then 'cancelled' else given.outcome end,
     due_at = coalesce({now} + given.wait, due_at),
     attempt = attempt - given.refund,
+    suspect = case when given.outcome = 'ready' or given.refund = 1 then suspect else 0 end,
     result = given.result,
     error_code = case when given.outcome = 'failed' then given.code end,
     error_message = case when given.outcome = 'failed' then given.message end,

@@ -9,6 +9,9 @@ select 1 where to_regclass('tg_migration') is not null;
 -- name: migrations
 select app, number, name, checksum, applied_at from tg_migration order by app, number;
 
+-- name: migration_count
+select count(*) from tg_migration;
+
 -- name: migrated
 insert into tg_migration (app, number, name, checksum, applied_at) values (:app, :number, :name, :checksum, {now});
 

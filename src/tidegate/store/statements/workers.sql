@@ -2,20 +2,29 @@
 
 -- name: worker_seen
 -- A beat that was held up on its way may come after the next.
-insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping, beat)
-values (:id, :host, :pid, {now}, {now}, :queues, :stopping, :beat)
+insert into tg_worker (id, host, pid, started_at, seen_at, queues, stopping, outdated, beat)
+values (:id, :host, :pid, {now}, {now}, :queues, :stopping, :outdated, :beat)
 on conflict (id) do update set seen_at = excluded.seen_at, queues = excluded.queues, stopping = excluded.stopping,
-    beat = case when excluded.beat > tg_worker.beat then excluded.beat else tg_worker.beat end;
+    outdated = excluded.outdated, beat = case when excluded.beat > tg_worker.beat then excluded.beat else tg_worker.beat end;
 
 -- name: worker_beat
 -- The last beat of a worker that is known here, and how often this database was put back.
 select (select beat from tg_worker where id = :id), (select value from tg_store where name = 'epoch');
 
+-- name: unknown_leases
+-- Leases of a worker that were never given out here: the job has a lower fence, or the same one for another worker.
+select job.id from tg_job as job, {rows id bigint, fence bigint} where job.id = given.id
+and (job.fence < given.fence or (job.fence = given.fence and job.state || '' = 'running' and job.lease_by <> :worker));
+
+-- name: last_id_postgres
+-- The last id that was given to a job, whatever became of that (PostgreSQL only).
+select coalesce(pg_sequence_last_value(pg_get_serial_sequence('tg_job', 'id')), 0);
+
 -- name: worker_gone
 delete from tg_worker where id = :id or seen_at < {now} - 86400;
 
 -- name: workers
-select id, host, pid, started_at, seen_at, queues, stopping from tg_worker order by started_at;
+select id, host, pid, started_at, seen_at, queues, stopping, outdated from tg_worker order by started_at;
 
 -- name: lead
 -- Takes or keeps the lead; no row when another holds it.

@@ -1,0 +1,61 @@
+"""What may be shown of jobs and failures: nothing that looks like a secret, and no endless text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tidegate.core.redact import redacted
+
+MOST_JSON = 20_000  # characters of JSON
+_MOST_TEXT = 2_000
+_MOST_MESSAGE = 1000
+_DEEPEST = 20
+_SECRET = re.compile(
+    r"token|secret|passw|pwd|passphrase|api_?key|private_?key|credential|authorization|cookie|signature|jwt",
+    re.IGNORECASE,
+)
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters, and none that is no text."""
+    clean = text.encode("utf-8", "replace").decode()
+    return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
+def shown_message(text: str) -> str:
+    """What a handler or a service said of a failure, as it may be shown: in one line."""
+    return redacted(text, _MOST_MESSAGE)
+
+
+def shown_json(text: Any) -> Any:
+    """A JSON text as a value that may be shown; one that is too long as the beginning of its text."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        return shown_value(text)
+    if len(text) > MOST_JSON:
+        return redacted(cut(text, _MOST_TEXT), _MOST_TEXT)
+    try:
+        return shown_value(json.loads(text))
+    except (ValueError, RecursionError):
+        return redacted(text, _MOST_TEXT)
+
+
+def shown_value(value: Any, depth: int = 0) -> Any:
+    """*value* without secrets, texts cut."""
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return {
+            cut(str(name), 200): "***" if _SECRET.search(str(name)) and each else shown_value(each, depth + 1)
+            for name, each in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [shown_value(each, depth + 1) for each in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(value: str) -> str:
+    return redacted(cut(value, _MOST_TEXT), _MOST_TEXT) if value else value
