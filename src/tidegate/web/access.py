@@ -1,18 +1,19 @@
 """Who asks, and whether they may: one check before every route, in one place.
 
-While nobody has a password, whoever reaches the server is at this machine, and may do everything. From the first user
-on, everybody signs in, or shows a token. A route that nobody thought of is for admins only.
+While no user exists, a local request may do everything: one that comes from this machine, for this machine, through no
+proxy. Everyone else signs in, or shows a token; from the first user on, local requests do so too. A route that nobody
+thought of is for admins only.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address
 from secrets import token_bytes
 from typing import Any, TypeVar
 
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 
 from tidegate.errors import StoreError
 from tidegate.ops import accounts, jwts
@@ -20,6 +21,7 @@ from tidegate.ops.jwts import BadToken, Issuer
 from tidegate.ops.rights import LOCAL, Right, Who
 from tidegate.secrets import Secrets
 from tidegate.web.problems import Problem
+from tidegate.web.proxies import is_local
 from tidegate.web.site import Site, site_of
 
 _log = logging.getLogger("tidegate.web")
@@ -28,7 +30,7 @@ WHO = "tidegate.who"  # in the scope
 COOKIE = "tidegate_session"
 ANYONE = "anyone"  # a route that needs no right at all
 _RIGHT = "tidegate_right"  # on a function of an application
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # codes of what signing in would open
 
 # What a POST does is the last word of its address, in the API and on the pages.
 _OF_ACTION: Mapping[str, Right] = {
@@ -62,6 +64,8 @@ _OF_PATH: Mapping[str, Right | str] = {
     "/health/ready": ANYONE,
     "/api/openapi.json": ANYONE,
 }
+
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,15 +103,6 @@ def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
     return _OF_ACTION.get(path.rsplit("/", 1)[-1], Right.MANAGE)
 
 
-def _from_elsewhere(request: Request) -> bool:
-    """Whether another machine asks, as it may when the last user is gone from a server that others reach."""
-    try:
-        peer = ip_address(request.client.host if request.client else "")
-    except ValueError:
-        return False  # a socket of this machine has no address
-    return not (getattr(peer, "ipv4_mapped", None) or peer).is_loopback
-
-
 class Access:
     """Recognises who asks, by a token in the header or a session in the cookie."""
 
@@ -133,11 +128,11 @@ class Access:
         return LOCAL if self.open(site, request) else None
 
     def open(self, site: Site, request: Request) -> bool:
-        """Whether nobody has to sign in: no user is there, and the browser is at this machine, nothing between us.
+        """Whether nobody has to sign in: no user exists, the server has no other name, and the request is local.
 
         While the database is away, what it said last counts; without that, nobody gets in.
         """
-        if any(name in request.headers for name in _FORWARDED) or _from_elsewhere(request):
+        if site.is_named or not is_local(request.scope):
             return False
         try:
             self._nobody = not site.read(accounts.anybody)
@@ -145,6 +140,14 @@ class Access:
             if not self._nobody:
                 raise
         return self._nobody
+
+    def refusal(self, site: Site) -> Problem:
+        """What someone is told who is not signed in: to do so, or how the first user is added."""
+        try:
+            code = "not_signed_in" if site.read(accounts.anybody) else "no_users"
+        except StoreError:
+            code = "not_signed_in"
+        return Problem(code, headers=_CHALLENGE)
 
     def _bearer(self, site: Site, shown: str) -> Who:
         scheme, _, token = shown.partition(" ")
@@ -168,22 +171,29 @@ class Access:
 
 
 def unknown(detail: str = "The token is not known, or has ended.") -> Problem:
-    return Problem("not_signed_in", detail, headers={"WWW-Authenticate": 'Bearer realm="tidegate"'})
+    return Problem("not_signed_in", detail, headers=_CHALLENGE)
 
 
-def checked(request: Request) -> None:
-    """Runs before every route: nobody gets further than their rights."""
-    site = site_of(request)
+async def checked(request: Request) -> None:
+    """Runs before every route: nobody gets further than their rights.
+
+    Health and signing in ask nobody, neither the store nor a thread, so they answer while all threads are busy.
+    """
     route: Any = request.scope.get("route")
     right = right_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
     if right == ANYONE and marked_right(request.scope.get("endpoint")) is None:
-        request.scope[WHO] = None  # health and signing in ask nobody, not even the store
+        request.scope[WHO] = None
         return
+    await run_in_threadpool(_check, request, right)
+
+
+def _check(request: Request, right: Right | str) -> None:
+    site = site_of(request)
     who = request.scope[WHO] = site.access.who(site, request)
     if right == ANYONE:
         return
     if who is None:
-        raise Problem("not_signed_in", headers={"WWW-Authenticate": 'Bearer realm="tidegate"'})
+        raise site.access.refusal(site)
     if not who.may(Right(right)):
         raise not_allowed(who, Right(right))
 

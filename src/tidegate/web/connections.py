@@ -90,6 +90,10 @@ def break_off(transport: Any) -> None:
     transport.abort()
 
 
+class HeadTooLong(Exception):
+    """Stops the parser, which reports it as a malformed request."""
+
+
 class Watch:
     """Looks at all connections of a server while there are any."""
 
@@ -142,6 +146,7 @@ class Line(HttpToolsProtocol):
         self._answered: float | None = None  # since when the answer is out, and the body still comes
         self._unread, self._unread_since = 0, 0.0  # bytes that the client has not taken
         self._slack = 0
+        self._head = 0  # bytes of the URL, the headers and the trailers of this request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
@@ -165,6 +170,30 @@ class Line(HttpToolsProtocol):
         super().data_received(data)
         if self._slack < 0 and not self.transport.is_closing():
             self.cut("long")
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._add_to_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._add_to_head(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _add_to_head(self, size: int) -> None:
+        """Ends the parsing of a head that is too long: `_slack` would not see one that comes in a single read."""
+        self._head += size
+        if self._head > self.watch.patience.most_head:
+            raise HeadTooLong
+
+    def send_400_response(self, msg: str) -> None:
+        if self._head > self.watch.patience.most_head:
+            self.cut("long")
+        else:
+            super().send_400_response(msg)
 
     def on_headers_complete(self) -> None:
         self._since, self._in_body, self._came, self._answered = self.loop.time(), True, 0, None

@@ -33,6 +33,12 @@ def who_asks(request: Request) -> Who | None:
     return who if isinstance(who, Who) else None
 
 
+def not_signed_in(request: Request) -> Problem:
+    """What a caller is told who must sign in, or add the first user; reads the store. Raise it."""
+    site = site_of(request)
+    return site.access.refusal(site)
+
+
 def problem(
     status: int, code: str, title: str | None = None, detail: str = "", *, retry_after: float | None = None, **more: Any
 ) -> Response:
@@ -70,4 +76,4 @@ def body_limit(most: int) -> Callable[[F], F]:
     return mark
 
 
-__all__ = ["MOST_BODY", "body_limit", "current_user", "form", "problem", "who_asks"]
+__all__ = ["MOST_BODY", "body_limit", "current_user", "form", "not_signed_in", "problem", "who_asks"]

@@ -25,12 +25,13 @@ from tidegate.errors import StoreError, TidegateError
 from tidegate.face.app import Installed, Page
 from tidegate.ops.rights import Who
 from tidegate.web import health, metrics, problems, sign_in
-from tidegate.web.access import WHO, checked, marked_right, needs
+from tidegate.web.access import NOT_SIGNED_IN, WHO, checked, marked_right, needs
 from tidegate.web.api import openapi
 from tidegate.web.api import routers as api_routers
 from tidegate.web.bulk import Bulks
 from tidegate.web.for_apps import MOST_BODY
 from tidegate.web.guards import Guards, path_of, places
+from tidegate.web.passwords import PasswordChecks
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import problem_of_validation
 from tidegate.web.sign_in import to_sign_in
@@ -52,6 +53,7 @@ def build(site: Site) -> FastAPI:
     from tidegate.web.pages import routers as page_routers
 
     bulks = Bulks(site)
+    checks = PasswordChecks()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -61,6 +63,7 @@ def build(site: Site) -> FastAPI:
         app.state.closing.set()
         await app.state.live.stop()
         await run_in_threadpool(bulks.stop)
+        checks.close()
 
     app = FastAPI(
         title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
@@ -81,7 +84,7 @@ def build(site: Site) -> FastAPI:
     large = [limit for there in site.apps for limit in _install(app, there)]
     for page in page_routers(site):
         app.include_router(page, include_in_schema=False)
-    app.include_router(sign_in.router(site))
+    app.include_router(sign_in.router(site, checks))
     for there in site.apps:
         if (own := _static(there)) is not None:
             app.mount(f"/static/{there.app.name}", StaticFiles(directory=own), name=f"static of {there.app.name}")
@@ -179,7 +182,7 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
     if _read_by_programs(scope):
         return problems.answer(problem, scope, site.codes)
-    if problem.code == "not_signed_in" and scope["method"] == "GET":
+    if problem.code in NOT_SIGNED_IN and scope["method"] == "GET":
         return to_sign_in(scope)
     about = problems.document(problem, scope, site.codes)
     headers = problems.headers_of(problem)

@@ -8,7 +8,6 @@ counted while it is read. Whatever breaks inside is told to nobody but the log, 
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 import uuid
 from collections.abc import Callable, Iterable
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.web.lingering import Heard
 from tidegate.web.problems import REQUEST_ID, Problem
+from tidegate.web.proxies import apply_forwarding, host_name, parse_networks
 from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
@@ -38,7 +38,6 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _OURS = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -62,7 +61,7 @@ class Guards:
     ) -> None:
         self._newest = newest
         self._app, self._site, self._fail, self._large = app, site, fail, large
-        self._names = site.names
+        self._names, self._trusted = site.names, parse_networks(site.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -71,6 +70,7 @@ class Guards:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        apply_forwarding(scope, self._trusted)
         if self._site.base:
             scope["root_path"] = self._site.base
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
@@ -178,11 +178,9 @@ def path_of(scope: Scope) -> str:
 
 def refused_host(headers: Headers, names: Iterable[str]) -> Problem | None:
     """A problem when the request is for another host than ours."""
-    hosts = headers.getlist("host")
-    found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    if found is None:
+    name = host_name(headers)
+    if name is None:
         return Problem("malformed", "host: there must be one Host header with a name.")
-    name = found["name"].lower().strip("[]").rstrip(".")
     return None if name in names else Problem("misdirected")
 
 

@@ -64,7 +64,9 @@ def workers(request: Request) -> Response:
 
 
 def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
-    return reports.queues(tx), sum(each.there and not each.stopping for each in reports.workers(tx))
+    return reports.queues(tx), sum(
+        each.there and not each.stopping and not each.outdated for each in reports.workers(tx)
+    )
 
 
 def _left_alone(queue: QueueReport) -> bool:

@@ -20,12 +20,15 @@ from tidegate.errors import (
     Refused,
     SchemaTooNew,
     StoreBusy,
+    StoreDamaged,
     StoreError,
     StoreFull,
+    StoreMissing,
     TidegateError,
     UniqueTaken,
 )
 from tidegate.ops.idempotency import AnswerNotKept, InFlight, OtherBody
+from tidegate.ops.masking import cut
 from tidegate.web.site import Site
 
 MEDIA_TYPE = "application/problem+json"
@@ -50,6 +53,8 @@ _ROWS = (
     ApiCode("bad_cursor", 400, "The cursor is not one of ours.", "Use next_cursor of the page before, unchanged."),
     ApiCode("key_malformed", 400, "The Idempotency-Key is not allowed.", "Send 1 to 255 printable ASCII characters."),
     ApiCode("not_signed_in", 401, "Nobody is signed in.", "Sign in, or send a token: Authorization: Bearer."),
+    ApiCode("no_users", 401, "No user exists yet.",
+            "On the machine that runs the server: tidegate user add NAME --role admin."),
     ApiCode("not_allowed", 403, "Your role does not allow this.", "Ask an admin to do it, or for another role."),
     ApiCode("cross_site", 403, "The request comes from another site.", "Use the page or the API of this server."),
     ApiCode("no_such_path", 404, "There is nothing at this address.", "Look at /api/openapi.json for the addresses."),
@@ -72,8 +77,12 @@ _ROWS = (
             "Look for the request id in its log; please report it.", retriable=True),
     ApiCode("held", 503, "A gate is shut: the service is not called now.", "Ask again after the time given.",
             retriable=True),
-    ApiCode("store_away", 503, "The database cannot be reached.", "Nothing is lost; ask again after the time given.",
+    ApiCode("store_away", 503, "The database cannot be reached.", "Ask again after the time given.",
             retriable=True),
+    ApiCode("store_missing", 503, "The database file is missing.",
+            "Nothing is accepted. Put the file back, or restore a copy: tidegate db restore."),
+    ApiCode("store_damaged", 503, "The database file is damaged.",
+            "Nothing is accepted. Stop Tidegate and restore a copy: tidegate db restore."),
     ApiCode("store_full", 503, "The disk of the database is full.", "Free some space on it.", retriable=True),
     ApiCode("schema_too_new", 503, "The database was made by a newer version.", "Start the newer version."),
     ApiCode("not_ready", 503, "The server is not ready.", "Ask again after the time given.", retriable=True),
@@ -95,9 +104,12 @@ _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
     (Held, "held"),
     (SchemaTooNew, "schema_too_new"),
     (StoreFull, "store_full"),
+    (StoreMissing, "store_missing"),
+    (StoreDamaged, "store_damaged"),
     (StoreBusy, "store_away"),
     (StoreError, "store_away"),
 )
+_NO_TIME_HELPS = (SchemaTooNew, StoreMissing, StoreDamaged)  # only a person does
 _BY_STATUS = {400: "malformed", 404: "not_there", 405: "method", 406: "not_acceptable", 413: "too_large",
               415: "media_type", 421: "misdirected", 422: "invalid", 429: "too_many"}  # fmt: skip
 
@@ -151,7 +163,7 @@ def _raised(error: TidegateError, code: str, site: Site) -> Problem:
     if isinstance(error, (UniqueTaken, OtherBody, AnswerNotKept)):
         return Problem(code)
     if isinstance(error, StoreError):  # its own words may hold a path, or an address with a password
-        return Problem(code, retry_after=None if isinstance(error, SchemaTooNew) else site.outage.seen())
+        return Problem(code, retry_after=None if isinstance(error, _NO_TIME_HELPS) else site.outage.seen())
     return Problem(code, f"{str(error).rstrip('.')}.")
 
 
@@ -211,9 +223,3 @@ def level_of(code: str, book: CodeBook) -> Level:
     if code == "internal":
         return Level.ERROR
     return book[code].level if code in book else Level.WARN
-
-
-def cut(text: str, most: int) -> str:
-    """At most so many characters, and none that is no text."""
-    clean = text.encode("utf-8", "replace").decode()
-    return clean if len(clean) <= most else f"{clean[: most - 1]}…"

@@ -11,7 +11,8 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 
-from tidegate.web.problems import Problem, cut
+from tidegate.ops.masking import cut
+from tidegate.web.problems import Problem
 
 _MOST = 20
 _MOST_NAME = 100

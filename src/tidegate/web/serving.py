@@ -66,7 +66,8 @@ class Server(uvicorn.Server):
         patience = Patience(most=fitting if most is None else min(most, fitting))
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, server_header=False, lifespan="on", http=patient(patience),
+                app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="on",
+                http=patient(patience),
                 loop="asyncio", ws="none", timeout_graceful_shutdown=LAST_ANSWERS, backlog=_BACKLOG,
             )
         )  # fmt: skip

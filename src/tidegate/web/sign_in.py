@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
 from tidegate.ops import accounts
+from tidegate.store.tx import Tx
 from tidegate.web.access import COOKIE
+from tidegate.web.devices import device_of, remember_device
 from tidegate.web.pages.rendering import rendered
 from tidegate.web.pages.saying import local_path
+from tidegate.web.passwords import PasswordChecks
+from tidegate.web.proxies import client_network
 from tidegate.web.sign_in_limit import SignInLimit
 from tidegate.web.site import Site
 
@@ -22,7 +28,7 @@ _log = logging.getLogger("tidegate.web")
 _WRONG = "The name and the password do not fit together."
 
 
-def router(site: Site) -> APIRouter:
+def router(site: Site, checks: PasswordChecks) -> APIRouter:
     found = APIRouter(include_in_schema=False)
     limit = SignInLimit(site.queue.clock.monotonic)
 
@@ -30,32 +36,38 @@ def router(site: Site) -> APIRouter:
     def show(request: Request, next: Annotated[str, Query(max_length=2000)] = "") -> Response:  # noqa: A002 - its name
         if site.access.who(site, request) is not None:
             return RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
-        return _form(request, next)
+        return _form(request, next, no_users=not site.read(accounts.anybody))
 
     @found.post("/sign-in")
-    def sign_in(
+    async def sign_in(
         request: Request,
         name: Annotated[str, Form(max_length=200)] = "",
         password: Annotated[str, Form(max_length=2000)] = "",
         next: Annotated[str, Form(max_length=2000)] = "",  # noqa: A002
     ) -> Response:
-        address = request.client.host if request.client else ""
-        of_name, of_address = f"name {name}", f"address {address}"
-        kept = site.read(lambda tx: accounts.kept_of(tx, name))
-        wait = limit.begin(of_name, of_address)
-        if wait > 0:
-            said = f"Too many wrong passwords. Try again in {max(1, round(wait))} s."
-            answer = _form(request, next, name, said, status=429)
-            answer.headers["Retry-After"] = str(max(1, round(wait)))
-            return answer
-        if not accounts.fits(password, kept):
-            limit.failed(of_address)
-            _log.warning("sign_in_failed address=%s", address)
-            return _form(request, next, name, _WRONG, status=403)
-        limit.passed(of_name, of_address)
-        secret = site.write(lambda tx: accounts.begin_session(tx, name))
+        def look(tx: Tx) -> tuple[str | None, bool]:
+            return accounts.kept_of(tx, name), accounts.anybody(tx)
+
+        kept, users = await run_in_threadpool(site.read, look)
+        if not users:
+            return await run_in_threadpool(_form, request, next, status=401, no_users=True)
+        network, now, secrets = client_network(request), site.queue.clock.now(), site.access.secrets
+        attempt = limit.begin(name, network, device_of(request, secrets, name, kept, now))
+        if attempt.wait > 0:
+            return await run_in_threadpool(_refused, request, next, name, attempt.wait, "Too many wrong passwords.")
+        fits = await checks.check(password, kept, known_device=attempt.device is not None)
+        if fits is None:
+            limit.give_back(attempt)
+            return await run_in_threadpool(_refused, request, next, name, 1.0, "Too many people sign in right now.")
+        if kept is None or not fits:
+            limit.failed(attempt)
+            _log.warning("sign_in_failed network=%s", network)
+            return await run_in_threadpool(_form, request, next, name, _WRONG, status=403)
+        limit.passed(attempt)
+        secret = await run_in_threadpool(site.write, lambda tx: accounts.begin_session(tx, name))
         answer = RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
         _set(answer, request, secret, int(accounts.LONGEST))
+        remember_device(answer, request, secrets, name, kept, now)
         return answer
 
     @found.post("/sign-out")
@@ -77,9 +89,18 @@ def to_sign_in(scope: Scope) -> Response:
     return RedirectResponse(f"{base}/sign-in?{urlencode({'next': asked})}", status_code=303)
 
 
-def _form(request: Request, back: str, name: str = "", said: str = "", status: int = 200) -> Response:
-    values = {"next_page": local_path(back, ""), "name": name, "wrong": said}
+def _form(
+    request: Request, back: str, name: str = "", said: str = "", status: int = 200, *, no_users: bool = False
+) -> Response:
+    values = {"next_page": local_path(back, ""), "name": name, "wrong": said, "no_users": no_users}
     return rendered(request, "sign_in.html", status, values)
+
+
+def _refused(request: Request, back: str, name: str, wait: float, why: str) -> Response:
+    seconds = max(1, math.ceil(wait))
+    answer = _form(request, back, name, f"{why} Try again in {seconds} s.", status=429)
+    answer.headers["Retry-After"] = str(seconds)
+    return answer
 
 
 def _set(answer: Response, request: Request, secret: str, lasts: int) -> None:

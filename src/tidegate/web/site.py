@@ -19,6 +19,7 @@ from tidegate.face.queue import Queue
 from tidegate.face.telling import Telling
 from tidegate.store.tx import Tx
 from tidegate.web.live.policy import LivePolicy
+from tidegate.web.proxies import is_loopback_name
 
 if TYPE_CHECKING:
     from tidegate.web.access import Access
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TRUSTED_PROXIES = ("127.0.0.1", "::1")
 MOST_BODY = 1_000_000
 _SOONEST, _LATEST = 1.0, 60.0
 
@@ -87,6 +89,7 @@ class Site:
 
     *config*: the effective settings, one mapping each with name, value and origin, secrets masked. *hosts*: names that
     a request may be for, beside those of this machine. *base*: the path before everything, behind a proxy.
+    *trusted_proxies*: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto headers are used.
     *simulated*: where the services of an application are simulated, by its name; they are called instead.
     """
 
@@ -96,6 +99,7 @@ class Site:
     version: str = tidegate.__version__
     config: Callable[[], list[dict[str, Any]]] = list
     hosts: Sequence[str] = ()
+    trusted_proxies: Sequence[str] = TRUSTED_PROXIES
     simulated: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     actor_of: Callable[[Request], str] = acting
@@ -118,6 +122,11 @@ class Site:
     def names(self) -> frozenset[str]:
         """The hosts that a request may be for."""
         return frozenset(name.lower().strip("[]").rstrip(".") for name in (*LOOPBACK, *self.hosts))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it has a host that others may reach it by: then no request is trusted for being local."""
+        return any(not is_loopback_name(name.lower().strip("[]").rstrip(".")) for name in self.hosts)
 
     def strips(self) -> list[Strip]:
         """What stands above every page."""

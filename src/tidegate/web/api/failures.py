@@ -8,11 +8,11 @@ from fastapi import Query, Request, Response
 
 from tidegate.ops import failures
 from tidegate.ops.failures import Triaged
+from tidegate.ops.masking import shown_message
 from tidegate.store.now import now_of
 from tidegate.web.api import strict
 from tidegate.web.api.answers import read, says
 from tidegate.web.api.shapes import Listed, Moment, Shown
-from tidegate.web.masking import shown_message
 from tidegate.web.site import site_of
 
 router = strict.api("failures")

@@ -10,9 +10,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.job import Job
 from tidegate.ops.listing import Filter
+from tidegate.ops.masking import shown_json, shown_message
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.web.api.shapes import Asked, Group, Key, Moment, Reason, Shown
-from tidegate.web.masking import shown_json, shown_message
 
 State = Literal[
     "", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"

@@ -19,8 +19,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tidegate.core.duration import MOST as LONGEST
+from tidegate.ops.masking import shown_value
 from tidegate.store.gate_rows import GateEvent
-from tidegate.web.masking import shown_value
 
 M = TypeVar("M", bound=BaseModel)
 

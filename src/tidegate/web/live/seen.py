@@ -8,12 +8,12 @@ from typing import Any
 
 from tidegate.face.app import Strip
 from tidegate.ops import accounts, happenings, notices
+from tidegate.ops.masking import shown_value
 from tidegate.ops.notices import NoticeLine
 from tidegate.ops.overview import Overview, overview
 from tidegate.store import bulk_rows
 from tidegate.store.gate_rows import GateEvent
 from tidegate.store.tx import Tx
-from tidegate.web.masking import shown_value
 from tidegate.web.pages import times
 from tidegate.web.pages.notices import LEVELS, place_of
 from tidegate.web.site import Site

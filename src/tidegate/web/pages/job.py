@@ -12,10 +12,10 @@ from fastapi import APIRouter, Form, Path, Request, Response
 from tidegate.core.job import Job, JobEvent
 from tidegate.errors import NotThere, Refused
 from tidegate.ops import allowed, job_actions, reports
+from tidegate.ops.masking import shown_json
 from tidegate.ops.reports import JobLine, JobReport
 from tidegate.store.tx import Tx
 from tidegate.web.api.job_shapes import line_of
-from tidegate.web.masking import shown_json
 from tidegate.web.pages import drawing, times
 from tidegate.web.pages.drawing import Stretch
 from tidegate.web.pages.rendering import page

@@ -12,6 +12,9 @@ OTHERS: Mapping[str, Word] = {
     "late": Word("Late", "clock", "warn", {"": "it has missed a heartbeat, and may come back."}),
     "gone": Word("Lost", "unplug", "bad", {"": "it was not heard of for 35 s; what it held is taken over."}),
     "stopping": Word("Stopping", "stop", "calm", {"": "it takes nothing new, and ends what it has."}),
+    "outdated": Word(
+        "Outdated", "alert", "bad", {"": "older than the database: it takes no jobs. Update and restart it."}
+    ),
     "no_worker": Word("No worker", "unplug", "bad", {"": "nobody works on this queue."}),
     # stages of a job, as tabs and filters name them
     "ready": Word("Ready", "list", "calm", {"": "may go as soon as a worker takes it."}),

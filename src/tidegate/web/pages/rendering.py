@@ -23,10 +23,10 @@ from markupsafe import Markup
 from tidegate.core.codes import CodeBook
 from tidegate.core.duration import brief
 from tidegate.ops import notices
+from tidegate.ops.masking import shown_message
 from tidegate.ops.rights import LOCAL, Right, Who
 from tidegate.web.access import ANYONE, WHO, right_for
 from tidegate.web.guards import NEWEST
-from tidegate.web.masking import shown_message
 from tidegate.web.pages import charts, drawing, looks, times
 from tidegate.web.pages.pausing import CHOICES
 from tidegate.web.pages.saying import COOKIE, QUIETLY, Said

@@ -49,6 +49,8 @@ def _seen(tx: Tx) -> Seen:
 def _token(worker: WorkerReport, now: float) -> str:
     if not worker.there:
         return "gone"
+    if worker.outdated:
+        return "outdated"
     if worker.stopping:
         return "stopping"
     return "late" if now - worker.seen_at > LATE else "there"

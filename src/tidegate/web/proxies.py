@@ -1,0 +1,125 @@
+"""Proxies in front of the server: which headers betray one, which are trusted, and who the client behind them is.
+
+A request is local only when nothing stands between the browser and this server. A proxy on the same machine connects
+from a loopback address too, so the address alone proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import Scope
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+PEER = "tidegate.peer"  # in the scope: the address that connected, whatever a proxy says about the client
+
+# Headers that a proxy, a load balancer or a CDN adds, and no browser; in lower case with "-" for "_".
+FORWARDING_HEADERS = frozenset({
+    "via", "client-ip", "true-client-ip", "proxy-client-ip", "wl-proxy-client-ip", "x-proxyuser-ip", "x-host",
+    "x-request-from", "x-originating-ip", "x-scheme", "x-varnish", "cdn-loop", "front-end-https", "x-arr-ssl",
+})  # fmt: skip
+FORWARDING_PREFIXES = (
+    "forwarded", "x-forwarded", "x-real-", "x-client-", "x-cluster-", "x-original-", "x-remote-", "x-envoy-",
+    "x-proxy-", "x-appengine-", "x-azure-", "x-amz-cf-", "x-amzn-", "x-auth-request-", "x-nf-", "x-vercel-", "cf-",
+    "fastly-", "fly-", "tailscale-", "remote-",
+)  # fmt: skip
+
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
+_HOP = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|(?P<v4>[0-9.]+):[0-9]{1,5}", re.ASCII)
+_MAX_HOPS = 50
+
+
+def is_forwarding_header(name: str) -> bool:
+    """Whether a header shows that a proxy passed the request on."""
+    plain = name.lower().replace("_", "-")
+    return plain in FORWARDING_HEADERS or plain.startswith(FORWARDING_PREFIXES)
+
+
+def host_name(headers: Headers) -> str | None:
+    """The name in the Host header without brackets and port; None unless there is exactly one well-formed header."""
+    hosts = headers.getlist("host")
+    found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    return None if found is None else found["name"].lower().strip("[]").rstrip(".")
+
+
+def is_loopback_name(name: str) -> bool:
+    """Whether a host name is this machine by definition: localhost, or a loopback address in its usual notation."""
+    found = parse_address(name)
+    return name == "localhost" or (found is not None and found.is_loopback)
+
+
+def parse_address(text: str) -> Address | None:
+    """An IP address without its zone; an IPv4 address that is written as IPv6 is returned as IPv4."""
+    try:
+        found = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def parse_networks(written: Iterable[str]) -> tuple[Network, ...]:
+    """Networks in CIDR notation, or single addresses; ValueError names what is neither."""
+    return tuple(ip_network(each) for each in written)
+
+
+def is_local(scope: Scope) -> bool:
+    """Whether a browser on this machine sent this itself: a loopback peer, a loopback Host, no forwarding header."""
+    headers = Headers(scope=scope)
+    peer = parse_address((scope.get(PEER) or scope.get("client") or ("",))[0])
+    return (
+        peer is not None
+        and peer.is_loopback
+        and is_loopback_name(host_name(headers) or "")
+        and not any(is_forwarding_header(name) for name in headers)
+    )
+
+
+def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
+    """Sets the client and the scheme of a request as its proxy reports them, if the peer is a trusted proxy.
+
+    The client is the rightmost address in X-Forwarded-For that is not a trusted proxy itself. What stands to the left
+    of it was written by the client.
+    """
+    peer = scope.get("client")
+    scope[PEER] = peer
+    if not peer or not _is_in(parse_address(peer[0]), trusted):
+        return
+    headers = Headers(scope=scope)
+    hops = [hop for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
+    client = peer[0]
+    for hop in reversed(hops[-_MAX_HOPS:]):
+        found = _parse_hop(hop.strip())
+        if found is None:
+            break  # the address before it is the last one that is known
+        client = str(found)
+        if not _is_in(found, trusted):
+            break
+    scope["client"] = (client, 0 if client != peer[0] else peer[1])
+    schemes = headers.getlist("x-forwarded-proto")
+    scheme = schemes[-1].rpartition(",")[2].strip().lower() if schemes else ""
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme
+
+
+def client_network(request: Request) -> str:
+    """The network that limits count a client by: an IPv4 address, or the /64 of an IPv6 address."""
+    found = parse_address(request.client.host if request.client else "")
+    if isinstance(found, IPv6Address):
+        return str(IPv6Network((found, 64), strict=False))
+    return "unknown" if found is None else str(found)
+
+
+def _parse_hop(hop: str) -> Address | None:
+    """One entry of X-Forwarded-For, which may have a port."""
+    with_port = _HOP.fullmatch(hop)
+    return parse_address(hop if with_port is None else with_port["v6"] or with_port["v4"])
+
+
+def _is_in(found: Address | None, networks: Sequence[Network]) -> bool:
+    return found is not None and any(found in each for each in networks)
