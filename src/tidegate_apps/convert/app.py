@@ -49,7 +49,7 @@ app = App[Settings](
     pages=[
         Page(path="/convert", title="Convert", show=show),
         Page(path="/convert/help", show=show_help),
-        Page(path="/convert/jobs/{job}", show=show_one),
+        Page(path="/convert/jobs/{id}", show=show_one),
     ],
     targets=[TARGET],
     help="/convert/help",

@@ -38,7 +38,7 @@ class Server:
             return told
         return {"message": _why(answer), "code": told.get("code")}
 
-    def state(self, job: int) -> dict[str, Any]:
+    def state(self, job: str) -> dict[str, Any]:
         answer = self._answer("GET", f"/api/jobs/{job}")
         told = _said(answer)
         if answer.status_code == httpx2.codes.OK and "id" in told:
@@ -46,7 +46,7 @@ class Server:
         # A problem has a `status`, too, which is a number.
         return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": told.get("code")}
 
-    def fetch(self, job: int, place: Path) -> None:
+    def fetch(self, job: str, place: Path) -> None:
         def fetched() -> None:
             with self._client.stream("GET", f"/api/jobs/{job}/download") as answer, place.open("wb") as file:
                 if answer.status_code in _RESTARTING:

@@ -85,6 +85,20 @@ def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Pa
 
 
 @convert.group()
+def storage() -> None:
+    """Where the files are kept."""
+
+
+@storage.command()
+@at_server
+def adopt(at: AtServer) -> None:
+    """Says that the storage of the settings is the right one, although it is not the one that was used before."""
+    with at.installed() as there:
+        there.jobs.storage_id.adopt(at.me)
+    at.say({"adopted": True}, "the storage of the settings is used from now on")
+
+
+@convert.group()
 def uploads() -> None:
     """Stops taking files for a time, and takes them again."""
 

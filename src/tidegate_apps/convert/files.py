@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from tidegate import Db, JobEvent
 from tidegate_apps.convert.codes import LINES, gave_up, shown
 
 NEWEST = 2**62
+PUBLIC_ID = re.compile(r"[0-9a-f]{32}")
 STATUSES = ("queued", "processing", "complete", "failed")
 _STATUS = {"running": "processing", "done": "complete", "failed": "failed"}
 # What the queue calls its events, in the words of this application. Others, such as a pause, are no transitions.
@@ -25,6 +27,7 @@ class File:
     """One upload with its job. The order of the fields is that of the columns."""
 
     job: int
+    public_id: str  # by which its owner and URLs name it
     owner: str
     name: str
     mapping: str
@@ -103,10 +106,10 @@ class File:
         return f"{stem or 'document'}.xml"
 
     def as_json(self, base: str = "") -> dict[str, Any]:
-        here = f"{base}/api/jobs/{self.job}"
+        here = f"{base}/api/jobs/{self.public_id}"
         ended = self.finished_at
         return {
-            "id": self.job, "status": self.status, "expired": self.expired, "message": self.line,
+            "id": self.public_id, "status": self.status, "expired": self.expired, "message": self.line,
             "original_filename": self.name, "mapping": self.mapping, "bytes": self.bytes, "sha256": self.sha256,
             "created_at": self.created_at, "started_at": self.began_at or self.claimed_at,
             "completed_at": ended if self.status == "complete" else None,
@@ -130,6 +133,12 @@ class File:
 def file_of(db: Db, job: int) -> File | None:
     row = db.one("file", job=job) if 0 < job < NEWEST else None
     return None if row is None else File(*row)
+
+
+def job_of(db: Db, public_id: str) -> int | None:
+    """The number of the job that a public id stands for."""
+    row = db.one("job_of", public_id=public_id) if PUBLIC_ID.fullmatch(public_id) else None
+    return None if row is None else int(row[0])
 
 
 def files_of(

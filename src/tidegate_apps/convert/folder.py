@@ -83,7 +83,7 @@ class Folder:
         assert isinstance(draft, FileDraft)  # noqa: S101 - its own
         place = self._root / key
         with told():
-            if not place.parent.is_dir():
+            if not place.parent.is_dir() or place.parent == self._root:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 _flush(self._root)
                 _flush(self._root.absolute().parent)

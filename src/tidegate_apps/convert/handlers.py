@@ -17,7 +17,17 @@ from tidegate_apps.convert.files import file_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.in_time import Stopped
 from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.storage import Draft, Storage, StorageError, StorageFull, Taken, digest, storage_at
+from tidegate_apps.convert.storage import (
+    Draft,
+    Storage,
+    StorageAway,
+    StorageError,
+    StorageFull,
+    Taken,
+    digest,
+    storage_at,
+)
+from tidegate_apps.convert.storage_id import StorageId
 
 _log = logging.getLogger("tidegate.convert")
 
@@ -60,6 +70,7 @@ class Jobs:
     """What routes, pages and schedules use."""
 
     storage: Storage
+    storage_id: StorageId
     mappings: Mappings
     gateway: Gateway
     convert: JobFunction[Order, Made]
@@ -71,9 +82,10 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
     """*transport*: for a gateway without sockets."""
     settings = there.settings
     storage = storage_at(settings.storage)
+    storage_id = StorageId(there, storage)
     mappings = _mappings(settings)
     gateway = Gateway(settings, there.closing, mappings, transport=transport)
-    work = Converting(there, storage, gateway)
+    work = Converting(there, storage, storage_id, gateway)
     target = Target(
         TARGET, rules=PACK, backoff=None,
         breaker={
@@ -99,13 +111,23 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
 
     @there.queue.job(queue=UPKEEP, name="convert.retention", unique=lambda a: a, attempts=3)
     def retention(_: str) -> dict[str, int]:
+        _require(storage_id)
         return upkeep.retention(there, storage)
 
     @there.queue.job(queue=UPKEEP, name="convert.sweep", unique=lambda a: a, attempts=3)
     def sweep(_: str) -> dict[str, int]:
+        _require(storage_id)
         return upkeep.sweep(there, storage)
 
-    return Jobs(storage, mappings, gateway, convert, retention, sweep)
+    return Jobs(storage, storage_id, mappings, gateway, convert, retention, sweep)
+
+
+def _require(storage_id: StorageId) -> None:
+    """What removes files waits for a storage that is away."""
+    try:
+        storage_id.check()
+    except StorageAway as error:
+        raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
 
 
 def _mappings(settings: Settings) -> Mappings:
@@ -118,8 +140,8 @@ def _mappings(settings: Settings) -> Mappings:
 class Converting:
     """One attempt at a conversion, and what an earlier one may have left."""
 
-    def __init__(self, there: Installed[Settings], storage: Storage, gateway: Gateway) -> None:
-        self._there, self._storage, self._gateway = there, storage, gateway
+    def __init__(self, there: Installed[Settings], storage: Storage, storage_id: StorageId, gateway: Gateway) -> None:
+        self._there, self._storage, self._storage_id, self._gateway = there, storage, storage_id, gateway
 
     def found(self, order: Order, job: Context) -> Done[Made] | None:
         """The XML that an earlier attempt finished, trusted only with the hash that was kept under its lease."""
@@ -137,6 +159,7 @@ class Converting:
 
     def convert(self, order: Order, job: Context) -> Done[Made]:
         try:
+            self._storage_id.require()
             with self._storage.draft() as draft:
                 status = self._called(order, job, draft)
                 draft.seal()
@@ -147,7 +170,7 @@ class Converting:
         except Stopped as error:
             # The lease is gone, or the worker stops: another one will do it, and finds what the gateway kept.
             raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
-        except StorageFull as error:
+        except (StorageFull, StorageAway) as error:
             self._hold(error)
         except Exception as error:
             self._faulted(job, error)
@@ -172,11 +195,12 @@ class Converting:
             job.save_now(pending=pending)
             self._storage.put(draft, order.result, replace=True)
 
-    def _hold(self, error: StorageFull) -> NoReturn:
-        """No space left: nobody is tried, and nobody is to blame, until there is some."""
-        _log.error("storage_full error=%s", error)
+    def _hold(self, error: StorageFull | StorageAway) -> NoReturn:
+        """No space left, or the storage is not there: jobs wait, and keep their attempts."""
+        full = isinstance(error, StorageFull)
+        _log.error("%s error=%s", "storage_full" if full else "storage_away", error)
         if not self._there.db.all("queue_paused", name=QUEUE):
-            self._there.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk")
+            self._there.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk" if full else "storage away")
         raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
 
     def _faulted(self, job: Context, error: Exception) -> NoReturn:

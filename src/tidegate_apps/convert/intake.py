@@ -13,11 +13,11 @@ from tidegate_apps.convert.codes import LINES, gave_up
 from tidegate_apps.convert.files import File, file_of
 from tidegate_apps.convert.handlers import Jobs, Order
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
-from tidegate_apps.convert.owned import io_error, size_of
+from tidegate_apps.convert.owned import io_error, size_of, unusable
 from tidegate_apps.convert.receiving import Received
 from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.storage import Draft, StorageError
+from tidegate_apps.convert.storage import Draft, StorageAway, StorageError
 from tidegate_apps.convert.upkeep import expire, removed
 
 _log = logging.getLogger("tidegate.convert")
@@ -40,7 +40,10 @@ def held(there: Installed[Settings]) -> Problem | None:
         left = max(1.0, until - there.queue.clock.now())
         return io_error("Uploads are paused.", status=503, retry_after=left)
     try:
+        there.jobs.storage_id.check()
         free = there.jobs.storage.free()
+    except StorageAway as error:
+        return unusable(error)
     except StorageError as error:
         _log.error("storage_unreadable error=%s", error)
         return io_error("The storage cannot be used at the moment.", status=503, retry_after=60)
@@ -68,6 +71,7 @@ def take(there: Installed[Settings], owner: str, got: Received, draft: Draft) ->
     jobs: Jobs = there.jobs
     try:
         draft.seal()
+        jobs.storage_id.require()
         # Nobody else has that key. An object store that need not look takes a file in parts, and not as a whole.
         jobs.storage.put(draft, order.source, replace=True)
     except StorageError as error:
@@ -123,17 +127,20 @@ def _gone(there: Installed[Settings], file: File) -> bool:
     return True
 
 
-def _refused(there: Installed[Settings], order: Order, name: str, code: str) -> int:
-    def work(tx: DbTx) -> int:
+def _refused(there: Installed[Settings], order: Order, name: str, code: str) -> str:
+    """The public id of a job that failed before it began."""
+
+    def work(tx: DbTx) -> str:
         job = there.jobs.convert.refuse(order, code, gave_up(code, 0), connection=tx)
-        _add(tx, job.id, order, name, None)
-        return int(job.id)
+        return _add(tx, job.id, order, name, None)
 
     return there.db.write(work)
 
 
-def _add(tx: DbTx, job: int, order: Order, name: str, source: str | None) -> None:
+def _add(tx: DbTx, job: int, order: Order, name: str, source: str | None) -> str:
+    public_id = token_hex(16)
     tx.all(
-        "add", job=job, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes, sha256=order.sha256,
-        source=source,
+        "add", job=job, public_id=public_id, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes,
+        sha256=order.sha256, source=source,
     )  # fmt: skip
+    return public_id

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tidegate_apps.convert.folder import FileDraft, told
-from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, Taken
+from tidegate_apps.convert.storage import ID, PIECE, Draft, Kept, StorageError, Taken
 
 # Jobs are tried again by the queue; a second layer of retries would only hide that.
 _SOON = timedelta(seconds=10)
@@ -108,6 +108,8 @@ class Objects:
         with _told():
             for page in obstore.list(self._store):
                 for each in page:
+                    if each["path"] == ID:
+                        continue
                     yield Kept(str(each["path"]), each["last_modified"].timestamp())
 
     def free(self) -> float | None:

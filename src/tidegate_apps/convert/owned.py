@@ -11,18 +11,19 @@ from tidegate import Installed
 from tidegate.errors import UniqueTaken
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES, unpromised
-from tidegate_apps.convert.files import File, file_of
+from tidegate_apps.convert.files import File, file_of, job_of
 from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.storage import StorageError
+from tidegate_apps.convert.storage import StorageAway, StorageError
 from tidegate_apps.convert.upkeep import expire
 
 _log = logging.getLogger("tidegate.convert")
 
 
-def mine(there: Installed[Settings], job: int, owner: str) -> File:
+def mine(there: Installed[Settings], public_id: str, owner: str) -> File:
     """The job, if it is whose who asks; whatever its state, nobody else learns more than that it is not theirs."""
-    file = file_of(there.db, job)
+    job = job_of(there.db, public_id)
+    file = None if job is None else file_of(there.db, job)
     if file is None:
         raise beside_the_ten("not_there", "There is no such job.")
     if file.owner != owner:
@@ -36,6 +37,8 @@ def io_error(detail: str, *, status: int = 500, **more: Any) -> Problem:
 
 
 def unusable(error: StorageError) -> Problem:
+    if isinstance(error, StorageAway):
+        return io_error("The files are not available at the moment. Try again later.", status=503, retry_after=60)
     _log.error("storage_unreadable error=%s", error)
     return io_error("The storage cannot be used at the moment.")
 
@@ -45,6 +48,7 @@ def size_of(there: Installed[Settings], key: str) -> int | None:
     try:
         found: int | None = there.jobs.storage.size(key)
         if found is None:
+            there.jobs.storage_id.check()
             there.jobs.storage.check(key)
     except StorageError as error:
         raise unusable(error) from error
@@ -76,19 +80,21 @@ def opened(there: Installed[Settings], file: File) -> Iterator[BinaryIO]:
         yield found
 
 
-def retried(there: Installed[Settings], job: int, owner: str, by: str) -> File:
+def retried(there: Installed[Settings], public_id: str, owner: str, by: str) -> File:
     """The job of *owner*, which is queued again; *by* is who asked for it."""
-    file = mine(there, job, owner)
+    file = mine(there, public_id, owner)
     if file.status != "failed":
         raise beside_the_ten("refused", f"Only failed jobs can be retried; this one is {file.status}.")
     if file.source is None or not file.retriable or size_of(there, file.source) is None:
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
     try:
-        done = there.queue.retry(job, by=by)
+        done = there.queue.retry(file.job, by=by)
     except UniqueTaken as error:
-        twin = there.db.one("twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=job)
+        twin = there.db.one(
+            "twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=file.job
+        )
         other = None if twin is None else twin[0]
         raise beside_the_ten("unique_taken", f"The same file is converted by job {other}.", job=other) from error
     if not done:
         raise beside_the_ten("refused", "Only failed jobs can be retried.")
-    return mine(there, job, owner)
+    return mine(there, public_id, owner)

@@ -12,17 +12,16 @@ from tidegate.web import (
     ANYONE,
     Problem,
     needs,
-    number_of,
-    owner_session,
     page,
 )
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.codes import TARGET, size_shown
-from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of
+from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of, job_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import StorageError
+from tidegate_apps.convert.visitors import is_shut_out, reading_owner
 
 BUSY = "Gateway busy, paused. Will retry automatically."
 AWAY = "The gateway is away: what is uploaded now fails at once, and can be retried when it is back."
@@ -71,21 +70,23 @@ def gateway_held(there: Installed[Settings]) -> str:
 
 @needs(ANYONE)
 def show(request: Request, there: Installed[Settings]) -> Response:
-    owner = owner_session(request)
-    below = number_of(request.query_params.get("before", "")) or NEWEST
+    owner = reading_owner(there, request)
+    below = job_of(there.db, request.query_params.get("before", "")) or NEWEST
     held = gateway_held(there)
     files = files_of(there.db, owner, below=below, most=_PAGE + 1)
     pause = there.db.one("paused")
+    signs_in = Problem("not_signed_in", "Sign in to upload files.") if is_shut_out(there, request) else None
+    closed = signs_in or intake.held(there)
     return page(
         request, "convert/convert.html", rows=[row_of(each, busy=held == BUSY) for each in files[:_PAGE]],
-        next=files[_PAGE - 1].job if len(files) > _PAGE else None, held=held, closed=intake.held(there), pause=pause,
+        next=files[_PAGE - 1].public_id if len(files) > _PAGE else None, held=held, closed=closed, pause=pause,
         active=active_of(there.db, owner), first=below == NEWEST, **_limits(there),
     )  # fmt: skip
 
 
 @needs(ANYONE)
 def show_one(request: Request, there: Installed[Settings]) -> Response:
-    file = mine(there, number_of(request.path_params["job"]) or 0, owner_session(request))
+    file = mine(there, request.path_params["id"], reading_owner(there, request))
     held = gateway_held(there)
     return page(
         request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),

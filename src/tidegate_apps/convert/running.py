@@ -35,9 +35,9 @@ class Office(Protocol):
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         """The job; or a `message` why there is none."""
 
-    def state(self, job: int) -> dict[str, Any]: ...
+    def state(self, job: str) -> dict[str, Any]: ...
 
-    def fetch(self, job: int, place: Path) -> None: ...
+    def fetch(self, job: str, place: Path) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ def report(office: Office, places: Mapping[Path, Path], mapping: str, quiet: boo
     """Converts all, and shows how far it is: a bar on a terminal, else a line for each file; then how many."""
     done: dict[Path, Outcome] = {}
     with _telling(len(places), quiet) as tell:
-        waiting: dict[Path, int] = {}
+        waiting: dict[Path, str] = {}
         for file in places:
             told = office.put(file, mapping)
             if "id" in told:
-                waiting[file] = int(told["id"])
+                waiting[file] = str(told["id"])
             else:
                 done[file] = tell(Outcome(file, None, told["message"], told.get("code")))
         while waiting:
@@ -90,7 +90,7 @@ def _ended(office: Office, file: Path, place: Path, found: dict[str, Any]) -> Ou
         return Outcome(file, None, found["error_message"], found["error_code"])
     draft = place.with_name(f".{place.name}.part")
     try:
-        office.fetch(int(found["id"]), draft)
+        office.fetch(str(found["id"]), draft)
         draft.replace(place)
     except Stopped as error:
         if error.exit_code != Exit.REFUSED:
@@ -156,12 +156,12 @@ class _Here:
             except Problem as error:
                 return {"message": str(error.detail), "code": error.code}
 
-    def state(self, job: int) -> dict[str, Any]:
+    def state(self, job: str) -> dict[str, Any]:
         from tidegate_apps.convert.owned import mine
 
         return mine(self._there, job, _OWNER).as_json()
 
-    def fetch(self, job: int, place: Path) -> None:
+    def fetch(self, job: str, place: Path) -> None:
         from tidegate_apps.convert.owned import mine
         from tidegate_apps.convert.storage import pieces
 

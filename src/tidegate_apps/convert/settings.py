@@ -75,6 +75,14 @@ class Settings(BaseModel):
         default="text", description="The mapping of uploads that name none."
     )
     mappings: str = Field(default="", description="A folder with more mappings, each a file; empty: there are none.")
+    anonymous: bool = Field(default=False, description="Whether visitors who are not signed in may upload.")
+    anonymous_uploads: int = Field(
+        default=20, ge=1, le=100_000, description="How many files visitors of one network may upload per hour."
+    )
+    anonymous_bytes: int = Field(
+        default=200 * MEGABYTE, ge=1024, le=2**50,
+        description="How many bytes visitors of one network may upload per hour; 209715200 is 200 MB.",
+    )  # fmt: skip
     uploads_at_once: int = Field(default=20, ge=1, le=1000, description="How many files may come in at the same time.")
     upload_time: Annotated[Seconds, AfterValidator(_some)] = Field(
         default=Seconds("10m"), description="How long the upload of one file may take."

@@ -1,11 +1,11 @@
 -- name: add
-insert into convert_file (job, owner, name, mapping, bytes, sha256, source, created_at)
-values (:job, :owner, :name, :mapping, :bytes, :sha256, :source, {now});
+insert into convert_file (job, public_id, owner, name, mapping, bytes, sha256, source, created_at)
+values (:job, :public_id, :owner, :name, :mapping, :bytes, :sha256, :source, {now});
 
 -- name: file
 -- One upload with its job.
-select f.job, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at, f.result_gone_at, f.created_at,
-    f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
+select f.job, f.public_id, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at,
+    f.result_gone_at, f.created_at, f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
     j.last_at, j.last_code, j.last_status, j.error_code, j.error_message, j.result,
     (select min(e.began_at) from tg_event as e where e.job = j.id)
 from convert_file as f join tg_job as j on j.id = f.job
@@ -13,8 +13,8 @@ where f.job = :job;
 
 -- name: files_of
 -- The newest uploads of an owner, below a number; those that changed since a time, in one of two states and a third.
-select f.job, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at, f.result_gone_at, f.created_at,
-    f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
+select f.job, f.public_id, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at,
+    f.result_gone_at, f.created_at, f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
     j.last_at, j.last_code, j.last_status, j.error_code, j.error_message, j.result,
     (select min(e.began_at) from tg_event as e where e.job = j.id)
 from convert_file as f join tg_job as j on j.id = f.job
@@ -25,6 +25,10 @@ where f.owner = :owner and f.job < :below
          when 'running' then 'processing' when 'done' then 'complete' when 'failed' then 'failed' else 'queued' end)
 order by f.job desc limit :n;
 
+-- name: job_of
+-- The number of the job behind a public id.
+select job from convert_file where public_id = :public_id;
+
 -- name: active_of
 -- How many jobs of an owner have not ended.
 select count(*) from convert_file as f join tg_job as j on j.id = f.job
@@ -32,7 +36,7 @@ where f.owner = :owner and j.state in ('blocked', 'waiting', 'ready', 'running')
 
 -- name: twin
 -- Another upload of the same, by the same, that is in line, at work or complete.
-select f.job from convert_file as f join tg_job as j on j.id = f.job
+select f.public_id from convert_file as f join tg_job as j on j.id = f.job
 where f.owner = :owner and f.sha256 = :sha256 and f.mapping = :mapping and f.bytes = :bytes and f.job <> :job
     and f.result_gone_at is null and j.state in ('blocked', 'waiting', 'ready', 'running', 'done')
 order by f.job desc limit 1;
@@ -106,3 +110,18 @@ select breaker, breaker_since, paused_until from tg_target where name = :name;
 -- name: gateway_shut
 -- What a person must clear.
 select reason, since, code from tg_hold where target = :name and reason = 'fatal' limit 1;
+
+-- name: storage_id
+select id from convert_storage;
+
+-- name: storage_begin
+-- The id of whoever was first.
+insert into convert_storage (place, id) values ('files', :id)
+on conflict (place) do update set id = convert_storage.id returning id;
+
+-- name: storage_forget
+delete from convert_storage;
+
+-- name: newest_sources
+-- PDFs that must be in the storage.
+select source from convert_file where source is not null and source_gone_at is null order by job desc limit :n;

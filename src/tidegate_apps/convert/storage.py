@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
 PIECE = 256 * 1024
+ID = "storage.id"  # the key of the file that says which storage this is
 
 
 class StorageError(Exception):
@@ -22,6 +23,10 @@ class StorageError(Exception):
 
 class StorageFull(StorageError):
     """There is no space left in it."""
+
+
+class StorageAway(StorageError):
+    """It can be read, and it is not the one that the database knows: its disk is perhaps not mounted."""
 
 
 class Taken(StorageError):

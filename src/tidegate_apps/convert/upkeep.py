@@ -28,14 +28,14 @@ def expire(there: Installed[Settings], job: int) -> None:
 
 def retention(there: Installed[Settings], storage: Storage) -> dict[str, int]:
     """Removes PDFs and XML files that are older than the settings say; never those of a job that has not ended."""
-    now = there.queue.clock.now()
+    older_than, settings = there.queue.older_than, there.settings
     gone = {"pdf": 0, "xml": 0, "jobs": 0}
-    while old := there.db.all("old_sources", before=now - there.settings.keep_pdf, n=_SLICE):
+    while old := there.db.all("old_sources", before=older_than(settings.keep_pdf), n=_SLICE):
         sources = [source for (job,) in old for source in _sources_gone(there, job)]
         gone["pdf"] += sum(removed(storage, source) for source in sources)
         if not sources:
             break  # somebody retried them just now
-    while made := there.db.all("old_results", before=now - there.settings.keep_xml, n=_SLICE):
+    while made := there.db.all("old_results", before=older_than(settings.keep_xml), n=_SLICE):
         for job, result in made:
             expire(there, job)
             gone["xml"] += removed(storage, json.loads(result)["path"])
@@ -57,7 +57,7 @@ def _sources_gone(there: Installed[Settings], job: int) -> list[str]:
 
 def sweep(there: Installed[Settings], storage: Storage) -> dict[str, int]:
     """Removes drafts and files that no job knows, once they are an hour old."""
-    before = there.queue.clock.now() - _ORPHAN_AGE
+    before = there.queue.older_than(_ORPHAN_AGE)
     gone = kept = 0
     for each in storage.kept():
         if each.changed_at >= before or (not each.draft and _known(there, each.key)):

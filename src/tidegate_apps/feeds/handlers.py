@@ -109,7 +109,9 @@ def declare(there: Installed[Settings], parse: Parse, outside: Outside | None = 
                 found.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
             async with outside.client(there.settings) as client:
-                times = Times(now=clock.now, monotonic=clock.monotonic, dice=outside.dice)
+                times = Times(
+                    now=clock.now, monotonic=clock.monotonic, older_than=there.queue.older_than, dice=outside.dice
+                )
                 poller = poller_of(Fetching(client.get, parse), times)
                 refreshing = asyncio.create_task(_refresh(there, manager)) if remote else None
                 try:

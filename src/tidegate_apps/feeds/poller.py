@@ -61,6 +61,7 @@ class Times:
 
     now: Callable[[], float]
     monotonic: Callable[[], float]
+    older_than: Callable[[float], float]  # the time before which all is that many seconds old
     dice: Callable[[], float] = random.random
 
 
@@ -164,12 +165,13 @@ class Poller:
         if self._times.monotonic() < self._chores_at:
             return
         self._chores_at = self._times.monotonic() + _CHORES_EVERY
+        await self._db.aall("move_back", now_is=self._times.now())
         usual = float((await self._db.aall("pace"))[0][0])
         self._pace.usual(usual)
         self._blame.usual(usual)
-        now, policy = self._times.now(), self._policy
-        await self._db.aall("prune_beats", before=now - policy.history, n=_SLICE)
-        await self._db.aall("prune_events", before=now - policy.events, n=_SLICE)
+        older_than, loop = self._times.older_than, asyncio.get_running_loop()
+        for name, kept in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
+            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_SLICE)
         if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
             await self._db.awrite(lambda tx: tx.settled(telling.TARGET, telling.UNCLASSIFIED))
             self._writer.odd = False

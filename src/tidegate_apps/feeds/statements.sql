@@ -87,6 +87,12 @@ from feeds_state where source_id = :source_id;
 -- name: next_due
 select min(due_at) from feeds_state where due_at is not null;
 
+-- name: move_back
+-- A poll that lies ahead was recorded before the clock was set back: what follows from it moves with it.
+update feeds_state set due_at = due_at - (last_polled_at - :now_is), rest_at = rest_at - (last_polled_at - :now_is),
+    rest_until = rest_until - (last_polled_at - :now_is), last_polled_at = :now_is, fence = fence + 1
+where last_polled_at > :now_is + 60 and (due_at is null or due_at >= last_polled_at);
+
 -- name: pace
 -- Polls per second, if all goes well. One that rests is polled too rarely to count.
 select coalesce(sum(1.0 / coalesce(every_s, interval_s)), 0) from feeds_state

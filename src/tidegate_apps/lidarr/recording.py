@@ -30,7 +30,9 @@ class Recorder:
         for each in absent:
             was = known.get(each.entity_id)
             if each.lost and was is not None and was.job is not None:
-                self._there.queue.forget(was.job, by=self._there.app.name, connection=tx)
+                queue, job = self._there.queue, was.job
+                if not queue.forget(job, by=self._there.app.name, connection=tx):
+                    queue.free(job, connection=tx)  # an album still needs it, and the artist is sent again
         sendable = [each for each in absent if not each.unsendable]
         jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
         rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]

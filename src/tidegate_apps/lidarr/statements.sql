@@ -93,8 +93,13 @@ where (j.state = 'failed' and coalesce(e.status, 'queued') = 'queued')
     or (j.state in ('blocked', 'waiting', 'ready', 'running') and coalesce(e.status, '') <> 'queued');
 
 -- name: old_jobs
--- Final jobs past their time, a slice at a time.
-select id from tg_job where finished_at is not null and queue = 'lidarr' and state = :state and finished_at < :before
+-- Final jobs past their time that no unfinished job depends on, a slice at a time.
+select id from tg_job as old
+where finished_at is not null and queue = 'lidarr' and state = :state and finished_at < :before
+    and not exists (
+        select 1 from tg_link as link join tg_job as child on child.id = link.child
+        where link.parent = old.id and child.state in ('blocked', 'waiting', 'ready', 'running')
+    )
 order by finished_at limit :n;
 
 -- name: release

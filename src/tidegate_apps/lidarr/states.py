@@ -27,8 +27,9 @@ _STAGES = {
 }  # fmt: skip
 OPEN = ("ready", "blocked", "waiting", "running")
 FINAL = ("failed", "cancelled")
-# What its job may be dispatched beyond its attempts: a crash is no failed submission, and the third one ends it.
-CUT_SHORT = 2
+# What its job may be dispatched beyond its attempts: a crash is no failed submission. The first may be the
+# fault of another job, and the third one alone ends it.
+CUT_SHORT = 3
 LONGEST_ID = 255  # characters of a MusicBrainz id
 ARTIST_REFUSED = "The artist was not accepted."
 ARTIST_CANCELLED = "a person has cancelled it."

@@ -13,22 +13,22 @@ from tidegate_apps.music.library import Library
 _SLICE = 200
 
 
-def begin(there: Installed[Settings], library: Library, now: float) -> int:
+def begin(there: Installed[Settings], library: Library) -> int:
     """Tidies up; returns how many entries this wake may send."""
-    prune(there, library, now)
+    prune(there, library)
     return int(there.db.all("eligible")[0][0])
 
 
-def prune(there: Installed[Settings], library: Library, now: float) -> int:
+def prune(there: Installed[Settings], library: Library) -> int:
     """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
-    settings, gone = there.settings, 0
+    settings, older_than, gone = there.settings, there.queue.older_than, 0
     # What was cancelled stays: it would be sent after all, once nobody knew that a person does not want it.
     for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
-        one = partial(_slice, there, library, state, now - float(kept))
+        one = partial(_slice, there, library, state, older_than(kept))
         while n := there.db.write(one):
             gone += n
     there.db.write(lambda tx: _orphans(library, tx))
-    there.db.all("prune_events", before=now - float(settings.keep_submitted))
+    there.db.all("prune_events", before=older_than(settings.keep_submitted))
     return gone
 
 

@@ -79,7 +79,7 @@ class Waker:
     async def _wake(self, stopping: Callable[[], bool]) -> Woken:
         there, now = self._there, self._there.queue.clock.now()
         there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
-        eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library, now))
+        eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library))
         await self._at_store(lambda: there.db.all("waking", since=now, until=now + _LASTS))
         if not eligible:
             # Not a single call: Lidarr is none of our business while there is nothing for it.

@@ -31,6 +31,12 @@ def user_of(request: Request, wanted: str = "") -> str:
     return wanted[:_MOST_NAME]
 
 
+def may_reach_loopback(request: Request) -> bool:
+    """Whether who asks may enter servers on this machine: admins only."""
+    who = who_asks(request)
+    return who is not None and who.may(Right.MANAGE)
+
+
 def kind_of(there: Installed[Settings], name: str) -> Kind:
     found: Kind | None = there.jobs.kinds.get(name)
     if found is None:

@@ -16,7 +16,7 @@ import httpx2
 from tidegate import Fault, Rate, Reach, Reason, classify, net, rules
 from tidegate_apps.music.contract import Surroundings
 from tidegate_apps.music.reading import WrongShape
-from tidegate_apps.music.way_out import ENTERED
+from tidegate_apps.music.way_out import ENTERED, LOOPBACK
 
 _CONNECT = 5.0  # seconds
 _MOST = 8 * 1024 * 1024  # bytes of an answer, unpacked
@@ -169,7 +169,7 @@ class Calls:
 
     def _extensions(self, ask: Ask) -> dict[str, object]:
         patience = httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total).as_dict()
-        return {"timeout": patience, ENTERED: self._entered}
+        return {"timeout": patience, ENTERED: self._entered, LOOPBACK: self._there.loopback}
 
 
 def fits_a_header(text: str) -> bool:

@@ -54,7 +54,7 @@ def connect(at: AtServer, provider: str, values: tuple[str, ...], user: str) -> 
             if field.name not in given and field.required and not field.default and sys.stdin.isatty():
                 given[field.name] = click.prompt(field.label, hide_input=field.secret)
         try:
-            there.jobs.connections.enter(user, kind, given, by=at.me)
+            there.jobs.connections.enter(user, kind, given, loopback=True, by=at.me)
         except WrongValue as error:
             raise click.UsageError(str(error)) from error
         at.say({"user": user, "provider": kind.name}, f"connected: {kind.title} of {user}")

@@ -7,15 +7,18 @@ credentials also begins a new generation: what an older one still saves is refus
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate import Db, DbTx, NotThere
+from tidegate.net import Networks
 from tidegate.secrets import BadSecret, Secrets
 from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, complete, entered, hidden, leading
 from tidegate_apps.music.kind import Kind
+from tidegate_apps.music.way_out import HOME, LOOPBACK_REFUSED, is_loopback, server, why_not
 
 _SLICE = 500
+LOOPBACK = "_loopback"  # among what is kept encrypted, beside what was entered
 
 _ON, _OFF = "connected", "not connected"
 
@@ -59,11 +62,14 @@ class Connections:
         now: Callable[[], float],
         wake: Callable[[DbTx], object] = lambda tx: None,
         forget: Callable[[str, str], object] = lambda user, provider: None,
+        networks: Iterable[str] = HOME,
     ) -> None:
         """*wake* is called with each change, in its transaction, so that somebody syncs who may not be there yet.
 
         *forget* ends what people were told of a user at a provider, before other credentials are used.
+        *networks*: where servers may be whose addresses users enter.
         """
+        self._networks = Networks(networks)
         self._db, self._secrets, self._now, self._wake, self._forget = db, secrets, now, wake, forget
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -93,15 +99,30 @@ class Connections:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def put(self, user: str, kind: Kind, values: Mapping[str, str], declared: str = "", *, by: str = "") -> int:
+    def loopback(self, row: Row) -> bool:
+        """Whether its server may be on this machine: an admin or the settings entered the address."""
+        return LOOPBACK in self.values(row)
+
+    def put(
+        self,
+        user: str,
+        kind: Kind,
+        values: Mapping[str, str],
+        declared: str = "",
+        *,
+        loopback: bool = False,
+        by: str = "",
+    ) -> int:
         """Connects, or connects anew; the generation that begins with it. WrongValue names a field.
 
-        *by*: the person who does it, for the page Activity.
+        *loopback*: whether its server may be on this machine. *by*: the person who does it, for the page Activity.
         """
         checks = {each.name: each for each in kind.fields}
         kept = {
             name: checked(checks[name], value) if name in checks else value for name, value in values.items() if value
         }
+        if loopback:
+            kept[LOOPBACK] = "yes"
         params = {
             "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
             "account": account(kind, kept), **self._written(user, kind, kept),
@@ -122,9 +143,19 @@ class Connections:
             self._forget(user, kind.name)
         return self._db.write(write)
 
-    def enter(self, user: str, kind: Kind, given: Mapping[str, str], *, blanks_stay: bool = False, by: str = "") -> int:
+    def enter(
+        self,
+        user: str,
+        kind: Kind,
+        given: Mapping[str, str],
+        *,
+        blanks_stay: bool = False,
+        loopback: bool = False,
+        by: str = "",
+    ) -> int:
         """Connects with what a person or a program entered; WrongValue when that is not enough.
 
+        *loopback*: whether who entered it may reach servers on this machine.
         *blanks_stay*: a secret that was left empty stays as it was, because a form does not show it. What a login
         brought stays, too; a password takes the session with it. To another address or account nothing goes along.
         """
@@ -141,7 +172,15 @@ class Connections:
         stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
         if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
             raise WrongValue(f"{kind.title} is connected by a login in a browser; press Connect on the page Music")
-        return self.put(user, kind, {**stays, **values}, by=by)
+        if not loopback:
+            self._refuse_loopback(kind, values)
+        return self.put(user, kind, {**stays, **values}, loopback=loopback, by=by)
+
+    def _refuse_loopback(self, kind: Kind, values: Mapping[str, str]) -> None:
+        """WrongValue when an address names this machine, and the settings do not allow that for everybody."""
+        for name in (each.name for each in kind.fields if each.check is server and each.name in values):
+            if is_loopback(values[name]) and why_not("127.0.0.1", self._networks) is not None:
+                raise WrongValue(f"it names {LOOPBACK_REFUSED}", name)
 
     def save(self, row: Row, kind: Kind, changes: Mapping[str, str]) -> None:
         """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
@@ -202,7 +241,7 @@ class Connections:
         if before == digest:
             return False
         # Encrypted too: whoever reads the table could try passwords on a bare digest.
-        self.put(user, kind, values, self._secrets().encrypt(purpose, digest))
+        self.put(user, kind, values, self._secrets().encrypt(purpose, digest), loopback=True)
         return True
 
     def _written(self, user: str, kind: Kind, values: Mapping[str, str]) -> dict[str, str]:

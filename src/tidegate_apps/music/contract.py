@@ -200,7 +200,8 @@ class Paces(Protocol):
 class Surroundings:
     """What a provider is handed. *transport* is shared by all and closed by whoever made it.
 
-    *agent* is the User-Agent, with a contact. *addresses* replace those of the kind, by the same names.
+    *agent* is the User-Agent, with a contact. *addresses* replace those of the kind, by the same names. *loopback*: a
+    server whose address was entered may be on this machine.
     """
 
     transport: httpx2.AsyncBaseTransport
@@ -209,3 +210,4 @@ class Surroundings:
     save: Save
     agent: str
     addresses: Mapping[str, str] = field(default_factory=dict)
+    loopback: bool = False

@@ -57,7 +57,9 @@ def declare(
 
     found = Jobs(
         kinds=kinds,
-        connections=Connections(there.db, lambda: there.secrets, clock.now, wake, forgetting(there)),
+        connections=Connections(
+            there.db, lambda: there.secrets, clock.now, wake, forgetting(there), there.settings.server_networks
+        ),
         journeys=Journeys(there.db, lambda: there.secrets, clock.now),
         contact_asked_for=bool(there.settings.contact),
         shop=cache(lambda: workshop(there, kinds, outside)),
@@ -105,7 +107,7 @@ def workshop(there: Installed[Settings], kinds: Mapping[str, Kind], outside: Out
         healths=Healths(kinds, there.settings, outside),
         clock=outside.clock,
         agent=user_agent(there.settings),
-        keeping=Keeping(there.db, now),
+        keeping=Keeping(there.db, now, there.queue.older_than),
         states=States(there.db, now),
         limiters=Limiters(outside.clock),
     )

@@ -37,8 +37,10 @@ class Lane:
 class Keeping:
     """Writes batches."""
 
-    def __init__(self, db: Db, now: Callable[[], float]) -> None:
+    def __init__(self, db: Db, now: Callable[[], float], older_than: Callable[[float], float] | None = None) -> None:
+        """*older_than*: that of the queue; without it, ages are counted by the clock."""
         self._db, self._now = db, now
+        self._older_than = older_than or (lambda age: now() - age)
 
     def mark(self, lane: Lane) -> str | None:
         row = self._db.one("mark", **lane.params())
@@ -156,7 +158,7 @@ class Keeping:
 
     def _missed(self, tx: DbTx, lane: Lane, gap: Gap) -> None:
         now, whose = self._now(), {"user_id": lane.user, "provider": lane.provider}
-        tx.all("prune_gaps", before=now - _GAPS_KEPT, **whose)
+        tx.all("prune_gaps", before=self._older_than(_GAPS_KEPT), **whose)
         tx.all("add_gap", since=gap.since, until=gap.until, at=now, **whose)
 
 

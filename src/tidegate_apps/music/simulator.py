@@ -150,6 +150,9 @@ class MusicSimulator(Simulator):
         return Step(200, f"<!DOCTYPE html><title>Simulated music</title><ul>{rows}</ul>", HTML)
 
 
+_HERE = ["127.0.0.0/8"]
+
+
 def simulated() -> Simulated:
     """For the application: the services here instead of the real ones, with songs and faults that come and go."""
     sim = MusicSimulator(every=180.0, restless=True)
@@ -174,4 +177,5 @@ def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
     values = {user: sim.connect(user, url) for user in LISTENERS}
     connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
     # The simulated MusicBrainz refuses those who name nobody, as the real one may.
-    return {**tables, "contact": "https://music.example", "allow_networks": ["127.0.0.0/8"], "connect": connect}
+    return {**tables, "contact": "https://music.example", "connect": connect,
+            "allow_networks": _HERE, "server_networks": _HERE}  # fmt: skip

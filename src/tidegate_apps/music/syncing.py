@@ -169,6 +169,7 @@ class Syncer:
         there = Surroundings(
             transport=self._transport, clock=shop.clock, paces=shop.limiters, save=_Save(shop, kind, row),
             agent=shop.agent, addresses=shop.addresses(kind),
+            loopback=row is not None and shop.connections.loopback(row),
         )  # fmt: skip
         made = factory.made(kind, Connection(user=user, provider=provider, values=values), there)
         if made is None:

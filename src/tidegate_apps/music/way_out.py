@@ -16,9 +16,12 @@ import httpx2
 from tidegate import net
 
 ENTERED = "music_entered"  # an extension of a request: a user has entered its address
-HOME = (
-    "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7",
-)  # fmt: skip
+LOOPBACK = "music_loopback"  # an extension of a request: who entered its address may reach this machine
+HOME = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+_LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
+LOOPBACK_REFUSED = (
+    "this machine itself; ask an admin to enter it, or add its network to music.server_networks in the settings"
+)
 # What a machine learns of itself there, keys among it, is nobody's music. The last two are such places elsewhere.
 _NEVER = net.Networks(["169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"])
 _WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
@@ -33,7 +36,9 @@ class WayOut(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, allowed: Iterable[str] = HOME, look_up: net.Resolver = net.system_resolver) -> None:
-        self._allowed, self._look_up = net.Networks(allowed), look_up
+        networks = tuple(allowed)
+        self._allowed, self._look_up = net.Networks(networks), look_up
+        self._with_loopback = net.Networks((*networks, *_LOOPBACK_NETWORKS))
         self._ways: dict[int, httpx2.AsyncHTTPTransport] = {}  # by how many connections each keeps
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -65,8 +70,9 @@ class WayOut(httpx2.AsyncBaseTransport):
             found = await self._look_up(request.url.raw_host.decode("ascii"), port)
         except (OSError, UnicodeError) as error:
             raise httpx2.ConnectError(f"the name {host} could not be resolved: {error}", request=request) from error
+        allowed = self._with_loopback if request.extensions.get(LOOPBACK) else self._allowed
         for address in found:
-            if why := why_not(address, self._allowed):
+            if why := why_not(address, allowed):
                 raise net.BlockedAddress(host, address, why)
         return found
 
@@ -79,7 +85,19 @@ def why_not(address: str, allowed: net.Networks) -> str | None:
         return "no address"
     if isinstance(found, IPv6Address) and any(found in network for network in _WITHIN_V6):
         found = IPv4Address(int(found) & 0xFFFF_FFFF)
-    return "never that of a music server" if found in _NEVER else net.why_blocked(str(found), allowed)
+    if found in _NEVER:
+        return "never that of a music server"
+    why = net.why_blocked(str(found), allowed)
+    return LOOPBACK_REFUSED if why and found.is_loopback else why
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine in so many words; what a name resolves to is checked when it is called."""
+    host = httpx2.URL(url).host.rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def server(text: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
@@ -15,15 +15,16 @@ from starlette.types import Receive, Scope, Send
 from tidegate import Installed
 from tidegate.web import ANYONE, Right, body_limit, current_user, needs, owner_session
 from tidegate_apps.convert import pausing
-from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of
+from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of, job_of
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.owned import mine, opened, ready, retried
 from tidegate_apps.convert.refusals import beside_the_ten
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import pieces
 from tidegate_apps.convert.uploading import Uploads
+from tidegate_apps.convert.visitors import reading_owner
 
-Owner = Annotated[str, Depends(owner_session)]
+Id = Annotated[str, Path(max_length=64, description="`id` of a job.")]
 _UNBOUNDED = 2**40  # our own limit is checked here, with our own code
 
 
@@ -60,65 +61,66 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     @found.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
     @needs(ANYONE)
     @body_limit(_UNBOUNDED)
-    async def upload(request: Request, owner: Owner) -> Response:
+    async def upload(request: Request) -> Response:
         """Takes one PDF in the field `file`, and `mapping`. 202: a new job; 200: the same file is there already."""
-        taken = await uploads.take(request, owner)
+        taken = await uploads.take(request, owner_session(request))
         base = str(request.scope.get("root_path", ""))
         shape = {**taken.file.as_json(base), "created": taken.created}
-        headers = {"Location": f"{base}/api/jobs/{taken.file.job}"}
+        headers = {"Location": f"{base}/api/jobs/{taken.file.public_id}"}
         return JSONResponse(shape, 202 if taken.created else 200, headers)
 
     @found.get("/jobs")
     @needs(ANYONE)
     def listed(
         request: Request,
-        owner: Owner,
         since: Annotated[float, Query(ge=0, description="Only what changed since then, UNIX time.")] = 0.0,
         status: Annotated[
             str, Query(description="Only those that are so.", json_schema_extra={"enum": ["", *STATUSES]})
         ] = "",
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        cursor: Annotated[int, Query(ge=1, le=NEWEST, description="`next_cursor` of the answer before.")] = NEWEST,
+        cursor: Annotated[str, Query(max_length=64, description="`next_cursor` of the answer before.")] = "",
     ) -> dict[str, Any]:
         """The jobs of whoever asks, the newest first, and how many of all of theirs have not ended."""
         if status and status not in STATUSES:
             raise beside_the_ten("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
         if not math.isfinite(since):
             raise beside_the_ten("invalid", "since: give a time in seconds.", field="since")
+        owner = reading_owner(there, request)
+        below = _below(there, cursor)
         base = str(request.scope.get("root_path", ""))
         now = there.queue.clock.now()
-        files = files_of(there.db, owner, since=since, status=status, below=cursor, most=limit + 1)
+        files = files_of(there.db, owner, since=since, status=status, below=below, most=limit + 1)
         return {
             "jobs": [each.as_json(base) for each in files[:limit]],
             "active_count": active_of(there.db, owner),
-            "next_cursor": files[limit - 1].job if len(files) > limit else None,
+            "next_cursor": files[limit - 1].public_id if len(files) > limit else None,
             "now": now,
         }
 
-    @found.get("/jobs/{job}")
+    @found.get("/jobs/{id}")
     @needs(ANYONE)
-    def one(request: Request, job: int, owner: Owner) -> dict[str, Any]:
+    def one(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002 - in the address
         """One job with its transitions."""
-        file = mine(there, job, owner)
-        events = events_json(there.queue.events(job), file.made)
+        file = mine(there, id, reading_owner(there, request))
+        events = events_json(there.queue.events(file.job), file.made)
         return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
 
-    @found.get("/jobs/{job}/download", response_class=Response)
+    @found.get("/jobs/{id}/download", response_class=Response)
     @needs(ANYONE)
-    def download(job: int, owner: Owner) -> Response:
+    def download(request: Request, id: Id) -> Response:  # noqa: A002
         """The XML."""
-        file = mine(there, job, owner)
+        file = mine(there, id, reading_owner(there, request))
         size = ready(there, file)
         with ExitStack() as stack:
             xml = stack.enter_context(opened(there, file))
-            there.db.all("downloaded", job=job)
+            there.db.all("downloaded", job=file.job)
             return _Sent(file, size, xml, stack.pop_all())
 
-    @found.post("/jobs/{job}/retry", status_code=202)
+    @found.post("/jobs/{id}/retry", status_code=202)
     @needs(ANYONE)
-    def retry(request: Request, job: int, owner: Owner) -> dict[str, Any]:
+    def retry(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002
         """Queues a failed job again."""
-        file = retried(there, job, owner, current_user(request))
+        file = retried(there, id, reading_owner(there, request), current_user(request))
         return file.as_json(str(request.scope.get("root_path", "")))
 
     @found.get("/convert/schemas/{mapping}", response_class=Response)
@@ -142,6 +144,14 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         """Uploads are taken again."""
         return {"resumed": pausing.resume(there, current_user(request))}
 
+    return found
+
+
+def _below(there: Installed[Settings], cursor: str) -> int:
+    """The number of the last job on the page before."""
+    found = job_of(there.db, cursor) if cursor else NEWEST
+    if found is None:
+        raise beside_the_ten("bad_cursor", "cursor: give next_cursor of the answer before, unchanged.", field="cursor")
     return found
 
 

@@ -7,11 +7,23 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from tidegate import Installed
-from tidegate.web import ANYONE, Problem, Right, body_limit, current_user, form, needs, owner_session, said
+from tidegate.web import (
+    ANYONE,
+    Problem,
+    Right,
+    body_limit,
+    current_user,
+    form,
+    needs,
+    not_signed_in,
+    owner_session,
+    said,
+)
 from tidegate_apps.convert import pausing
 from tidegate_apps.convert.owned import retried
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.uploading import Uploads
+from tidegate_apps.convert.visitors import is_shut_out, reading_owner
 
 _LASTS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
 
@@ -24,6 +36,8 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     @needs(ANYONE)
     @body_limit(2**40)  # our own limit is checked, with our own words
     async def upload(request: Request) -> Response:
+        if is_shut_out(there, request):
+            raise await asyncio.to_thread(not_signed_in, request)
         try:
             taken = await uploads.take(request, owner_session(request))
         except Problem as error:
@@ -31,11 +45,12 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
         return said(request, "/convert", new)
 
-    @found.post("/convert/jobs/{job}/retry")
+    @found.post("/convert/jobs/{id}/retry")
     @needs(ANYONE)
-    def retry(request: Request, job: int) -> Response:
+    def retry(request: Request, id: str) -> Response:  # noqa: A002 - in the address
+        owner = reading_owner(there, request)
         try:
-            file = retried(there, job, owner_session(request), current_user(request))
+            file = retried(there, id, owner, current_user(request))
         except Problem as error:
             return said(request, "/convert", str(error.detail), tone="bad")
         return said(request, "/convert", f"{file.name} is tried again.")

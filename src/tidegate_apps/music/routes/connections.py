@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate import Installed
 from tidegate.web import Problem, Right, needs
-from tidegate_apps.music.asking import kind_of, lines_of, user_of
+from tidegate_apps.music.asking import kind_of, lines_of, may_reach_loopback, user_of
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.entering import WrongValue
 from tidegate_apps.music.looks import Line, Work
@@ -87,7 +87,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         kind, user = kind_of(there, provider), user_of(request)
         try:
             given = {name: value.get_secret_value() for name, value in body.values.items()}
-            connections.enter(user, kind, given, by=user)
+            connections.enter(user, kind, given, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
         return _one(there, user, kind.name)

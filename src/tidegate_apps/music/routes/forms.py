@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from tidegate import Installed, NotThere
 from tidegate.web import Right, form, needs, said
-from tidegate_apps.music.asking import kind_of, user_of
+from tidegate_apps.music.asking import kind_of, may_reach_loopback, user_of
 from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, called, outcome
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.entering import WrongValue
@@ -32,7 +32,7 @@ def router(there: Installed[Settings]) -> APIRouter:
         given = {name: value for name, value in sent.items() if name != "back"}
         asked = there.queue.clock.now()
         try:
-            connections.enter(user, kind, given, blanks_stay=True, by=user)
+            connections.enter(user, kind, given, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
             return connect_page(request, there, kind, given, wrong=error)
         return told(request, there, kind, "is connected", asked)

@@ -1,0 +1,116 @@
+"""Whether the storage is the one that the database knows: a folder whose disk is not mounted looks like an empty one.
+
+A small file in the storage holds an id, and the database holds the same. Without that file, nobody knows what is gone:
+uploads, conversions, retention and the sweep wait, and no download is called expired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+
+from tidegate import DbTx, Installed, Notice, NoticeKind
+from tidegate_apps.convert.codes import TARGET
+from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.storage import ID, Storage, StorageAway, Taken
+
+_log = logging.getLogger("tidegate.convert")
+
+_KEY = "storage"  # of the notice
+_LONGEST = 100  # characters of an id
+_ADVICE = "Mount it. If convert.storage names a new place on purpose: tidegate convert storage adopt."
+
+
+class StorageId:
+    """Checks the storage of one application, and tells people once when it is away."""
+
+    def __init__(self, there: Installed[Settings], storage: Storage) -> None:
+        self._there, self._storage = there, storage
+        self._away = False
+
+    def require(self) -> None:
+        """As `check`; before the first file is written, the storage gets its id."""
+        if not self.check():
+            self._begin(self._found())
+
+    def check(self) -> bool:
+        """StorageAway unless the storage is the known one; False when none is known yet. Waits for both."""
+        expected = self._expected()
+        found = self._found()
+        if expected is None and found is None and not self._files_are_missing():
+            return False
+        if (expected is not None and found != expected) or found is None:
+            self._tell_away()
+            raise StorageAway("the storage is not the one that the database knows")
+        if self._away:
+            self._tell_back()
+        return expected is not None
+
+    def adopt(self, by: str) -> None:
+        """The storage as it is now is the right one: what the database knows of another is forgotten."""
+        found = self._found()
+
+        def forget(tx: DbTx) -> None:
+            row = tx.one("storage_id")
+            tx.all("storage_forget")
+            tx.noted(by, "target_cleared", self._there.app.name, _KEY, was=None if row is None else {"id": row[0]})
+
+        self._there.db.write(forget)
+        self._begin(found)
+        self._tell_back()
+
+    def _expected(self) -> str | None:
+        row = self._there.db.one("storage_id")
+        return None if row is None else str(row[0])
+
+    def _found(self) -> str | None:
+        if self._storage.size(ID) is None:
+            return None
+        with self._storage.open(ID) as file:
+            return file.read(_LONGEST).decode("ascii", "replace").strip() or None
+
+    def _files_are_missing(self) -> bool:
+        """Whether files of jobs are known, and none of the newest is there: an earlier version wrote no id."""
+        sources = [str(source) for (source,) in self._there.db.all("newest_sources", n=5)]
+        return bool(sources) and all(self._storage.size(source) is None for source in sources)
+
+    def _begin(self, found: str | None) -> None:
+        """The file comes before the row: after a crash in between, the next start takes the id from the file."""
+        if found is None:
+            self._write_id(secrets.token_hex(8))
+            found = self._found()
+        self._there.db.all("storage_begin", id=found)
+
+    def _write_id(self, id_: str) -> None:
+        with self._storage.draft() as draft:
+            draft.add(f"{id_}\n".encode())
+            draft.seal()
+            with contextlib.suppress(Taken):  # another process was first, and its id counts
+                self._storage.put(draft, ID, replace=self._storage.size(ID) == 0)
+
+    def _tell_away(self) -> None:
+        if self._away:
+            return
+        self._away = True
+        _log.error("storage_away hint=%s", _ADVICE)
+        self._tell(NoticeKind.FATAL, "The files of convert are not there",
+                   "The storage is empty or another one. Nothing is converted, removed or taken until it is back.",
+                   _ADVICE)  # fmt: skip
+
+    def _tell_back(self) -> None:
+        self._away = False
+        _log.warning("storage_back")
+        self._tell(NoticeKind.RECOVERED, "The files of convert are back", "Uploads and conversions go on.")
+
+    def _tell(self, kind: NoticeKind, title: str, message: str, advice: str = "") -> None:
+        now = self._there.queue.clock.now()
+        notice = Notice(
+            kind=kind, target=TARGET, key=_KEY, episode=now, title=title, message=message, advice=advice,
+            code="" if kind is NoticeKind.RECOVERED else "IO_ERROR",
+        )  # fmt: skip
+
+        def write(tx: DbTx) -> None:
+            tx.tell(notice)
+
+        self._there.db.write(write)
