@@ -12,6 +12,8 @@ import argon2
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.tiers import mark_full
+
 if TYPE_CHECKING:
     from tests.databases import Database
 
@@ -31,8 +33,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What may take longer than others begins first: in the end nobody waits for one test that began late."""
+    """Marks what only `make test-full` runs, and starts the tests with the longest time limits first."""
+    mark_full(items)
     usual = config.getoption("timeout") or float(config.getini("timeout"))
 
     def allowed(item: pytest.Item) -> float:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import postgres
+import pytest
+
+from tests import pgbouncer, postgres
 from tidegate.store.dialect import Dialect
 from tidegate.store.opening import core_statements, open_store
 from tidegate.store.postgres import PostgresStore
@@ -17,7 +19,8 @@ APSW, STDLIB, POSTGRES = "sqlite-apsw", "sqlite-stdlib", "postgres"
 PIPELINED = "postgres-pipelined"  # as through a network
 SQLITE = (APSW, STDLIB)
 BOTH = (APSW, POSTGRES)
-EVERY = (*SQLITE, POSTGRES, PIPELINED)
+POOLED = "postgres-pooled"  # through PgBouncer, and pipelined
+EVERY = (*SQLITE, POSTGRES, PIPELINED, pytest.param(POOLED, marks=pytest.mark.full))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Database:
     name: str
     url: str
     driver: str | None = None
+    direct: str = ""  # the URL that leads past a pooler
 
     @property
     def sqlite(self) -> bool:
@@ -47,8 +51,10 @@ class Database:
 @contextlib.contextmanager
 def database(name: str, folder: Path, *, fresh: bool = False) -> Iterator[Database]:
     """An empty one; *fresh*: without a table, too."""
-    if name in (POSTGRES, PIPELINED):
+    if name in (POSTGRES, PIPELINED, POOLED):
+        if name == POOLED:
+            pgbouncer.require()
         with postgres.schema(fresh=fresh) as url:
-            yield Database(name, url)
+            yield Database(name, pgbouncer.shared().url(url) if name == POOLED else url, direct=url)
         return
     yield Database(name, f"sqlite:///{folder / 'jobs.db'}", "apsw" if name == APSW else "sqlite3")

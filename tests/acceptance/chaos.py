@@ -50,6 +50,12 @@ class Plan:
     plant: str = ""
     jobs: int = 0  # as many are put in, however slow the machine is
     patience: float = 120.0  # seconds that the last jobs may take
+    direct: str = ""  # the URL past a pooler, where *url* goes through one
+
+    @property
+    def checked_at(self) -> str:
+        """The URL for the checker, which uses no code of ours."""
+        return self.direct or self.url
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -94,7 +100,7 @@ class Feeder:
     def feed(self) -> None:
         """Tops up; what the database did not answer to is put in again, and is the same job."""
         with contextlib.suppress(StoreError, psycopg.Error):
-            for _ in range(0, self._plan.backlog - still_open(self._plan.url), _BATCH):
+            for _ in range(0, self._plan.backlog - still_open(self._plan.checked_at), _BATCH):
                 batch = [_effect(n, self._plan.longest) for n in range(self._next, self._next + _BATCH)]
                 for i, kind in enumerate(self._program.kinds):
                     mine = [each for each in batch if each.n % 2 == i]
@@ -159,9 +165,9 @@ def rampage(plan: Plan, folder: Path, restart: Callable[[], None] = lambda: None
         # A paused worker may hold a lock that all the others wait for, and no heart beats without a database.
         strict = not (plan.pauses or plan.restarts or plan.plant)
         gone = people.killed if strict else None
-        run.verdict = check(plan.url, Path(orders.effects), put=feeder.put, gone=gone)
+        run.verdict = check(plan.checked_at, Path(orders.effects), put=feeder.put, gone=gone)
         run.wrong += [f"a worker ends only when it is told to: {pid}, code {code}" for pid, code in people.unexpected]
-    run.wrong += [f"the file is sound: {each}" for each in integrity(plan.url)]
+    run.wrong += [f"the file is sound: {each}" for each in integrity(plan.checked_at)]
     run.seconds = time.monotonic() - began
     program.q.close()
     return run
@@ -174,7 +180,7 @@ def _blows(plan: Plan, dice: random.Random) -> list[str]:
 
 
 def _strike(blow: str, plan: Plan, people: Crew, dice: random.Random, run: Run) -> None:
-    while not (free := [each for each in people.free() if blow == "kill" or each.pid in _at_work(plan.url)]):
+    while not (free := [each for each in people.free() if blow == "kill" or each.pid in _at_work(plan.checked_at)]):
         time.sleep(0.02)
         people.resume()
         people.fill()
@@ -202,10 +208,10 @@ def _finish(plan: Plan, people: Crew, run: Run) -> None:
         people.resume()
         people.fill()
         with contextlib.suppress(StoreError, psycopg.Error):
-            if not people.paused and not still_open(plan.url):
+            if not people.paused and not still_open(plan.checked_at):
                 return
         time.sleep(0.1)
-    run.wrong.append(f"all jobs finish: {still_open(plan.url)} are still open after {plan.patience:g} s")
+    run.wrong.append(f"all jobs finish: {still_open(plan.checked_at)} are still open after {plan.patience:g} s")
 
 
 def main() -> int:
@@ -219,6 +225,8 @@ def main() -> int:
         ("seed", time.time_ns() % 10**6),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--jobs", type=int, default=0, help="enqueue at least this many")
+    parser.add_argument("--direct", default="", help="the URL past the pooler, if --url has pooled=true")
     parser.add_argument("--lease", type=float, default=8.0)
     parser.add_argument("--every", type=float, default=0.1, help="seconds between two blows, on average")
     parser.add_argument("--longest", type=float, default=0.06, help="seconds that a job takes at most")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-JOBS = "select id, state, attempt, deaths, fence, result, error_code from tg_job order by id"
+JOBS = "select id, state, attempt, deaths_alone, fence, result, error_code from tg_job order by id"
 EVENTS = "select job, fence, seq, kind, at, attempt, actor from tg_event order by job, fence, seq"
 TALLIES = "select what, sum(delta) from tg_tally group by what"
 FINAL = ("done", "failed", "cancelled")
@@ -39,6 +39,7 @@ class Verdict:
     jobs: int = 0
     done: int = 0
     poisoned: int = 0
+    innocent: int = 0  # of these, where a run has jobs that kill their worker: those that did not
     lost_attempts: int = 0
     late_results: int = 0
     repeats: int = 0
@@ -70,14 +71,14 @@ def check(url: str, effects: Path, *, put: Collection[int], gone: Collection[int
     for id_ in put:
         if id_ not in jobs:
             wrong["nothing is lost"].append(f"job {id_} is gone")
-    for id_, (_, state, attempt, deaths, fence, result, code) in jobs.items():
+    for id_, (_, state, attempt, alone, fence, result, code) in jobs.items():
         ends = {event[1]: event[3] for event in events[id_] if event[2] == 0}
         _outcome(verdict, id_, state, fence, result, ends)
         if state == "failed":
-            if code == "worker_lost" and deaths == 3:
+            if code == "worker_lost" and alone == 3:
                 verdict.poisoned += 1
             else:
-                wrong["every job succeeds"].append(f"job {id_} failed with {code} after {deaths} deaths")
+                wrong["every job succeeds"].append(f"job {id_} failed with {code} after {alone} deaths alone")
         _attempts(verdict, id_, attempt, fence, ends, begun[id_])
         for event in events[id_]:
             verdict.late_results += event[3] == "stale_result"

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 _PATIENCE = 300  # seconds for a start on a machine that is busy
 
 
@@ -89,6 +91,25 @@ class Server:
         subprocess.run(["cp", "-a", str(source), str(to)], check=True, timeout=_PATIENCE)  # with their owners
         self._start()
 
+    @contextlib.contextmanager
+    def standby(self) -> Iterator[Standby]:
+        """A physical replica of this server, made by pg_basebackup; it streams until it is detached."""
+        folder = Path(f"{self._server.pgdata}-standby")
+        try:
+            self._run("pg_basebackup", "-R", "-c", "fast", "-d", self.url, "-D", str(folder))
+            for left in folder.glob(".s.PGSQL.*"):  # the socket of this server, which is in its folder
+                left.unlink()
+            made = Standby(self, folder)
+            try:
+                yield made
+            finally:
+                made.control("stop", "-m", "immediate")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def control(self, folder: Path, *args: str) -> None:
+        self._run("pg_ctl", "-w", "-D", str(folder), *args)
+
     def stop(self) -> None:
         with contextlib.suppress(subprocess.SubprocessError):
             self._control("stop")
@@ -102,6 +123,44 @@ class Server:
         self._library.pgexec(
             name, args, bin_path=server.bin_path, user=server.system_user, timeout=_PATIENCE, env=environment
         )
+
+
+class Standby:
+    """A replica in a folder of its own, which is also where its socket is."""
+
+    def __init__(self, primary: Server, folder: Path) -> None:
+        self._primary, self.folder = primary, folder
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+        self.control("start", "-l", f"{folder}/standby.log", "-o", f"-h '' -k {folder}")
+
+    def control(self, *args: str) -> None:
+        self._primary.control(self.folder, *args)
+
+    def wait_until_current(self) -> None:
+        """Until it has replayed all that the primary has committed by now."""
+        with psycopg.connect(self._primary.url, autocommit=True) as primary:
+            now = primary.execute("select pg_current_wal_lsn()::text").fetchone()
+        assert now is not None
+        self._wait("select pg_last_wal_replay_lsn() >= %s::pg_lsn", now[0])
+
+    def detach(self) -> None:
+        """It gets nothing from now on, and says so to nobody: a replica that is behind."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("alter system set primary_conninfo = ''")
+            connection.execute("select pg_reload_conf()")
+        self._wait("select not exists (select 1 from pg_stat_wal_receiver)")
+
+    def promote(self) -> None:
+        """The old primary crashes, and this one takes its place."""
+        self._primary.stop()
+        self.control("promote")
+
+    def _wait(self, sql: str, *args: str) -> None:
+        end = time.monotonic() + _PATIENCE
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            while connection.execute(sql, args).fetchone() != (True,):
+                assert time.monotonic() < end, sql
+                time.sleep(0.05)
 
 
 @contextlib.contextmanager

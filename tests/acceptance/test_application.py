@@ -98,6 +98,7 @@ def of_city(client: httpx2.Client, name: str) -> list[float]:
     return [each["degrees"] for each in client.get("/api/weather").json() if each["city"] == name]
 
 
+@pytest.mark.full
 def test_the_settings_that_are_shown_know_of_the_flag(served: tuple[str, str]) -> None:
     page = httpx2.get(f"{served[0]}/settings").text
     shown = re.search(r"<code>simulators</code>.*?</tr>", page, re.DOTALL)
@@ -121,6 +122,7 @@ def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, 
     assert "Paris  7.5" in weather.run("weather", "cities", "--url", "sqlite:///tidegate.db").splitlines()
 
 
+@pytest.mark.full
 def test_an_outage_holds_its_jobs_and_loses_none(served: tuple[str, str]) -> None:
     address, control = served
     with httpx2.Client(base_url=address, timeout=60) as client, httpx2.Client(base_url=control, timeout=60) as weather:
@@ -137,6 +139,7 @@ def test_an_outage_holds_its_jobs_and_loses_none(served: tuple[str, str]) -> Non
         assert until(lambda: of_city(client, "Lima"), 120) == [7.5]
 
 
+@pytest.mark.full
 def test_its_settings_are_among_all_others_and_its_token_is_masked(weather: Weather) -> None:
     weather.environment["TIDEGATE_WEATHER_TOKEN"] = "hunter2"
     shown = weather.run("config", "--json")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def longest_stop(folder: Path) -> float:
     return WorkerPolicy(grace=grace).longest_stop + LAST_ANSWERS
 
 
+@pytest.mark.full
 def test_a_service_as_the_unit_starts_it_is_green_to_the_doctor_and_stops_in_time(tmp_path: Path) -> None:
     lines = unit(DEPLOY / "systemd" / "tidegate.service")
     state = tmp_path / "state"
@@ -112,11 +114,16 @@ def test_systemd_takes_each_unit(path: Path, tmp_path: Path) -> None:
     assert mine == []
 
 
+@pytest.mark.full
 def test_the_commands_of_the_compose_file_and_its_settings_are_ones_that_tidegate_has(tmp_path: Path) -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     given = {"DATABASE_PASSWORD": "pass", "SECRET_KEY": "k" * 64}
     filled = re.sub(r"\$\{(\w+)(?::([-?])([^}]*))?\}", lambda m: given.get(m[1], m[3] if m[2] == "-" else ""), text)
-    services = yaml.safe_load(filled)["services"]
+    whole = yaml.safe_load(filled)
+    services = whole["services"]
+    (network,) = whole["networks"]["default"]["ipam"]["config"]
+    gateway = str(next(ip_network(network["subnet"]).hosts()))
+    assert services["server"]["environment"]["TIDEGATE_SERVER_TRUSTED_PROXIES"] == gateway, "a proxy on the host"
     assert set(services) == {"server", "worker", "database"}
     for name in ("server", "worker"):
         each = services[name]
@@ -150,13 +157,14 @@ def test_the_container_file_copies_what_is_there_and_does_not_run_as_root() -> N
     assert copied
     assert [each for each in copied if not (ROOT / each).exists()] == []
     sent = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
-    assert {each.partition("/")[0] for each in copied} == set(sent)
+    assert {each if each in sent else each.partition("/")[0] for each in copied} == set(sent)
     last = {line[0]: line[1:] for line in words}
     assert last["USER"] == ["tidegate"]
     assert (last["ENTRYPOINT"], last["CMD"]) == (['["tidegate"]'], ['["serve"]'])
     assert any("/health/ready" in line for line in steps)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by", ["variable", "file"])
 def test_the_health_check_of_the_container_asks_the_port_that_is_set(by: str, tmp_path: Path) -> None:
     steps = re.sub(r"\\\n\s*", "", (DEPLOY / "Containerfile").read_text()).splitlines()

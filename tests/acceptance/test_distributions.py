@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tools import release
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 110  # seconds
 SERVED = """
@@ -150,8 +152,13 @@ def test_the_wheel_has_every_file_of_the_packages_and_nothing_else(released: Rel
 
     assert released.inside - about == packages
     assert {each.partition("/")[2] for each in about} == {
-        "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
-    }  # fmt: skip
+        "METADATA",
+        "RECORD",
+        "WHEEL",
+        "entry_points.txt",
+        "licenses/LICENSE",
+        "sboms/tidegate.cdx.json",
+    }
     assert "tidegate/py.typed" in packages
     assert not [each for each in packages if "__pycache__" in each or each.endswith((".db", ".orig", ".rej"))]
 
@@ -161,6 +168,8 @@ def test_the_wheel_says_what_it_is_and_asks_for_nothing_by_itself(released: Rele
     asked = [Requirement(each) for each in about.get_all("Requires-Dist", [])]
 
     assert (about["Name"], about["Version"]) == ("tidegate", metadata.version("tidegate"))
+    assert about["Description-Content-Type"] == "text/markdown"
+    release.check_metadata(released.wheel, about["Version"])
     assert [each.name for each in asked if each.marker is None] == []
     assert set(about.get_all("Provides-Extra", [])) == set(USES) - {""}
     entries = released.about("entry_points.txt")

@@ -67,7 +67,9 @@ def kill_at_work(db: Database, process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("victim", [None, 0, 1])
+@pytest.mark.parametrize(
+    "victim", [pytest.param(None, marks=pytest.mark.full), pytest.param(0, marks=pytest.mark.full), 1]
+)
 def test_two_workers_come_to_the_same_end_whoever_is_killed(db: Database, victim: int | None) -> None:
     assert example(db, "put", str(ORDERS)) == f"{ORDERS} orders are in\n"
     lease = 60 if victim is None else 6  # nobody loses one who is not killed; then nobody wants to wait for long

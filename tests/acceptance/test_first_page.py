@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 
 import httpx2
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-page.md"
 COMMAND = Path(sys.executable).with_name("tidegate")
@@ -56,6 +57,7 @@ def until(what: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.full
 def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -> None:
     # A port of our own: 9999 may be somebody's.
     service = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)

@@ -42,6 +42,7 @@ def other_heaps(process: int) -> int:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker", "program:q")], ids=["serve", "worker"])
 def test_many_threads_share_two_heaps(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -82,6 +82,7 @@ def until(what: Callable[[], bool], shop: Path) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.full
 def test_the_retries_of_a_task_follow_what_the_failure_means(shop: Path) -> None:
     ill = True
     refused: list[float] = []  # when

@@ -64,6 +64,7 @@ def test_a_shut_gate_is_answered_with_503_and_when_to_come_back(tmp_path: Path, 
     assert len(sim.asked()) == 2  # the service was left alone
 
 
+@pytest.mark.full
 def test_it_comes_back_by_itself_and_a_person_is_waited_for_without_a_time(tmp_path: Path, sim: Simulator) -> None:
     with served(tmp_path, sim) as client:
         sim.then(ROUTE, Hang())

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
+import pytest
 
 from tests.processes import COMMAND, wait
 
@@ -20,6 +21,7 @@ def _few() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
+@pytest.mark.full
 def test_a_server_without_a_file_left_says_so_and_answers_again_when_the_crowd_has_gone(tmp_path: Path) -> None:
     (tmp_path / "tidegate.toml").write_text("apps = []\n")
     with (tmp_path / "log").open("w") as log:

@@ -24,6 +24,7 @@ BUSY = """select 1 from pg_stat_activity
     where application_name = current_setting('application_name') and state <> 'idle' and pid <> pg_backend_pid()"""
 
 
+@pytest.mark.full
 def test_what_paused_workers_bring_too_late_is_refused(db: Database, tmp_path: Path) -> None:
     run = rampage(Plan(url=db.url, kills=10, pauses=8, lease=1.5, seed=5), tmp_path)
     print(run)  # noqa: T201
@@ -41,7 +42,10 @@ def test_a_late_result_is_refused_and_recorded(db: Database, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("plant", "broken"),
-    [("unfenced", "only the newest lease's result counts"), ("by-id-alone", "the numbers are right")],
+    [
+        ("unfenced", "only the newest lease's result counts"),
+        pytest.param("by-id-alone", "the numbers are right", marks=pytest.mark.full),
+    ],
 )
 def test_the_checker_catches_a_settle_without_its_fence(db: Database, tmp_path: Path, plant: str, broken: str) -> None:
     verdict = overtaken(db, tmp_path, plant, until=lambda found: broken in found.wrong)

@@ -171,6 +171,7 @@ def test_what_is_looked_for_is_found_however_it_is_written() -> None:
     assert leaks({"a place": b"nothing"}) == []
 
 
+@pytest.mark.full
 def test_no_secret_is_found_anywhere(tmp_path: Path) -> None:
     with served(tmp_path, "sqlite:///t.db") as place:
         plant(place)

@@ -18,8 +18,9 @@ def crashed(folder: Path, times: int, seed: int) -> Run:
     return run
 
 
-def test_all_jobs_finish_although_the_database_crashes_five_times(tmp_path: Path) -> None:
-    run = crashed(tmp_path, 5, seed=6)
+@pytest.mark.parametrize("crashes", [1, pytest.param(5, marks=pytest.mark.full)])
+def test_all_jobs_finish_although_the_database_crashes(tmp_path: Path, crashes: int) -> None:
+    run = crashed(tmp_path, crashes, seed=6)
 
     assert run.ok, run
     assert run.verdict.poisoned == 0

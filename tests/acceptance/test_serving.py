@@ -114,6 +114,7 @@ def test_it_starts_with_nothing_and_says_where_it_is(tmp_path: Path) -> None:
     assert [event for event in events if event != "loop_stood_still"] == ["server_started", "server_stopping"]
 
 
+@pytest.mark.full
 def test_the_page_answers_while_a_handler_blocks_its_loop(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         server.client.post("/api/slow/block/600")
@@ -134,6 +135,7 @@ def test_a_stop_ends_page_and_workers_and_gives_back_what_runs(tmp_path: Path) -
     db.close()
 
 
+@pytest.mark.full
 def test_without_work_it_serves_and_leaves_the_jobs_alone(tmp_path: Path) -> None:
     with Server(tmp_path, "--no-work") as server:
         job = server.client.post("/api/slow/wait/0").json()
@@ -163,6 +165,7 @@ def test_what_keeps_it_from_starting_is_one_line(
     assert "Traceback" not in errors
 
 
+@pytest.mark.full
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with Server(tmp_path) as first:
         port = first.client.base_url.port

@@ -20,6 +20,7 @@ import pytest
 
 from tests.processes import Place, wait
 from tidegate import Queue
+from tools import figures
 
 SLOW, SECONDS = 1000, 60.0
 PATHS = ("/", "/targets", "/api/v1/jobs", "/health/ready")
@@ -111,6 +112,17 @@ def test_a_thousand_slow_clients_are_cut_and_an_honest_one_is_served_all_the_whi
         f"crowded n={len(crowded.times)} p50={crowded.p50:.4f} p95={crowded.p95:.4f} worst={max(crowded.times):.3f}; "
         f"handles {before} -> {crowded.most_files}; memory +{grown:.0f} MB; {lives}"
     )
+    if figures.asked():
+        rows = [
+            ("responses within, 50 %", f"{calm.p50 * 1000:.1f} ms", f"{crowded.p50 * 1000:.1f} ms"),
+            ("responses within, 95 %", f"{calm.p95 * 1000:.1f} ms", f"{crowded.p95 * 1000:.1f} ms"),
+            ("slowest response", f"{max(calm.times):.3f} s", f"{max(crowded.times):.3f} s"),
+            ("open handles of the server", before, crowded.most_files),
+            ("memory of the server", f"{memory / 2**20:.0f} MB", f"{memory / 2**20 + grown:.0f} MB"),
+            *((f"longest connection: {kind}", "", f"{longest:.0f} s") for kind, (_, longest, _) in lives.items()),
+        ]
+        head = ["an honest client", "alone", f"beside {SLOW:,} slow clients for {SECONDS:.0f} s"]
+        figures.write("slow-clients", figures.table(head, rows))
     assert crowded.p95 < 5 * calm.p95 + 2.0  # a machine that others use stands still at times
     assert crowded.most_files <= before + SLOW + 100  # some for more readers of the database
     for kind, (cut, longest, oldest) in lives.items():

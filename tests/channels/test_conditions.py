@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_pause_that_was_forgotten_is_told_and_ends_with_it(scene: Scene) -> No
     assert lines(scene) == []
     scene.pass_(3700, every=3600, work=False)
     assert lines(scene) == [("paused", "mail", True)]
-    assert scene.lines()[0].message.startswith("ada paused it; its jobs wait.")
+    assert "ada" in scene.lines()[0].message
 
     scene.q.store.write(lambda tx: actions.resume_queue(tx, "mail", "ada"))
     scene.pass_(60)
@@ -140,7 +141,7 @@ def test_jobs_that_gave_up_for_the_same_reason_are_one_notice(scene: Scene, outs
     assert [line.why for line in scene.lines() if line.name == "gateway"] == [
         "no channel takes it"
     ]  # one item, refused
-    assert any("40 jobs have given up by now." in letter.text for _, letter in outside.sent)
+    assert any("40 jobs" in letter.text for _, letter in outside.sent)
     # Whoever deals with all of them ends it.
     for job in range(1, 50):
         try:
@@ -157,15 +158,15 @@ def test_the_end_of_an_outage_says_what_became_of_the_work(scene: Scene, outside
         scene.jobs["convert"].enqueue(n)
     scene.pass_(400)
     (opened,) = [letter for name, letter in outside.sent if name == "hook" and "breaker" in letter.title]
-    assert opened.title == "gateway is paused by its breaker"
-    assert "31 jobs wait, none is lost. It is tried again by itself at " in opened.text
+    assert (opened.about["kind"], opened.about["name"]) == ("breaker", "gateway")
+    assert "31 jobs" in opened.text
 
     scene.jobs["service"].ill = None
     scene.pass_(60)
     scene.jobs["convert"].enqueue(-3)
     scene.pass_(1200)
     (closed,) = [letter for name, letter in outside.sent if name == "hook" and letter.title == "gateway works again"]
-    assert "No job is held; 0 lost; 3 gave up." in closed.text
+    assert re.search(r"0 lost.* 3 ", closed.text)
 
 
 def test_what_is_still_held_at_the_end_is_counted(scene: Scene) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tests.chaos.campaign import Outcome, Plan, run
 from tests.chaos.plants import PLANTS
-from tests.chaos.report import again, table
+from tests.chaos.report import again, markdown, table
 from tests.chaos.schedule import KINDS
+from tools import figures
 
 DATABASES = ("sqlite", "postgres")
 
@@ -42,6 +43,8 @@ def main(given: Sequence[str] | None = None) -> int:
         outcomes.append(run(plan, say))
         say(f"{name}: {outcomes[-1].verdict}")
     say(table(outcomes))
+    if figures.asked():
+        figures.write("chaos", markdown(outcomes))
     broken = any(outcome.wrong for outcome in outcomes)
     say(f"\n{'BROKEN' if broken else 'Every promise held'}. Run it again: {again(asked.database, outcomes[0].plan)}")
     if not (broken or asked.keep):

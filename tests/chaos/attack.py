@@ -27,8 +27,8 @@ from tests.chaos.server import ServerUnderFire
 
 _AT_WORK = "select pid from tg_worker"
 _LEADERS = "select holder from tg_leader order by name <> 'sweeper'"
-# On SQLite all processes have one clock, and a lease that was taken before a step back lasts so much longer.
-_FAR, _FARTHEST = 15.0, 400 * 86400.0
+_FARTHEST = 400 * 86400.0  # seconds
+_STEPS = (10, 600, 10 * 86400.0, _FARTHEST)
 _HELD = "select id, fence from tg_job where state = 'running' and lease_by like '%-{}-%'"
 _DONE_AGAIN = "select 1 from tg_job where state = 'running' and ({})"
 _STILL_OPEN = "select 1 from tg_job where state in ('blocked', 'waiting', 'ready', 'running') and id in ({})"
@@ -239,13 +239,14 @@ class Attack:
     def _step(self, blow: Blow) -> bool:
         clocks = self.at.clocks
         if len(clocks) == 1:
-            clocks[0].step(_FAR * (2 * blow.roll - 1))
+            dice = random.Random(blow.roll)  # all processes of the one host see the same step
+            clocks[0].step(dice.choice(_STEPS) * (2 * dice.random() - 1))
         else:
             # Whoever does something for all may do most harm by it.
             dice, leaders = random.Random(blow.roll), self._leaders()
             clock = dice.choice(leaders).clock if leaders and dice.random() < 0.5 else dice.choice(clocks)
             assert clock is not None
-            clock.step(dice.choice((10, 600, _FARTHEST)) * (2 * dice.random() - 1))
+            clock.step(dice.choice(_STEPS) * (2 * dice.random() - 1))
         return True
 
     def _copy(self, blow: Blow) -> bool:

@@ -95,7 +95,12 @@ def run(plan: Plan, say: Say) -> Outcome:
         attack.over()
         _quiet(plan, at, orders, outcome, say)
         outcome.verdict = judge(
-            at.url, acknowledged=orders.acknowledged, begun=orders.begun, made=orders.made, drafts=orders.drafts
+            at.url,
+            acknowledged=orders.acknowledged,
+            begun=orders.begun,
+            made=orders.made,
+            drafts=orders.drafts,
+            died=orders.died,
         )
         _add(outcome, at.copies, at.crew, attack)
     outcome.seconds = time.monotonic() - began

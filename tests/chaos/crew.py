@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.clocks import Clock
-from tests.chaos.orders import CALLED, NAME, NUMBERS, THE_ENQUEUER
+from tests.chaos.orders import CALLED, LEAVES, NAME, NUMBERS, THE_ENQUEUER
 from tests.processes import COMMAND
 from tidegate.cli.exits import Exit
 
@@ -23,6 +23,7 @@ WORKER = (COMMAND, "worker", "tests.chaos.program:q", "--concurrency", "6")
 ENQUEUER = (sys.executable, "-m", "tests.chaos.enqueuer")
 # Seconds after which a stop is over, by the worker's own numbers; and what a loaded machine may add.
 _LONGEST_STOP = NUMBERS["grace"] * 1.25 + 2.0 + 180.0
+_OF_A_JOB = (LEAVES, -signal.SIGSEGV)
 # Of a worker that is started while its database cannot be reached, or has no room: whoever starts it tries again.
 _NO_DATABASE = (Exit.UNREACHABLE, Exit.CONFIGURATION)
 
@@ -75,7 +76,10 @@ class Crew:
                 self._start(seat)
         for process, until in list(self.leaving):
             if process.poll() is not None:
-                self.stops[process.returncode] += 1
+                if process.returncode in _OF_A_JOB:
+                    self._died(process.pid)
+                else:
+                    self.stops[process.returncode] += 1
                 self.leaving.remove((process, until))
             elif now > until:
                 process.kill()
@@ -94,12 +98,18 @@ class Crew:
     def _ended(self, seat: Seat) -> None:
         assert seat.process is not None
         code = seat.process.returncode
-        if not seat.killed:
+        if code in _OF_A_JOB and seat is not self.enqueuer:
+            self._died(seat.process.pid)
+        elif not seat.killed:
             if code in _NO_DATABASE and seat is not self.enqueuer:
                 self.not_started += 1
             else:
                 self.wrong.append(f"{seat.name} ends only when it is told to: code {code}, see {seat.log}")
         seat.process = seat.paused_until = None
+
+    def _died(self, pid: int) -> None:
+        with (self.orders.parent / "died.txt").open("a") as died:
+            died.write(f"{pid}\n")
 
     def free(self) -> list[Seat]:
         """Workers that are neither paused nor gone."""

@@ -10,15 +10,18 @@ import logging
 import os
 import random
 import time
+from typing import Any
 
 import apsw
 import psycopg
 
 from tests.acceptance.checker import rows
-from tests.chaos.program import Effect, awaits, blocks, orders, sweeps
+from tests.chaos.program import Effect, awaits, blocks, kills, orders, sweeps
 from tidegate.errors import StoreError
+from tidegate.face.enqueued import Enqueued
 
 _BATCH = 40
+_POISON = 501  # of each 2,000 numbers: the job that kills its worker
 _ALONE = 3  # of these, put in one by one: on PostgreSQL such jobs travel together
 _OPEN = "select count(*) from tg_job where state not in ('done', 'failed', 'cancelled')"
 _EVERY = 5.0  # seconds between two sweeps
@@ -56,8 +59,10 @@ def main() -> None:
 
 def _put(n: int) -> list[tuple[int, int]]:
     batch = [effect(each) for each in range(n, n + _BATCH)]
-    even, odd = ([each for each in batch if each.n % 2 == i] for i in (0, 1))
-    together = [*zip(even, awaits.enqueue_many(even), strict=True)]
+    poison = [each for each in batch if each.n % 2000 == _POISON]
+    even, odd = ([each for each in batch if each.n % 2 == i and each not in poison] for i in (0, 1))
+    together: list[tuple[Effect, Enqueued[Any]]] = [(each, kills.enqueue(each)) for each in poison]
+    together += [*zip(even, awaits.enqueue_many(even), strict=True)]
     together += zip(odd[_ALONE:], blocks.enqueue_many(odd[_ALONE:]), strict=True)
     together += [(each, blocks.enqueue(each)) for each in odd[:_ALONE]]
     return [(each.n, job.id) for each, job in together]

@@ -17,6 +17,11 @@ _LEASES = "select id, state, lease_by from tg_job where lease_by is not null or 
 _TWINS = """select kind, args, count(*) from tg_job where kind <> 'sweeps'
     group by kind, args having count(*) > 1 order by kind, args"""
 
+_LOST_BY = "select job, actor from tg_event where kind = 'lost'"
+_ENDS = "select id, kind, state, error_code from tg_job order by id"
+POISON = "kills"
+
+GUILTY = "a job fails for a dead worker only if it killed it"
 LOST = "nothing is lost"
 DOUBLE = "one recorded outcome per job"
 STALE = "only the newest lease's result counts"
@@ -28,7 +33,7 @@ SOUND = "the database is sound"
 FIGURES = {"lost": (LOST,), "double": (DOUBLE,), "stale": (STALE,), "orphans": (ORPHANS, LEASES), "bad files": (FILES,)}
 
 
-def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path) -> Verdict:
+def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path, died: Path) -> Verdict:
     """What is true after the last sweep."""
     said = _acknowledged(acknowledged)
     verdict = check(url, begun, put={job for _, job in said})
@@ -41,6 +46,7 @@ def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path
         verdict.wrong[LEASES].append(f"job {id_} is {state}, and {by} has it")
     for kind, args, times in rows(url, _TWINS):
         verdict.wrong[DOUBLE].append(f"there are {times} jobs {kind} {args}")
+    _poison(verdict, url, {int(line) for line in died.read_text().split()})
     for each in integrity(url):
         verdict.wrong[SOUND].append(each)
     return verdict
@@ -52,6 +58,18 @@ def figures(verdict: Verdict) -> dict[str, int]:
     known = {each for rules in FIGURES.values() for each in rules}
     found["other"] = sum(len(cases) for rule, cases in verdict.wrong.items() if rule not in known)
     return found
+
+
+def _poison(verdict: Verdict, url: str, died: set[int]) -> None:
+    """Jobs that kill their worker fail for that; others fail only after three kills from outside."""
+    outside = Counter(job for job, actor in rows(url, _LOST_BY) if int(actor.rsplit("-", 2)[1]) not in died)
+    for id_, kind, state, code in rows(url, _ENDS):
+        if kind == POISON and (state, code) != ("failed", "worker_lost"):
+            verdict.wrong[GUILTY].append(f"job {id_}, which kills its worker, is {state} with {code}")
+        if kind != POISON and state == "failed":
+            verdict.innocent += 1
+            if outside[id_] < 3:
+                verdict.wrong[GUILTY].append(f"job {id_} failed with {code} after {outside[id_]} kills from outside")
 
 
 def _acknowledged(file: Path) -> set[tuple[int, int]]:
@@ -78,7 +96,7 @@ def _named(verdict: Verdict, jobs: Iterable[tuple[Any, ...]], made: Path) -> Non
     """Each done job has its file, and each file its done job."""
     there = {file.name for file in made.iterdir()}
     for id_, kind, state, fence, result in jobs:
-        if kind == "sweeps" or state != "done":
+        if kind in ("sweeps", POISON) or state != "done":
             continue
         said = json.loads(result or "{}")
         name = str(said.get("file"))

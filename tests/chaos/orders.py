@@ -11,6 +11,7 @@ NAME = "CHAOS_ORDERS"
 CALLED = "CHAOS_CALLED"  # the name of a process, such as worker-1
 THE_ENQUEUER = "enqueuer"
 LEASE = 6.0
+LEAVES = 66  # the exit code of a process that a job ended
 # Short, so that minutes show what takes hours otherwise.
 NUMBERS = {"lease": LEASE, "renew_every": 1.5, "margin": 1.5, "sweep_every": 0.1, "poll_every": 0.3, "grace": 5.0}
 
@@ -42,6 +43,11 @@ class Orders:
         return Path(self.folder) / "swept.txt"
 
     @property
+    def died(self) -> Path:
+        """One line for each process that a job ended."""
+        return Path(self.folder) / "died.txt"
+
+    @property
     def enough(self) -> Path:
         """Once it is there, no more jobs are put in."""
         return Path(self.folder) / "enough"
@@ -57,7 +63,7 @@ class Orders:
     def write(self) -> Path:
         for folder in (self.drafts, self.made):
             folder.mkdir(parents=True, exist_ok=True)
-        for file in (self.begun, self.acknowledged, self.swept):
+        for file in (self.begun, self.acknowledged, self.swept, self.died):
             file.touch()
         there = Path(self.folder) / "orders.json"
         there.write_text(json.dumps(asdict(self)))

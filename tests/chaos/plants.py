@@ -24,7 +24,7 @@ PLANTS = {
     "lost-commit": "one in ten jobs is acknowledged, and its transaction rolled back",
     "orphan-file": "the sweep removes nothing",
     "file-after-commit": "a result is recorded before its file is made",
-    "own-wall-clock": "a worker on PostgreSQL takes a step of its own clock for one of the server's",
+    "own-wall-clock": "a worker on PostgreSQL prunes by its own clock, not by the server's",
 }
 
 
@@ -36,7 +36,7 @@ def planted_database(plant: str, url: str) -> Store | None:
         return _forgetful(open_store(url, now=SYSTEM.now))
     if plant == "own-wall-clock":
         store = open_store(url, now=SYSTEM.now)
-        store.keeps_time = False
+        setattr(store, "older_than", lambda age, now: SYSTEM.now() - age)  # noqa: B010 - as below
         return store
     return None
 

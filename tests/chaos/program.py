@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import time
 from collections.abc import Set as AbstractSet
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.acceptance.checker import rows
-from tests.chaos.orders import NUMBERS, given
+from tests.chaos.orders import LEAVES, NUMBERS, given
 from tests.chaos.plants import late_file, planted_database
 from tests.chaos.results import publish, sweep
 from tidegate import Backoff, Context, Queue
@@ -64,6 +65,16 @@ def blocks(a: Effect, job: Context) -> dict[str, Any]:
     _begin(a, job)
     time.sleep(a.lasts)
     return _make(a, job)
+
+
+@q.job(name="kills", queue="chaos", unique=_number, while_=_ALWAYS, attempts=1000, backoff=_OFTEN)
+async def kills(a: Effect, job: Context) -> None:
+    """Ends its whole process, in one of two ways."""
+    _begin(a, job)
+    await asyncio.sleep(a.lasts)
+    if a.n % 4000 < 2000:
+        os._exit(LEAVES)
+    ctypes.string_at(0)
 
 
 @q.job(name="sweeps", queue="chaos", unique=lambda _: 0, attempts=1000, backoff=_OFTEN)

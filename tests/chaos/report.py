@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from tests.chaos.campaign import Outcome, Plan
 from tests.chaos.judge import figures
 from tests.chaos.schedule import KINDS
+from tools import figures as docs
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """One column for each database, then every broken promise."""
     columns = [_column(outcome) for outcome in outcomes]
-    longest_first = sorted(columns, key=len, reverse=True)
-    names = list(dict.fromkeys(name for column in longest_first for name in column))
+    names = _names(columns)
     width = max(map(len, names)) + 2
     head = " " * width + "".join(f"{outcome.plan.database:>12}" for outcome in outcomes)
     lines = ["", head, *(name.ljust(width) + "".join(f"{_cell(c, name):>12}" for c in columns) for name in names)]
@@ -24,6 +24,13 @@ def table(outcomes: Sequence[Outcome]) -> str:
             such = "; ".join(cases[:3])
             lines.append(f"BROKEN on {outcome.plan.database}: {promise}: {len(cases)}, such as {such}")
     return "\n".join(lines)
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """The same figures as a table of the documentation, with the seed."""
+    columns = [_column(outcome) for outcome in outcomes]
+    head = [f"seed {outcomes[0].plan.seed}", *(outcome.plan.database for outcome in outcomes)]
+    return docs.table(head, [(name, *(_cell(each, name) for each in columns)) for name in _names(columns)])
 
 
 def again(database: str, plan: Plan) -> str:
@@ -37,6 +44,11 @@ def again(database: str, plan: Plan) -> str:
     return said + (f" --plant {plan.plant}" if plan.plant else "")
 
 
+def _names(columns: Sequence[dict[str, int]]) -> list[str]:
+    longest_first = sorted(columns, key=len, reverse=True)
+    return list(dict.fromkeys(name for column in longest_first for name in column))
+
+
 def _cell(column: dict[str, int], name: str) -> str:
     return f"{column[name]:,}" if name in column else "-"
 
@@ -45,7 +57,8 @@ def _column(outcome: Outcome) -> dict[str, int]:
     verdict = outcome.verdict
     column = {
         "seconds": round(outcome.seconds), "jobs": verdict.jobs, "done": verdict.done,
-        "failed after three dead workers": verdict.poisoned, "attempts lost": verdict.lost_attempts,
+        "failed after three dead workers": verdict.poisoned,
+        "of these innocent": verdict.innocent, "attempts lost": verdict.lost_attempts,
         "begun again after that": verdict.repeats, "late results refused": verdict.late_results,
     }  # fmt: skip
     column |= {f"times: {kind}": outcome.done[kind] for kind in KINDS if kind in outcome.done}

@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 from tests.acceptance.checker import Verdict
-from tests.chaos.judge import DOUBLE, FILES, LEASES, LOST, ORPHANS, STALE, figures, judge
+from tests.chaos.judge import DOUBLE, FILES, GUILTY, LEASES, LOST, ORPHANS, STALE, figures, judge
 from tests.chaos.results import content
 
 # The columns that the judge reads, and none of the checks that keep a real database from going wrong.
 SCHEMA = """
-create table tg_job (id, kind, args, state, attempt, deaths, fence, result, error_code, lease_by, lease_until);
+create table tg_job (id, kind, args, state, attempt, deaths_alone, fence, result, error_code, lease_by, lease_until);
 create table tg_event (job, fence, seq, kind, at, attempt, actor);
 create table tg_tally (what, delta);
 insert into tg_tally values ('done', 3), ('failed', 1), ('done_total', 3);
@@ -38,7 +38,8 @@ class Scene:
         self._database.execute("pragma synchronous = off")
         self.job(1, "done", fence=1)
         self.job(2, "done", fence=2, lost=[1])
-        self.job(3, "failed", fence=3, lost=[1, 2, 3])
+        self.job(3, "failed", fence=3, lost=[1, 2, 3], kind="kills")
+        self.died.write_text("78\n")
         self.job(4, "done", fence=1, kind="sweeps")
         self.acknowledged.write_text("10 1\n20 2\n30 3\n40 4")  # the last line was cut short by a kill
         self.begun.write_text("1 1 1 77\n2 1 1 77\n2 2 2 78\n3 1 1 77\n3 3 3 78\n4 1 1 77\n")
@@ -47,6 +48,7 @@ class Scene:
     drafts = property(lambda self: self.folder / "drafts")
     acknowledged = property(lambda self: self.folder / "acknowledged.txt")
     begun = property(lambda self: self.folder / "begun.txt")
+    died = property(lambda self: self.folder / "died.txt")
 
     def job(self, id_: int, state: str, *, fence: int, lost: list[int] | None = None, kind: str = "blocks") -> None:
         result = None
@@ -84,7 +86,7 @@ class Scene:
         self._database.close()
         return judge(
             f"sqlite:///{self.folder / 'jobs.db'}", acknowledged=self.acknowledged, begun=self.begun, made=self.made,
-            drafts=self.drafts,
+            drafts=self.drafts, died=self.died,
         )  # fmt: skip
 
 
@@ -126,7 +128,9 @@ WRONGS: dict[str, tuple[Callable[[Scene], object], str]] = {
     "work that goes on after its end": (lambda s: _done_again(s, 2), "work is repeated only after a lost attempt"),
     "a fence that fell": (lambda s: s.event(1, 7, "lost"), "fences only grow"),
     "a failure": (lambda s: s.sql("update tg_job set error_code = 'network' where id = 3"), "every job succeeds"),
-    "two deaths for three": (lambda s: s.sql("update tg_job set deaths = 2 where id = 3"), "every job succeeds"),
+    "two deaths for three": (lambda s: s.sql("update tg_job set deaths_alone = 2 where id = 3"), "every job succeeds"),
+    "a job that kills its worker is done": (lambda s: s.sql("update tg_job set state = 'done' where id = 3"), GUILTY),
+    "an innocent job failed for it": (lambda s: _innocent_failed(s, 3), GUILTY),
     "wrong numbers": (lambda s: s.sql("insert into tg_tally values ('ready', 1)"), "the numbers are right"),
 }
 
@@ -146,6 +150,11 @@ def _replace(scene: Scene, data: bytes) -> None:
     (scene.made / "2-2.txt").write_bytes(data)
     said = {"fence": 2, "file": "2-2.txt", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     scene.sql("update tg_job set result = ? where id = 2", json.dumps(said))
+
+
+def _innocent_failed(scene: Scene, job: int) -> None:
+    scene.died.write_text("77\n")
+    scene.sql("update tg_job set kind = 'blocks' where id = ?", job)
 
 
 def _done_again(scene: Scene, fence: int) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.campaign import Outcome, Plan
 from tests.chaos.orders import Orders
 from tests.chaos.proxy import WireThread, wire_to
+from tests.chaos.report import markdown
 from tests.chaos.results import publish, sweep
 from tests.chaos.schedule import KINDS, blows
 from tests.processes import wait
@@ -138,3 +140,14 @@ def test_the_sweep_keeps_what_a_job_stands_for_and_nothing_else(tmp_path: Path) 
     assert gone == 6
     assert {file.name for file in orders.made.iterdir()} == {"1-1.txt", "2-2.txt"}
     assert {file.name for file in orders.drafts.iterdir()} == {"2-2-ab"}
+
+
+def test_the_documentation_shows_one_column_for_each_database_and_a_dash_for_what_it_lacks(tmp_path: Path) -> None:
+    outcomes = [Outcome(Plan(name, seconds=1, seed=7, folder=tmp_path)) for name in ("sqlite", "postgres")]
+    outcomes[1].figures["crashes"] = 10
+
+    lines = markdown(outcomes).splitlines()
+
+    assert lines[0] == "| seed 7 | sqlite | postgres |"
+    assert "| crashes | - | 10 |" in lines
+    assert "| VIOLATIONS: lost | 0 | 0 |" in lines

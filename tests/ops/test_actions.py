@@ -52,7 +52,7 @@ def test_a_job_that_has_not_failed_is_not_retried(q: Queue, clock: VirtualClock)
     (job,) = failing(q, clock, 1)
     do(q, job_actions.retry, job, "ada")
 
-    with pytest.raises(Refused, match=f"job {job} is queued; only a failed or cancelled job can be retried"):
+    with pytest.raises(Refused, match=f"job {job} is queued"):
         do(q, job_actions.retry, job, "ada")
 
 
@@ -62,7 +62,7 @@ def test_a_queued_job_is_cancelled_once(q: Queue, clock: VirtualClock) -> None:
 
     assert do(q, job_actions.cancel, job, "bob") == "cancelled"
     assert [(event.kind, event.actor) for event in q.events(job)][-1] == ("cancelled", "bob")
-    with pytest.raises(Refused, match="is cancelled; there is nothing to cancel"):
+    with pytest.raises(Refused, match=f"job {job} is cancelled"):
         do(q, job_actions.cancel, job, "bob")
 
 
@@ -81,7 +81,7 @@ def test_only_what_has_ended_is_forgotten(q: Queue, clock: VirtualClock) -> None
     (job,) = failing(q, clock, 1)
     do(q, job_actions.retry, job, "ada")
 
-    with pytest.raises(Refused, match="only a job that has ended"):
+    with pytest.raises(Refused, match=f"job {job} is queued"):
         do(q, job_actions.forget, job, "ada")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,17 @@ def note(q: Queue, name: str, by: Actor = ADA) -> None:
 
 
 def said(line: Line) -> str:
-    return f"{line.deed.actor} {line.what}: {line.before(clocked)} -> {line.after(clocked)}"
+    """Who did which action to what: how it was -> how it became."""
+    deed = line.deed
+    where = " ".join(each for each in (deed.place.subject, deed.place.name, deed.place.lane) if each)
+    return f"{deed.actor} {deed.action} {where}: {written(deed.was)} -> {written(deed.became)}"
+
+
+def written(state: Mapping[str, Any]) -> str:
+    """The parts of a state that are set, times in whole seconds."""
+    return ",".join(
+        f"{name}={clocked(value) if name == 'until' else value}" for name, value in state.items() if value is not None
+    )
 
 
 @pytest.fixture
@@ -65,34 +75,43 @@ def mail(q: Queue, clock: VirtualClock) -> Queue:
 DEEDS: dict[str, tuple[Callable[[Tx, float], Any], str]] = {
     "queue_paused": (
         lambda tx, now: actions.pause_queue(tx, "mail", now + 60, ADA),
-        "ada paused the queue mail: on -> paused, until {minute}",
+        "ada queue_paused queue mail: state=on -> state=paused,until={minute}",
     ),
     "target_paused": (
         lambda tx, now: actions.pause_target(tx, "smtp", now + 60, ADA),
-        "ada paused smtp: on -> paused, until {minute}",
+        "ada target_paused target smtp: state=on -> state=paused,until={minute}",
     ),
     "breaker_held_open": (
         lambda tx, now: actions.force_breaker(tx, "smtp", "open", ADA, now + 60),
-        "ada held open the breaker of smtp: closed -> open, until {minute}",
+        "ada breaker_held_open target smtp: state=closed -> state=open,until={minute}",
     ),
     "breaker_reset": (
         lambda tx, _: actions.reset_breaker(tx, "smtp", ADA),
-        "ada reset the breaker of smtp: closed -> closed",
+        "ada breaker_reset target smtp: state=closed -> state=closed",
     ),
     "target_disabled": (
         lambda tx, now: actions.disable_key(tx, "smtp", "7", ADA, now + 60),
-        "ada disabled key 7 of smtp: free -> disabled, until {minute}",
+        "ada target_disabled target smtp 7: state=free -> state=disabled,until={minute}",
     ),
     "target_cleared": (
         lambda tx, _: actions.clear_key(tx, "smtp", "7", ADA),
-        "ada cleared key 7 of smtp: free -> cleared",
+        "ada target_cleared target smtp 7: state=free -> state=cleared",
     ),
-    "job_retried": (lambda tx, _: job_actions.retry(tx, 1, ADA), "ada retried job 1: failed, code gone -> queued"),
-    "job_cancelled": (lambda tx, _: job_actions.cancel(tx, 2, ADA), "ada cancelled job 2: queued -> cancelled"),
-    "job_forgotten": (lambda tx, _: job_actions.forget(tx, 1, ADA), "ada forgot job 1: failed, code gone -> gone"),
+    "job_retried": (
+        lambda tx, _: job_actions.retry(tx, 1, ADA),
+        "ada job_retried job 1: state=failed,code=gone -> state=queued",
+    ),
+    "job_cancelled": (
+        lambda tx, _: job_actions.cancel(tx, 2, ADA),
+        "ada job_cancelled job 2: state=queued -> state=cancelled",
+    ),
+    "job_forgotten": (
+        lambda tx, _: job_actions.forget(tx, 1, ADA),
+        "ada job_forgotten job 1: state=failed,code=gone,kind=send -> state=gone",
+    ),
     "user_added": (
         lambda tx, _: accounts.add_user(tx, "bob", Role.ADMIN, "x" * 64, ADA),
-        "ada added the user bob:  -> admin",
+        "ada user_added user bob:  -> role=admin",
     ),
 }
 
@@ -121,12 +140,12 @@ def test_what_is_ended_says_what_it_was_before(mail: Queue, clock: VirtualClock)
     mail.store.write(lambda tx: actions.enable_key(tx, "smtp", "7", ADA))
 
     assert [said(each) for each in reversed(done(mail))] == [
-        f"person paused the queue mail: on -> paused, until {end}",
-        f"person resumed the queue mail: paused, until {end} -> on",
-        f"person paused smtp: on -> paused, until {end}",
-        f"person resumed smtp: paused, until {end} -> on",
-        "ada disabled key 7 of smtp: free -> disabled",
-        "ada enabled key 7 of smtp: disabled, by ada -> enabled",
+        f"person queue_paused queue mail: state=on -> state=paused,until={end}",
+        f"person queue_resumed queue mail: state=paused,until={end} -> state=on",
+        f"person target_paused target smtp: state=on -> state=paused,until={end}",
+        f"person target_resumed target smtp: state=paused,until={end} -> state=on",
+        "ada target_disabled target smtp 7: state=free -> state=disabled",
+        "ada target_enabled target smtp 7: state=disabled,by=ada -> state=enabled",
     ]
 
 
@@ -151,7 +170,7 @@ def test_what_a_program_does_to_its_own_jobs_is_in_their_history_only(mail: Queu
 
     assert done(mail) == []
     mail.cancel(1, Actor("ada", Origin.API))
-    assert [said(each) for each in done(mail)] == ["ada cancelled job 1: queued, code gone -> cancelled"]
+    assert [said(each) for each in done(mail)] == ["ada job_cancelled job 1: state=queued,code=gone -> state=cancelled"]
 
 
 def test_an_actor_is_a_name_wherever_one_is_kept(mail: Queue) -> None:
@@ -166,8 +185,8 @@ def test_a_bulk_action_is_one_deed_and_its_cancel_another(mail: Queue) -> None:
     mail.store.write(lambda tx: bulk.cancel(tx, one.id, Actor("bob", Origin.CLI)))
 
     assert [said(each) for each in reversed(done(mail))] == [
-        "ada began bulk action 1:  -> retry, 1 job",
-        "bob cancelled bulk action 1: running, 0 done -> 1 left as they were",
+        "ada bulk_started bulk 1:  -> action=retry,jobs=1,filter={'queue': 'mail'}",
+        "bob bulk_cancelled bulk 1: state=running,done=0 -> left=1",
     ]
 
 
@@ -207,7 +226,7 @@ def test_a_page_ends_where_the_next_one_begins(q: Queue) -> None:
         if (cursor := page.next) is None:
             break
     assert seen == ["4", "3", "2", "1", "0"]
-    with pytest.raises(ValueError, match="cursor: 'x' is not one that a page gave"):
+    with pytest.raises(ValueError, match="cursor: 'x'"):
         q.store.read(lambda tx: activity.listed(tx, Wanted(), cursor="x"))
 
 

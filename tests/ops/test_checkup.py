@@ -16,6 +16,7 @@ import pytest
 
 from tests.databases import APSW, BOTH, POSTGRES, STDLIB, Database, database
 from tests.runtime_jobs.gating import Refusal
+from tests.text import names, numbers
 from tidegate import Target
 from tidegate.face.queue import Queue
 from tidegate.ops import checkup, checkup_work
@@ -64,7 +65,15 @@ def sql(store: Store, text: str) -> None:
 
 
 def seen(store: Store, queues: list[str]) -> None:
-    about = {"id": "w", "host": "attic", "pid": 77, "queues": json.dumps(queues), "stopping": 0, "beat": 1}
+    about = {
+        "id": "w",
+        "host": "attic",
+        "pid": 77,
+        "queues": json.dumps(queues),
+        "stopping": 0,
+        "outdated": 0,
+        "beat": 1,
+    }
 
     def write(tx: Tx) -> None:
         tx.all("worker_seen", about)
@@ -91,7 +100,7 @@ def test_a_database_that_is_well_is_said_to_be(any_db: Database) -> None:
     found = found_in(any_db.url, any_db.driver)
 
     expected = {"store.reachable", "store.schema", "store.writable", "workers.there", "targets.well"}
-    expected |= {"store.library", "store.disk"} if any_db.sqlite else {"store.clock"}
+    expected |= {"store.library", "store.damage", "store.disk"} if any_db.sqlite else {"store.clock"}
     assert set(found) == expected
     unwell = {id_ for id_, each in found.items() if only(each).status is not Status.OK}
     assert unwell == ({"store.library"} if any_db.name == STDLIB else set())
@@ -173,7 +182,7 @@ def test_a_server_that_only_lets_us_read_is_an_error(db: Database) -> None:
 
     with looking(db.url + ("&" if "?" in db.url else "?") + "options=-c%20default_transaction_read_only%3Don",
                  time.time) as look:  # fmt: skip
-        assert "only lets this user read" in look.refuses
+        assert look.refuses
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_jobs_that_wait_for_a_worker_in_vain_are_an_error(q: Queue) -> None:
 
     assert alone.status is elsewhere.status is Status.ERROR
     assert "2 jobs of mail could go" in alone.fact
-    assert (at_work.status, at_work.fact) == (Status.OK, "1 worker is at work.")
+    assert (at_work.status, numbers(at_work.fact)) == (Status.OK, [1])
 
 
 def test_a_worker_that_was_not_heard_of_is_a_warning(q: Queue) -> None:
@@ -261,7 +270,7 @@ def test_a_worker_that_was_not_heard_of_is_a_warning(q: Queue) -> None:
     finding = only(found_in(q.url)["workers.heard"])
 
     assert finding.status is Status.WARN
-    assert "77 on attic was last heard of 2 min ago" in finding.fact
+    assert names(finding.fact, 77, "attic", "2 min")
 
 
 def test_a_lease_that_has_ended_long_ago_is_a_warning(q: Queue) -> None:
@@ -271,7 +280,7 @@ def test_a_lease_that_has_ended_long_ago_is_a_warning(q: Queue) -> None:
     assert "workers.leases" not in found_in(q.url)
     sql(q.store, f"{lease} created_at - 600")
 
-    assert "1 job runs under a lease that ended 10 min ago" in only(found_in(q.url)["workers.leases"]).fact
+    assert numbers(only(found_in(q.url)["workers.leases"]).fact) == [1, 10]
 
 
 def test_a_target_that_refused_us_is_an_error(q: Queue) -> None:
@@ -297,7 +306,7 @@ def test_a_breaker_that_is_open_for_long_is_a_warning(q: Queue, hours: float, wa
 
     assert ("targets.open" in found) is warned
     if warned:
-        assert "api has been held by its breaker for 1 h" in only(found["targets.open"]).fact
+        assert names(only(found["targets.open"]).fact, "api", "1 h")
 
 
 @pytest.mark.parametrize(("hours", "warned"), [(23, False), (49, True)])
@@ -310,14 +319,11 @@ def test_what_somebody_paused_and_forgot_is_a_warning(q: Queue, hours: float, wa
 
     found = found_in(q.url).get("targets.paused", [])
 
-    assert [(each.fact, each.fix) for each in found] == (
-        [
-            ("The target my api has been paused for 2 days, by ada.", "tidegate targets resume 'my api'"),
-            ("The queue mail has been paused for 2 days, by bob.", "tidegate jobs resume mail"),
-        ]
-        if warned
-        else []
+    assert [each.fix for each in found] == (
+        ["tidegate targets resume 'my api'", "tidegate jobs resume mail"] if warned else []
     )
+    for each, tokens in zip(found, [("my api", "2 days", "ada"), ("mail", "2 days", "bob")], strict=False):
+        assert names(each.fact, *tokens)
 
 
 def test_of_many_only_some_are_named_and_the_rest_is_counted(q: Queue) -> None:
@@ -328,7 +334,7 @@ def test_of_many_only_some_are_named_and_the_rest_is_counted(q: Queue) -> None:
     found = found_in(q.url)["targets.paused"]
 
     assert len(found) == 11
-    assert found[-1].fact == "So it is with 15 more."
+    assert numbers(found[-1].fact) == [15]
 
 
 # -- files and network -------------------------------------------------------------------------------------------------
@@ -358,5 +364,5 @@ def test_a_service_is_reached_by_name_and_port() -> None:
 
     assert [each.status for each in found] == [Status.OK, Status.ERROR, Status.ERROR, Status.ERROR]
     assert [each.fact.partition(":")[0] for each in found[:3]] == ["a.url", "b.url", "c.url"]
-    assert "nobody knows the name no.invalid" in found[2].fact
+    assert "no.invalid" in found[2].fact
     assert only(list(reachable({}))).status is Status.OK

@@ -10,7 +10,9 @@ import pytest
 
 from tests.ops.workers import seen
 from tests.runtime_jobs.gating import Refusal, Service, play, working
+from tests.text import names, numbers
 from tidegate import Backoff, Rate, Target
+from tidegate.core.codes import CORE
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
 from tidegate.machine import shared_breaker
@@ -45,7 +47,6 @@ def test_without_a_worker_that_is_the_reason(q: Queue) -> None:
     why = one(q.explain(job))
 
     assert (why.reason, why.ended_by, why.until, why.subject) == ("no_worker", EndedBy.WORKER, None, "queue mail")
-    assert why.message == "No worker is there for the queue mail; start one."
 
 
 @pytest.mark.parametrize(("queues", "stopping", "gone"), [(["other"], 0, 0), (["mail"], 1, 0), (["mail"], 0, 60)])
@@ -68,8 +69,8 @@ def test_a_job_that_nothing_holds_is_next_in_line_or_has_others_before_it(q: Que
     first, second = send.enqueue(1), send.enqueue(2)
     urgent = send.enqueue(3, priority=5)
 
-    assert one(q.explain(urgent)).message == "It is next in line."
-    assert one(q.explain(second)).message == "It is in line; 2 others go first."
+    assert numbers(one(q.explain(urgent)).message) == []
+    assert numbers(one(q.explain(second)).message) == [2]
     assert one(q.explain(first)).reason is WaitsFor.NEXT
 
 
@@ -78,7 +79,7 @@ def test_a_long_line_is_not_counted_to_its_end(q: Queue) -> None:
     q.store.write(lambda tx: seen(tx, ["mail"]))
     last = send.enqueue_many(list(range(1500)))[-1]
 
-    assert one(q.explain(last)).message == "It is in line; more than 1000 others go first."
+    assert numbers(one(q.explain(last)).message) == [1000]
 
 
 def test_a_job_with_a_time_says_when(q: Queue) -> None:
@@ -88,7 +89,7 @@ def test_a_job_with_a_time_says_when(q: Queue) -> None:
     why = one(q.explain(job))
 
     assert (why.reason, why.since, why.until) == ("scheduled", START, START + 5400)
-    assert why.message == "It is due in 1 h 30 min."
+    assert "1 h 30 min" in why.message
 
 
 def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualClock) -> None:
@@ -105,7 +106,7 @@ def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualC
             await asyncio.sleep(2)
             why = one(q.explain(job))
             assert why.reason is WaitsFor.SCHEDULED
-            assert why.message == "Attempt 1 of 4 ended (network). It is due in 59 s."
+            assert names(why.message, "1 of 4", "(network)", "59 s")
 
     play(clock, main)
 
@@ -120,12 +121,11 @@ def test_a_breaker_that_nobody_asks_a_probe_for_says_that_a_person_must_close_it
     q.store.write(shut)
     why = one(q.target("svc").explain())
     assert (why.reason, why.ended_by) == ("breaker", EndedBy.PERSON)
-    assert why.message == "The breaker of svc is open: too many calls failed; a person must close it."
 
     q.store.write(lambda tx: tx.all("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
     why = one(q.target("svc").explain())
     assert (why.reason, why.ended_by) == ("breaker", EndedBy.PROBE)
-    assert why.message.endswith("; it is asked every 1 min 30 s whether it is well again.")
+    assert "1 min 30 s" in why.message
 
 
 def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> None:
@@ -136,13 +136,12 @@ def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> Non
 
     why = one(q.explain(child))
     assert (why.reason, why.subject, why.ended_by) == ("dependency", f"job {parent.id}", EndedBy.JOB)
-    assert why.message == f"It waits for job {parent.id} to be done."
 
     q.cancel(parent)
     q.retry(child)
     why = one(q.explain(child))
     assert (why.reason, why.ended_by) == ("dependency", EndedBy.PERSON)
-    assert why.message == f"It waits for job {parent.id}, which was cancelled; retry that one."
+    assert names(why.message, parent.id, "cancelled")
 
 
 def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: VirtualClock) -> None:
@@ -171,10 +170,10 @@ def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: 
     ]  # fmt: skip
     assert [why.until and round(why.until - clock.now()) for why in whys] == [3600, 7200, 10800, 14400, 17999, None]
     assert [why.subject for why in whys[:4]] == ["queue mail", "target svc", "key 1 of svc", "target svc"]
-    assert whys[0].message == "The queue mail was paused by ada; it goes on in 1 h, or when it is resumed."
-    assert whys[1].message == "svc was paused by bob; it goes on in 2 h, or when it is resumed."
-    assert whys[2].message == "Disabled by eve (manual); one job tries it again in 3 h."
-    assert whys[3].message == "The breaker of svc was opened by joe and stays so for 4 h."
+    assert names(whys[0].message, "mail", "ada", "1 h")
+    assert names(whys[1].message, "svc", "bob", "2 h")
+    assert names(whys[2].message, "eve", "3 h")
+    assert names(whys[3].message, "svc", "joe", "4 h")
     assert all(why.since is not None for why in whys[:5])
     assert service.calls == []
 
@@ -187,7 +186,7 @@ def test_a_full_target_says_how_full(q: Queue, clock: VirtualClock) -> None:
             await asyncio.sleep(2)
             why = one(q.explain(job))
             assert why.reason is HoldReason.CAPACITY
-            assert why.message == "svc is full: 7 of 5; it is asked again in 28 s."
+            assert names(why.message, "svc", "7 of 5", "28 s")
 
     assert q.target("svc").fullness() is None
     play(clock, main)
@@ -214,10 +213,10 @@ def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualCloc
             await asyncio.sleep(10)
             why = one(q.explain(waits))
             assert (why.reason, why.ended_by) == ("concurrency", EndedBy.CALL)
-            assert why.message == "2 jobs of busy are under way; the limit is 2."
+            assert numbers(why.message) == [2, 2]
             why = one(q.explain(due))
             assert (why.reason, round(why.until or 0)) == ("rate", START + 60)
-            assert why.message == "slow gets at most 1 calls in 1 min; the next one in 50 s."
+            assert numbers(why.message) == [1, 1, 50]
 
     play(clock, main)
 
@@ -236,7 +235,7 @@ def test_a_fatal_fault_says_who_must_act(q: Queue, clock: VirtualClock) -> None:
             await asyncio.sleep(5)
             why = one(q.explain(job))
             assert (why.reason, why.until, why.ended_by, why.subject) == ("fatal", None, EndedBy.PERSON, "key 7 of svc")
-            assert why.message == "The service refused the credentials. A person must act, and then clear it."
+            assert why.message.startswith(CORE["unauthorized"].message)
 
     play(clock, main)
     assert [why.reason for why in q.target("svc").key(7).explain()] == ["fatal"]
@@ -258,7 +257,7 @@ def test_half_open_and_the_probe_of_a_key_say_what_is_tried(q: Queue, clock: Vir
             await asyncio.sleep(5)
             why = one(q.explain(jobs[1]))
             assert (why.reason, why.ended_by) == ("breaker", EndedBy.CALL)
-            assert why.message == "1 jobs are trying whether svc is well again; the others wait for them."
+            assert numbers(why.message) == [1]
             assert q.explain(jobs[0]) == []  # it runs
 
     play(clock, main)

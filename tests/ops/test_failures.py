@@ -184,7 +184,7 @@ def test_old_groups_and_hours_are_removed(jobs: Jobs) -> None:
     again(jobs)
     fold(jobs)
     now = jobs.clock.now + 40 * 86400
-    jobs.store.write(lambda tx: kept.prune(tx, now - 30 * 86400, now, 10))
+    jobs.store.write(lambda tx: kept.prune(tx, lambda age: now - age, 30 * 86400, 10))
 
     assert triaged(jobs) == []
     assert jobs.sql("select count(*) from tg_failure_hour") == [(0,)]

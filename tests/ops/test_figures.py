@@ -229,7 +229,7 @@ def test_the_states_of_targets_are_bounded_and_all_are_counted(db: Database, job
 
 def test_a_worker_that_is_there_is_counted_and_the_last_tick_is_its_last_word(jobs: Jobs) -> None:
     def seen(name: str) -> None:
-        given = {"id": name, "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "beat": 1}
+        given = {"id": name, "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
         jobs.store.write(lambda tx: tx.all("worker_seen", given))
 
     seen("gone")

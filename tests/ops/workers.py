@@ -9,5 +9,13 @@ from tidegate.store.tx import Tx
 
 def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:
     """A worker that was just heard of."""
-    about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": stopping, "beat": 1}
+    about = {
+        "id": "w",
+        "host": "h",
+        "pid": 1,
+        "queues": json.dumps(queues),
+        "stopping": stopping,
+        "outdated": 0,
+        "beat": 1,
+    }
     tx.all("worker_seen", about)

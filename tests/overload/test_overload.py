@@ -41,6 +41,7 @@ def drained(found: Measured) -> bool:
     return found.took is not None and found.took <= 1.5 * found.ideal
 
 
+@pytest.mark.full
 def test_after_a_dip_the_backlog_drains_without_another_outage(tmp_path: Path) -> None:
     course = small(tmp_path, 0.6)
     course.play()

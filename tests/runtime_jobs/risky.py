@@ -106,6 +106,13 @@ def hoard_at_once(_: None) -> int:
     return len(bytearray(1 << 29))
 
 
+def burn(cpu_seconds: float) -> int:
+    end = time.process_time() + cpu_seconds
+    while time.process_time() < end:
+        pass
+    return os.getpid()
+
+
 def spin(_: None) -> None:
     while True:
         pass

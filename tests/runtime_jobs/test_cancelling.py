@@ -122,12 +122,12 @@ def test_a_kind_may_refuse_to_be_cancelled(q: Queue) -> None:
     async def firm(n: int) -> None: ...
 
     job = firm.enqueue(1)
-    with pytest.raises(Refused, match=r"job 1 is of the kind 'default\.firm', whose jobs cannot be cancelled"):
+    with pytest.raises(Refused, match=r"job 1 .*'default\.firm'"):
         q.cancel(job)
     with pytest.raises(Refused, match="cannot be cancelled"):  # as a page or a command does, which knows no kinds
         q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))
     q.drain()
     assert job.state() == "done"
     assert q.cancel(job) is None  # what has ended is as any other
-    with pytest.raises(Refused, match="job 1 is done; there is nothing to cancel"):
+    with pytest.raises(Refused, match="job 1 is done"):
         q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))

@@ -135,7 +135,7 @@ def test_a_function_that_cannot_be_found_or_answered_says_so(fn: Any, detail: st
 
 def test_an_answer_that_is_too_large_is_an_error_and_not_read(pool: Children) -> None:
     assert len(run(risky.much, 900_000, pool, Limits(answer_mb=1))) == 900_000
-    with pytest.raises(ChildError, match="more than the 1048576 allowed"):
+    with pytest.raises(ChildError, match="1048576"):
         run(risky.much, 1_100_000, pool, Limits(answer_mb=1))
 
 
@@ -174,11 +174,11 @@ def test_what_a_handler_says_by_raising_is_raised_here(pool: Children) -> None:
 @pytest.mark.parametrize(
     ("fn", "args", "detail"),
     [
-        (risky.leave, 3, "ended itself with status 3"),
-        (risky.leave, 0, "ended itself with status 0"),
+        (risky.leave, 3, "status 3"),
+        (risky.leave, 0, "status 0"),
         (risky.crash, None, "killed by SIGSEGV"),
         (risky.killed, None, "killed by SIGKILL"),
-        (risky.babble, None, "answered with something else"),
+        (risky.babble, None, "answered"),
     ],
 )
 def test_a_child_that_dies_costs_its_own_call_and_no_other(fn: Any, args: Any, detail: str, pool: Children) -> None:
@@ -197,10 +197,17 @@ def test_a_memory_bomb_ends_in_its_own_code(fn: Any, own_pool: Children) -> None
     assert run(risky.pid, None, own_pool) != before  # what it left behind is not given to the next
 
 
+@pytest.mark.full
 def test_the_time_of_the_processor_is_bounded_for_each_call(own_pool: Children) -> None:
     with pytest.raises(ChildError, match="time of the processor") as caught:
         run(risky.spin, None, own_pool, Limits(cpu=1, time=None))
     assert caught.value.code == "child_time"
+
+
+def test_the_cpu_time_of_earlier_calls_does_not_count(own_pool: Children) -> None:
+    pid = run(risky.burn, 1.2, own_pool)
+
+    assert run(risky.burn, 0.3, own_pool, Limits(cpu=1)) == pid
 
 
 def test_a_call_that_hangs_is_killed_with_all_that_it_started(own_pool: Children, tmp_path: Path) -> None:

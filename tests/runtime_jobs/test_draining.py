@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.runtime_jobs.building import Flaky, at_work, work_for, worker
+from tests.text import names
 from tidegate.core.backoff import Backoff
 from tidegate.core.job import JobState
 from tidegate.errors import Held
@@ -67,7 +68,7 @@ def test_many_jobs_put_in_at_once_may_each_have_parents_of_their_own(q: Queue, c
     clock.advance("2h")
     clock.run(q.adrain())
     assert (ran[0], sorted(ran[1:3]), sorted(ran[3:])) == ("of none", ["first", "second"], ["of first", "of second"])
-    with pytest.raises(ValueError, match="after: it is for 1 jobs, and there are 2"):
+    with pytest.raises(ValueError, match=r"after: .*1 .*2"):
         job.enqueue_many(["one", "two"], after=[()])
 
 
@@ -263,10 +264,10 @@ def test_a_queue_that_is_worked_on_in_cycles_is_left_alone_by_a_worker_and_says_
         await working
         return [why.message for why in whys]
 
-    assert clock.run(look()) == ["The queue lidarr is worked on in cycles; the next one begins in 2 min 50 s."]
+    assert [names(each, "lidarr", "2 min 50 s") for each in clock.run(look())] == [True]
     clock.advance(200)
     assert "cycles" not in q.explain(put)[0].message
-    with pytest.raises(ValueError, match="'lidarr' is worked on in cycles alone"):
+    with pytest.raises(ValueError, match="'lidarr'"):
         clock.run(q.arun_worker(queues={"lidarr"}))
     assert clock.run(q.adrain("lidarr")).done == 1
     assert ran == ["mail", "lidarr"]

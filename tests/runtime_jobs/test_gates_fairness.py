@@ -150,7 +150,7 @@ def test_the_order_in_which_a_database_sorts_names_keeps_nobody_from_their_turn(
 
         def turn(tx: Tx, rounds: Rounds) -> Taken:
             gates = JobGates({}, lambda: 0.5).turn(tx, "w", clock.now())
-            fronts = sorted(claims.fronts(tx, ["all"]), key=lambda front: front.target.lower())
+            fronts = sorted(claims.ready(tx, ["all"]).fronts, key=lambda front: front.target.lower())
             return claim(tx, gates, fronts, Terms(worker="w", lease=30.0, room=1, slots=1, rounds=rounds))
 
         rounds, order = START, list[str]()
@@ -228,17 +228,18 @@ def test_a_shut_target_is_not_scanned(db: Database) -> None:
 
         def look(tx: Tx) -> list[str]:
             from tidegate.runtime.cycle import Wish, turn
+            from tidegate.store.migrate import Schema, core_migrations
 
             watched = Watched(tx)
             wish = Wish(worker="w", queues=frozenset({"default"}), room=10, slots=10, lease=30, promote=False)
-            done = turn(watched, gates, [], wish, clock.now())
+            done = turn(watched, gates, [], wish, clock.now(), Schema(core_migrations()))
             assert not done.claimed
             assert done.opens_at == clock.now() + 3600
             return watched.names
 
         names = q.store.write(look)
 
-    assert names == ["fronts"]
+    assert names == ["fronts", "migrations"]  # the schema is looked at once per process
 
 
 def test_queues_of_other_workers_cost_one_look_each(db: Database) -> None:
@@ -253,6 +254,6 @@ def test_queues_of_other_workers_cost_one_look_each(db: Database) -> None:
 
         theirs.enqueue_many(list(range(20)))
         mine.enqueue(1)
-        found = q.store.read(lambda tx: claims.fronts(tx, {"mine", "nobody"}))
+        found = q.store.read(lambda tx: claims.ready(tx, {"mine", "nobody"}).fronts)
 
     assert [front.place for front in found] == [("mine", "")]

@@ -12,6 +12,7 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import Flaky, at_work, worker
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
 from tidegate import Backoff, Cooldown, Target, subscribe
+from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind, Notice
 from tidegate.face.queue import Queue
 from tidegate.ops import notices
@@ -68,9 +69,7 @@ def test_a_refused_key_is_one_notice_and_its_recovery_another(db: Database) -> N
         (line,) = listed(q)
         assert (line.kind, line.level, line.subject, line.name, line.key) == ("fatal", "error", "target", "svc", "a")
         assert (line.title, line.code, line.open) == ("svc needs your attention", "unauthorized", True)
-        assert (line.message, line.advice) == (
-            "The service refused the credentials.", "Connect the account again, or enter new credentials.",
-        )  # fmt: skip
+        assert (line.message, line.advice) == (CORE["unauthorized"].message, CORE["unauthorized"].advice)
         assert first[0].message == f"{line.message} {line.advice}"
         assert first[0].episode == line.episode
 

@@ -52,6 +52,7 @@ def moves(queue: Queue) -> list[GateEvent]:
     return [event for event in reversed(queue.target("svc").events()) if event.kind == "breaker_state_changed"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("db", BOTH, indirect=True)
 def test_half_open_lets_exactly_its_permits_through_over_all_processes(
     db: Database, queue: Queue, tmp_path: Path

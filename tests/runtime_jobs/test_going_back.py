@@ -7,6 +7,7 @@ import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -15,19 +16,26 @@ import pytest
 
 from tests.databases import BOTH, database
 from tests.runtime_jobs.building import Flaky, at_work, worker
+from tidegate.core.job import NewJob
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
-from tidegate.store import backups
+from tidegate.store import backups, claims, intake
 from tidegate.store.backups import JUMP
 from tidegate.store.beats import Beat, Beaten, beat
+from tidegate.store.claims import Lane
 from tidegate.store.dialect import statements
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.tx import Store, Tx
 
-ABOUT = {"id": "w", "host": "h", "pid": 1, "queues": "[]", "stopping": 0}
+ABOUT = {"id": "w", "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0}
 WAITING = """select count(*) from pg_locks join pg_stat_activity using (pid) where locktype = 'advisory' and not granted
     and application_name = current_setting('application_name')"""
+NOW_SAYS = """-- name: now_says
+update tg_job set fence = :fence, lease_by = :by, state = :state,
+    lease_until = case when :state = 'running' then lease_until else null end,
+    claimed_at = case when :state = 'running' then claimed_at else null end,
+    finished_at = case when :state = 'done' then claimed_at else null end;"""
 FORGET = "-- name: forget_workers\ndelete from tg_worker;"
 
 
@@ -155,6 +163,55 @@ def test_it_is_put_right_once_and_not_where_somebody_has_done_so(name: str, tmp_
         store.write(lambda tx: backups.restored(tx, store.dialect))
         assert beats(10, Beat(9, 1)) == (Beat(10, 2), False), "a person has"
         assert beats(11, Beat(10, 3)) == (Beat(11, 3), True), "it went back behind the last time"
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize(
+    ("fence", "lease_by", "state", "went_back"),
+    [
+        (1, "w", "running", False),
+        (0, None, "ready", True),  # the claim is not known: the next one gets the same fence
+        (1, "other", "running", True),  # and has it
+        (1, None, "done", False),  # settled a moment ago
+        (2, "other", "running", False),  # the lease ended, and another worker has the job
+    ],
+)
+def test_a_database_that_lacks_a_lease_of_a_worker_went_back(
+    name: str, tmp_path: Path, fence: int, lease_by: str | None, state: str, went_back: bool
+) -> None:
+    with database(name, tmp_path) as db, closing(db.open(VirtualClock().now)) as store:
+        migrate(store, core_migrations())
+        taken = store.write(lambda tx: intake.enqueue_one(tx, NewJob(queue="q", kind="k", args="null")))
+        (held,) = store.write(lambda tx: claims.claim(tx, Lane("q", "", ""), 1, "w", 30.0))
+        assert (held.id, held.fence) == (taken.id, 1)
+        store.write(lambda tx: beat(tx, store.dialect, ABOUT, 1, None))
+        store.add(statements(NOW_SAYS, store.dialect))
+        store.write(lambda tx: tx.all("now_says", {"fence": fence, "by": lease_by, "state": state}))
+
+        found = store.write(lambda tx: beat(tx, store.dialect, ABOUT, 2, Beat(1), [held]))
+
+        assert (found.put_right is not None) == went_back
+        assert epoch(store) == went_back
+
+
+def test_a_worker_that_holds_a_job_with_an_id_that_was_never_given_out_finds_that_the_server_went_back(
+    tmp_path: Path,
+) -> None:
+    with database("postgres", tmp_path) as db, closing(db.open(VirtualClock().now)) as store:
+        migrate(store, core_migrations())
+        store.write(lambda tx: intake.enqueue_one(tx, NewJob(queue="q", kind="k", args="null")))
+        (held,) = store.write(lambda tx: claims.claim(tx, Lane("q", "", ""), 1, "w", 30.0))
+        store.write(lambda tx: beat(tx, store.dialect, ABOUT, 1, None))
+
+        def beats(number: int, id_: int) -> bool:
+            job = replace(held, id=id_)
+            return (
+                store.write(lambda tx: beat(tx, store.dialect, ABOUT, number, Beat(number - 1), [job])).put_right
+                is not None
+            )
+
+        assert not beats(2, held.id)
+        assert beats(3, held.id + 1)
 
 
 def test_of_two_that_see_it_at_once_one_puts_it_right(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
+from tidegate.runtime.engine import Engine
 from tidegate.testing import Status, StatusError
 
 EVEN = Backoff(10, cap=1000, factor=2, jitter=0)
@@ -258,7 +262,7 @@ def test_a_handler_that_returns_what_it_should_raise_is_told_so(q: Queue, clock:
     job = late.enqueue(1)
     clock.run(work_for(1, q))
 
-    assert q.get(job).error_message == "The handler returned Again; it must raise it."
+    assert "Again" in (q.get(job).error_message or "")
 
 
 def test_arguments_that_do_not_fit_any_more_are_tried_again_and_said(
@@ -363,3 +367,86 @@ def test_what_was_saved_is_there_on_the_next_attempt(q: Queue, clock: VirtualClo
     clock.run(work_for(100, q))
 
     assert seen == [{}, {"step1": True}, {"step1": True, "step2": True}]
+
+
+class Odd(BaseException):
+    """Of a library that thinks it knows better."""
+
+
+@pytest.mark.parametrize("colour", ["async", "thread", "subtask"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, SystemExit, Odd])
+def test_what_ends_programs_ends_only_the_attempt_of_the_handler_that_raises_it(
+    tmp_path: Path, colour: str, error: type[BaseException]
+) -> None:
+    """On a real loop, in a thread of its own as in a server."""
+    with Queue(f"sqlite:///{tmp_path / 'q.db'}") as q:
+
+        async def raises() -> None:
+            raise error
+
+        if colour == "thread":
+
+            @q.job(name="bad", attempts=1)
+            def bad(_: int) -> None:
+                raise error
+        else:
+
+            @q.job(name="bad", attempts=1)
+            async def bad(_: int) -> None:
+                await (raises() if colour == "async" else asyncio.create_task(raises()))
+
+        @q.job(name="good")
+        async def good(n: int) -> int:
+            return n
+
+        job = bad.enqueue(1)
+        ended = in_engine(q, lambda: q.get(job).state.final)
+        assert (q.get(job).state, q.get(job).error_code, q.get(job).deaths) == (JobState.FAILED, "unexpected", 0)
+        assert ended.starts == 1
+
+        after = good.enqueue(2)
+        assert in_engine(q, lambda: q.get(after).state.final).starts == 1
+        assert after.result() == 2
+
+
+@pytest.mark.parametrize("how", ["in the handler", "in a thread"])
+def test_a_handler_cannot_stop_the_loop_of_its_worker(tmp_path: Path, how: str) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'q.db'}") as q:
+
+        @q.job(name="bad", attempts=1)
+        async def bad(_: int) -> None:
+            loop = asyncio.get_running_loop()
+            if how == "in the handler":
+                loop.stop()
+            else:
+                await asyncio.to_thread(loop.call_soon_threadsafe, loop.stop)
+
+        job = bad.enqueue(1)
+
+        assert in_engine(q, lambda: q.get(job).state.final).starts == 1
+        assert q.get(job).state is (JobState.FAILED if how == "in the handler" else JobState.DONE)
+
+
+@dataclass
+class Ran:
+    starts: int = 0
+
+
+def in_engine(q: Queue, over: Callable[[], bool]) -> Ran:
+    """Works on a thread and a loop of its own, as a server does, until it is over; says how often it had to begin."""
+    ran = Ran()
+
+    async def work(stop: asyncio.Event) -> None:
+        ran.starts += 1
+        await q.arun_worker(stop=stop, grace=1)
+
+    engine = Engine(work, rest=0.1)
+    engine.start()
+    try:
+        end = time.monotonic() + 60
+        while not over() and time.monotonic() < end:
+            time.sleep(0.02)
+    finally:
+        engine.ask()
+        assert engine.join(60)
+    return ran

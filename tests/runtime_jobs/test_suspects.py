@@ -1,38 +1,226 @@
-"""Jobs whose workers were lost twice: once more fails them, so they begin apart, and none waits for hours."""
+"""Jobs whose worker died run alone until they are cleared, and only deaths while they ran alone count against them."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from typing import Any
 
-import apsw
+import pytest
 
-from tests.runtime_jobs.gating import play, working
+from tests.databases import Database
+from tests.runtime_jobs.gating import play, queue_on, working
 from tidegate import Queue
+from tidegate.core.job import JobState
+from tidegate.face.target import Target
 from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.in_flight import PROVEN_AFTER, seconds_alone
 
 
-def test_a_job_whose_worker_was_lost_twice_waits_for_another_such_but_not_for_hours(tmp_path: Path) -> None:
-    clock = VirtualClock()
-    began: list[float] = []
-    with Queue(f"sqlite:///{tmp_path / 'q.db'}", clock=clock, inline=True) as q:
+class Watched:
+    """Jobs that note when they begin and end, and how many ran beside each."""
 
-        @q.job(name="long")
-        async def long(_: int) -> None:
-            began.append(clock.monotonic())
-            await asyncio.sleep(3600)
+    def __init__(self, q: Queue, clock: VirtualClock, **declared: Any) -> None:
+        self.clock, self.q = clock, q
+        self.began: dict[int, float] = {}
+        self.ended: dict[int, float] = {}
+        self.beside: dict[int, set[int]] = {}
+        self.running: set[int] = set()
 
-        for n in range(2):
-            long.enqueue(n)
-        raw = apsw.Connection(str(tmp_path / "q.db"))
-        raw.execute("update tg_job set deaths = 2")
-        raw.close()
+        @q.job(name="watched", **declared)
+        async def watched(a: tuple[int, float]) -> None:
+            n, lasts = a
+            self.began[n] = clock.monotonic()
+            self.running.add(n)
+            for each in self.running:
+                self.beside.setdefault(each, set()).update(self.running - {each})
+            try:
+                await asyncio.sleep(lasts)
+            finally:
+                self.running.discard(n)
+            self.ended[n] = clock.monotonic()
+
+        self.kind = watched
+
+    def put(self, n: int, lasts: float, *, deaths: int = 0, **fields: Any) -> int:
+        """A job; with *deaths* one whose worker died so often."""
+        id_ = self.kind.enqueue((n, lasts), **fields).id
+        if deaths:
+            self.q.store.write(
+                lambda tx: tx.plain(f"update tg_job set deaths = {deaths}, suspect = 1 where id = {id_}")
+            )
+        return id_
+
+    def work(self, seconds: float, **numbers: Any) -> None:
+        async def main() -> None:
+            async with working(self.q, grace=0, **numbers):
+                await asyncio.sleep(seconds)
+
+        play(self.clock, main)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def test_suspects_run_one_after_another_and_others_begin_when_all_are_cleared(
+    db: Database, clock: VirtualClock
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        for n in range(3):
+            jobs.put(n, 1.0, deaths=1)
+        for n in range(3, 6):
+            jobs.put(n, 1.0)
+        jobs.work(60)
+
+        assert [jobs.beside[n] for n in range(3)] == [set(), set(), set()]
+        assert max(jobs.ended[n] for n in range(3)) <= min(jobs.began[n] for n in range(3, 6))
+        assert jobs.beside[3] == {4, 5}
+        assert {q.get(each).suspect for each in range(1, 7)} == {0}
+
+
+def test_a_worker_with_jobs_in_flight_claims_nothing_more_until_it_can_run_a_suspect_alone(
+    clock: VirtualClock, db: Database
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        jobs.put(0, 5.0)
 
         async def main() -> None:
             async with working(q, grace=0):
-                await asyncio.sleep(300)
+                await asyncio.sleep(1)
+                jobs.put(1, 1.0, deaths=1)
+                jobs.put(2, 1.0)
+                await asyncio.sleep(30)
 
         play(clock, main)
 
-    assert len(began) == 2
-    assert 30 < began[1] - began[0] < 120
+        assert jobs.ended[0] <= jobs.began[1]
+        assert jobs.ended[1] <= jobs.began[2]
+
+
+def test_what_has_run_for_long_keeps_no_suspect_from_its_turn(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        jobs.put(0, 3600.0)
+
+        async def main() -> None:
+            async with working(q, grace=0):
+                await asyncio.sleep(1)
+                jobs.put(1, 1.0, deaths=1)
+                await asyncio.sleep(60)
+
+        play(clock, main)
+
+        assert PROVEN_AFTER <= jobs.began[1] - jobs.began[0] < PROVEN_AFTER + 30
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+def test_a_long_suspect_is_cleared_after_a_time_that_doubles_with_each_death(
+    clock: VirtualClock, db: Database, deaths: int
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        long = jobs.put(0, 3600.0, deaths=deaths)
+        jobs.put(1, 1.0)
+        jobs.work(300, poll_every=1.0)
+
+        assert seconds_alone(deaths) == PROVEN_AFTER * 2 ** (deaths - 1)
+        assert seconds_alone(deaths) <= jobs.began[1] - jobs.began[0] < seconds_alone(deaths) + 5
+        assert (q.get(long).suspect, q.get(long).deaths_alone) == (0, 0)
+
+
+def test_a_suspect_behind_a_shut_gate_keeps_no_others_waiting(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        held = Watched(q, clock, target=Target("down", clock=clock))
+        id_ = held.put(0, 1.0, deaths=1)
+
+        @q.job(name="free")
+        async def free(n: int) -> None:
+            await asyncio.sleep(n)
+
+        others = [free.enqueue(1) for _ in range(30)]
+        q.target("down").pause("10m", by="ada")
+        held.work(60)
+
+        assert {q.get(each).state for each in others} == {JobState.DONE}
+        assert (q.get(id_).stage, q.get(id_).suspect) == ("ready", 1)
+
+
+def test_a_concurrency_limit_holds_for_suspects_too(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock, target=Target("narrow", clock=clock, concurrency=1))
+        jobs.put(0, 30.0)
+
+        async def main() -> None:
+            async with working(q, grace=0):
+                await asyncio.sleep(15)
+                jobs.put(1, 1.0, deaths=1)
+                await asyncio.sleep(60)
+
+        play(clock, main)
+
+        assert jobs.ended[0] <= jobs.began[1]
+        assert jobs.beside[1] == set()
+
+
+def test_a_cycle_runs_its_suspects_alone_and_does_not_leave_them(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        for n in range(4):
+            jobs.put(n, 1.0, deaths=n % 2)
+
+        assert play(clock, q.adrain).done == 4
+        assert jobs.beside[1] == jobs.beside[3] == set()
+
+
+def test_a_cycle_inside_of_a_suspect_works_on_its_jobs(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock, queue="inner")
+        q.in_cycles("inner")
+        drained: list[int] = []
+
+        @q.job(name="outer", queue="outer")
+        async def outer(_: int) -> None:
+            drained.append((await q.adrain("inner")).done)
+
+        jobs.put(0, 1.0)
+        jobs.put(1, 1.0, deaths=1)
+        outer.enqueue(0)
+        q.store.write(lambda tx: tx.plain("update tg_job set deaths = 1, suspect = 1 where kind = 'outer'"))
+        jobs.work(30)
+
+        assert drained == [2]
+        assert jobs.beside[1] == set()
+
+
+def test_two_workers_of_one_process_leave_a_suspect_alone(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        for n in range(10):
+            jobs.put(n, 2.0, deaths=n % 2)
+
+        async def main() -> None:
+            async with working(q, q, grace=0, poll_every=1.0):
+                await asyncio.sleep(120)
+
+        play(clock, main)
+
+        assert set(jobs.ended) == set(range(10))
+        assert [jobs.beside[n] for n in range(1, 10, 2)] == [set()] * 5
+
+
+def test_explain_says_that_a_suspect_runs_alone(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        jobs.put(0, 5.0)
+
+        async def main() -> list[str]:
+            async with working(q, grace=0):
+                await asyncio.sleep(1)
+                id_ = jobs.put(1, 1.0, deaths=1)
+                await asyncio.sleep(1)
+                return [str(why.reason) for why in q.explain(id_)]
+
+        assert play(clock, main) == ["runs_alone"]

@@ -17,6 +17,7 @@ from tidegate.store.tx import Tx
 from tidegate.testing import ScriptedTarget, work_for
 
 
+@pytest.mark.full
 def test_a_day_of_retries_takes_little_time(tmp_path: Path) -> None:
     clock = VirtualClock()
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock, inline=True) as q:
@@ -35,6 +36,7 @@ def test_a_day_of_retries_takes_little_time(tmp_path: Path) -> None:
     assert took < 120
 
 
+@pytest.mark.full
 def test_the_same_dice_give_the_same_day(tmp_path: Path) -> None:
     def day(name: str, seed: int) -> list[tuple[float, int, int]]:
         clock = VirtualClock()

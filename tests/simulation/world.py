@@ -28,6 +28,7 @@ from tests.simulation.services import Service
 from tests.simulation.store_weather import Change, OnWeather
 from tidegate.errors import StoreBusy, StoreFull
 from tidegate.runtime.clock import VirtualClock
+from tidegate.store.now import now_of
 
 if TYPE_CHECKING:
     from tidegate.store.dialect import Statement
@@ -147,7 +148,7 @@ class World:
                 going.create_task(part.live(end))
         self._mended()
         await self._converge()
-        self.judged_at = self.clock.now()
+        self.judged_at = self.desk.store.read(now_of)
         for sql in (HISTORY, TOLD):
             self.note(self.rows(sql))
         for each in self.machines:

@@ -14,9 +14,11 @@ from tests.soak import inside
 from tests.soak.processes import Running, running
 from tests.soak.sampling import HISTORY, Values, kind_of, sampled
 from tests.soak.slope import Judged, Kind, judged
+from tools import figures
 
 EVERY = 10.0  # seconds between two samples
 LEAST = 3.0  # minutes
+BLOCKS = {"sqlite": "soak-sqlite", "postgres": "soak-postgres"}  # of docs/explanation/soak.md
 
 
 def watched(there: Running, minutes: float, log: Path) -> list[tuple[float, Values]]:
@@ -43,15 +45,37 @@ def verdicts(samples: list[tuple[float, Values]]) -> dict[str, tuple[Kind, Judge
     return found
 
 
-def table(found: dict[str, tuple[Kind, Judged]]) -> str:
-    lines = [f"{'what':<32} {'level':>10} {'an hour':>10}  verdict"]
+def judged_lines(found: dict[str, tuple[Kind, Judged]]) -> list[tuple[str, str, str, str]]:
+    """What was sampled, its level, its growth an hour and the verdict; series that were always zero are left out."""
+    lines = []
     for name, (kind, said) in found.items():
-        if not said.level and not said.per_hour:
-            continue
-        why = HISTORY.get(name.removeprefix("rows "), "grows with what is kept")
-        verdict = "GROWS" if said.grows else f"kept: {why}" if kind is Kind.KEPT else "flat"
-        lines.append(f"{name:<32} {said.level:>10.1f} {said.per_hour:>+10.2f}  {verdict}")
-    return "\n".join(lines)
+        if said.level or said.per_hour:
+            why = HISTORY.get(name.removeprefix("rows "), "grows with what is kept")
+            verdict = "GROWS" if said.grows else f"kept: {why}" if kind is Kind.KEPT else "flat"
+            lines.append((name, f"{said.level:.1f}", f"{said.per_hour:+.2f}", verdict))
+    return lines
+
+
+def table(found: dict[str, tuple[Kind, Judged]]) -> str:
+    head = ("what", "level", "an hour", "verdict")
+    return "\n".join(f"{line[0]:<32} {line[1]:>10} {line[2]:>10}  {line[3]}" for line in (head, *judged_lines(found)))
+
+
+def markdown(found: dict[str, tuple[Kind, Judged]], load: str) -> str:
+    """The second half of the run as a table of the documentation; rows of tables that are not kept are one line."""
+    lines = judged_lines(found)
+    tables = [line for line in lines if line[0].startswith("rows ") and not line[3].startswith("kept")]
+    grown = [line[0].removeprefix("rows ") for line in tables if line[3] == "GROWS"]
+    rows = [line for line in lines if not line[0].startswith("rows ")]
+    rows.append(
+        (
+            f"rows of {len(tables)} tables that are not kept for days",
+            "",
+            "",
+            f"GROWS: {', '.join(grown)}" if grown else "flat",
+        )
+    )
+    return figures.table(["what", "level", "an hour", "verdict"], [*rows, ("load", "", "", load)])
 
 
 def main() -> int:
@@ -82,8 +106,12 @@ def main() -> int:
         with running(folder, said.database, leaks=said.plant == "leak") as there:
             print(f"server, two workers and a third that is killed, on {said.database}, for {said.minutes:g} min")  # noqa: T201
             samples = watched(there, said.minutes, folder / "samples.jsonl")
-        print(f"{len(samples)} samples, {there.kills} kills, {there.stops} stops; {there.told}")  # noqa: T201
-    return told(verdicts(samples))
+        load = f"{len(samples)} samples, {there.kills} kills, {there.stops} stops; {there.told}"
+        print(load)  # noqa: T201
+    found = verdicts(samples)
+    if figures.asked():
+        figures.write(BLOCKS[said.database], markdown(found, f"{said.minutes:g} min, {load}"))
+    return told(found)
 
 
 def told(found: dict[str, tuple[Kind, Judged]]) -> int:

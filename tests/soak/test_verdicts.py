@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.__main__ import table, verdicts
+from tests.soak.__main__ import markdown, table, verdicts
 from tests.soak.sampling import HISTORY, kind_of
 from tests.soak.slope import Kind
 
@@ -37,6 +37,9 @@ def test_memory_may_grow_by_a_hundredth_in_an_hour_and_a_table_by_a_tenth() -> N
     shown = table(found)
     assert shown.count("GROWS") == 2
     assert f"kept: {HISTORY['tg_failure']}" in shown
+    page = markdown(found, "12 kills")
+    assert "| rows of 2 tables that are not kept for days |  |  | GROWS: tg_hold |" in page
+    assert "| load |  |  | 12 kills |" in page
 
 
 def test_a_table_that_came_late_counts_as_empty_before() -> None:

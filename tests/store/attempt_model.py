@@ -21,6 +21,8 @@ class ModelJob:
     attempt: int = 0
     fence: int = 0
     deaths: int = 0
+    deaths_alone: int = 0
+    suspect: bool = False
     due_at: float = 0.0
     lease_until: float = 0.0
     claimed_at: float = 0.0
@@ -40,7 +42,8 @@ class ModelJob:
 
     def row(self) -> tuple[object, ...]:
         return (
-            self.state, self.attempt, self.fence, self.deaths, int(self.stop_asked), self.manual_retries, self.saved,
+            self.state, self.attempt, self.fence, self.deaths, self.deaths_alone, int(self.suspect),
+            int(self.stop_asked), self.manual_retries, self.saved,
             self.result, self.error, self.last, self.due_at if self.state == "waiting" else None,
         )  # fmt: skip
 
@@ -66,11 +69,13 @@ class ModelJob:
                 self.stale.add(fence)
                 self.told.append(("stale_result", now, attempt, fence, code))
             return
+        given = state
         if self.stop_asked and state in QUEUED:
             ending, state = "cancelled", "cancelled"
         self._end(now, ending, code)
         self.state, self.stop_asked, self.result = state, False, result
         self.attempt -= refund
+        self.suspect = self.suspect and (given == "ready" or refund)
         self.due_at = now + wait if wait else self.due_at
         self.last = code or self.last
         self.error = code if state == "failed" else None
@@ -79,12 +84,14 @@ class ModelJob:
         """Its worker was not heard of in time."""
         self._end(now, "lost", "worker_lost")
         self.deaths += 1
+        self.deaths_alone += self.suspect
         if self.stop_asked:
             self.state = "cancelled"
-        elif self.deaths >= 3 or self.attempt >= self.most_attempts:
+        elif self.deaths_alone >= 3 or self.attempt >= self.most_attempts:
             self.state, self.error, self.last = "failed", "worker_lost", "worker_lost"
         else:
             self.state = "ready"
+        self.suspect = self.state == "ready"
         self.stop_asked = False
         if self.state != "ready":
             self.told.append((self.state, now, self.attempt, self.fence, "worker_lost"))
@@ -100,6 +107,7 @@ class ModelJob:
         if self.state not in ("failed", "cancelled"):
             return False
         self.state, self.attempt, self.deaths, self.error, self.due_at = "ready", 0, 0, None, now
+        self.deaths_alone, self.suspect = 0, False
         self.manual_retries += 1
         self.told.append(("retried", now, 0, self.fence, None))
         return True

@@ -80,7 +80,7 @@ class Jobs:
     def fronts(self, *queues: str) -> list[Front]:
         """Those of these queues, or of all that there are."""
         names = queues or [row[0] for row in self.sql("select distinct queue from tg_job")]
-        return self.store.read(lambda tx: claims.fronts(tx, names))
+        return self.store.read(lambda tx: claims.ready(tx, names).fronts)
 
     def lanes(self, front: Front = Q, after: str | None = None, most: int = 100) -> list[Lane]:
         return self.store.read(lambda tx: claims.lanes(tx, front, after, most))
@@ -94,9 +94,22 @@ class Jobs:
     def take(self, id_: int, worker: str = "w") -> Claimed:
         """Claims everything up to this one job, which must be ready."""
         job = self.get(id_)
+        if job.suspect:
+            return self.take_suspect(id_, worker)
         found = self.claim(10_000, worker, job.lane, job.queue, job.target)
         (mine,) = [each for each in found if each.id == id_]
         return mine
+
+    def suspects(self) -> list[int]:
+        return self.store.read(lambda tx: [id_ for id_, _ in claims.suspects(tx, None)])
+
+    def take_suspect(self, id_: int, worker: str = "w") -> Claimed:
+        lanes = dict(self.store.read(lambda tx: list(claims.suspects(tx, None))))
+        (mine,) = self.store.write(lambda tx: claims.claim_suspect(tx, lanes[id_], id_, worker, LEASE))
+        return mine
+
+    def clear(self, *held: Claimed) -> None:
+        self.store.write(lambda tx: claims.clear_suspects(tx, [(job.id, job.fence) for job in held]))
 
     def renew(self, *held: Claimed, lease: float = LEASE) -> list[Renewed]:
         return self.store.write(lambda tx: claims.renew(tx, held, lease))
@@ -136,7 +149,8 @@ class Jobs:
 
     def _all_ready(self) -> list[Claimed]:
         lanes = [lane for front in self.fronts() for lane in self.lanes(front, most=1000)]
-        return [job for lane in lanes for job in self.claim(10_000, "w", lane.lane, lane.queue, lane.target)]
+        found = [job for lane in lanes for job in self.claim(10_000, "w", lane.lane, lane.queue, lane.target)]
+        return [*found, *map(self.take_suspect, self.suspects())]
 
     def _give_back(self, held: dict[int, Claimed], ended: tuple[int, ...]) -> None:
         rest = [job for id_, job in held.items() if id_ not in ended]

@@ -53,14 +53,14 @@ class Attempts(RuleBasedStateMachine):
 
     # -- work ----------------------------------------------------------------------------------------------------
 
-    @rule(most=st.integers(1, 4))
+    @rule(most=st.integers(1, 6))
     @precondition(lambda self: len(self.model) < MOST_JOBS)
     def put(self, most: int) -> None:
         self.model[self.jobs.one(most_attempts=most, target="t")] = ModelJob(most, self.now)
 
     @rule(n=st.integers(1, MOST_JOBS), worker=st.sampled_from("ab"))
     def claim(self, n: int, worker: str) -> None:
-        ready = sorted(id_ for id_, job in self.model.items() if job.state == "ready")[:n]
+        ready = sorted(id_ for id_, job in self.model.items() if job.state == "ready" and not job.suspect)[:n]
         for id_ in ready:
             self.model[id_].claimed(self.now)
 
@@ -71,6 +71,23 @@ class Attempts(RuleBasedStateMachine):
         ]
         assert all(job.attempt <= job.most_attempts for job in taken)
         self.leases += taken
+
+    @rule(pick=st.integers(0, 50))
+    def claim_alone(self, pick: int) -> None:
+        suspects = sorted(id_ for id_, job in self.model.items() if job.state == "ready" and job.suspect)
+        assert self.jobs.suspects() == suspects
+        if suspects:
+            id_ = suspects[pick % len(suspects)]
+            self.model[id_].claimed(self.now)
+            self.leases.append(self.jobs.take_suspect(id_))
+
+    @rule(pick=st.integers(0, 50))
+    @precondition(lambda self: self.leases)
+    def clear(self, pick: int) -> None:
+        lease = self.leases[pick % len(self.leases)]
+        job = self.model[lease.id]
+        job.suspect = job.suspect and not job.holds(lease.fence)
+        self.jobs.clear(lease)
 
     def end(self, pick: int, outcome: Any) -> None:
         """Settles a lease, which may have been lost long ago."""
@@ -204,8 +221,8 @@ class Attempts(RuleBasedStateMachine):
     @invariant()
     def each_job_is_as_the_model_says(self) -> None:
         rows = self.jobs.sql(
-            "select id, state, attempt, fence, deaths, stop_asked, manual_retries, saved, result, error_code,"
-            " last_code, case when state = 'waiting' then due_at end from tg_job order by id"
+            "select id, state, attempt, fence, deaths, deaths_alone, suspect, stop_asked, manual_retries, saved,"
+            " result, error_code, last_code, case when state = 'waiting' then due_at end from tg_job order by id"
         )
         assert [tuple(row) for row in rows] == [(id_, *job.row()) for id_, job in sorted(self.model.items())]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_what_the_work_raises_comes_through_as_it_is_and_undoes_the_work(jobs: J
 @EVERYWHERE
 @pytest.mark.parametrize("name", ["no such statement", ""])
 def test_a_statement_that_is_not_in_the_book_is_named(jobs: Jobs, name: str) -> None:
-    with pytest.raises(KeyError, match="there is no statement"):
+    with pytest.raises(KeyError, match=re.escape(repr(name))):
         jobs.store.read(lambda tx: tx.all(name))
 
 
@@ -125,7 +126,7 @@ def test_closing_waits_for_the_write_that_is_under_way(db: Database, jobs: Jobs)
 
 @pytest.mark.parametrize("db", SQLITE, indirect=True)
 def test_a_write_inside_a_write_is_an_error_and_no_deadlock(db: Database, jobs: Jobs) -> None:
-    with pytest.raises(RuntimeError, match="a write inside a write"):
+    with pytest.raises(RuntimeError, match="write"):
         jobs.store.write(lambda tx: jobs.put(new()))
 
     assert jobs.put(new())

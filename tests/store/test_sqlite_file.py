@@ -31,6 +31,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
 
 @BOTH_LIBRARIES
 def test_each_connection_is_durable_against_power_loss(db: Database) -> None:
+    sqlite_driver.make_private(str(db.path))
     connection = sqlite_driver.connect(str(db.path), db.driver or "")
 
     def value(pragma: str) -> object:
@@ -46,6 +47,7 @@ def test_each_connection_is_durable_against_power_loss(db: Database) -> None:
 def test_two_that_open_a_new_file_at_once_both_get_it(db: Database, tmp_path: Path) -> None:
     def opened(path: Path) -> None:
         both.wait(10)
+        sqlite_driver.make_private(str(path))
         sqlite_driver.connect(str(path), db.driver or "").close()
 
     both = threading.Barrier(2)
@@ -57,6 +59,7 @@ def test_two_that_open_a_new_file_at_once_both_get_it(db: Database, tmp_path: Pa
 @BOTH_LIBRARIES
 def test_a_new_file_that_another_holds_is_refused_when_patience_ends(db: Database, tmp_path: Path) -> None:
     path = str(tmp_path / "new.db")
+    sqlite_driver.make_private(path)
     holder = sqlite_driver.ApswDriver(path) if db.driver == "apsw" else sqlite_driver.StdlibDriver(path)
     holder.execute("begin exclusive")
 
@@ -103,7 +106,8 @@ def test_a_library_with_a_known_fault_does_not_keep_a_wal(monkeypatch: pytest.Mo
 def test_a_library_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
 
-    with pytest.raises(StoreError, match=r"SQLite 3\.34\.1 is too old"):
+    sqlite_driver.make_private(str(tmp_path / "x.db"))
+    with pytest.raises(StoreError, match=r"SQLite 3\.34\.1"):
         sqlite_driver.connect(str(tmp_path / "x.db"), "sqlite3")
 
 

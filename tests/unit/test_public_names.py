@@ -28,8 +28,8 @@ PUBLIC_RULES = """
     fanart lastfm lidarr musicbrainz navidrome openai spotify tautulli
 """
 PUBLIC_WEB = """
-    ANYONE PortTaken Problem Right Server Site body_limit build current_user form listening_at needs number_of
-    owner_session page problem said url_of who_asks
+    ANYONE PortTaken Problem Right Server Site body_limit build client_network current_user form listening_at needs
+    not_signed_in number_of owner_session page problem said url_of who_asks
 """
 PACKAGES = [
     (tidegate, PUBLIC.split()),

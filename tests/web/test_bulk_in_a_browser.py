@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.api.building import Shop
@@ -18,6 +19,7 @@ def ours(tx: Tx, id_: int) -> None:
     tx.all("lead", {"name": f"bulk {id_}", "holder": "test", "lease": 3600.0})
 
 
+@pytest.mark.full
 def test_the_page_of_a_bulk_action_follows_it_and_cancels_the_rest(tab: Visit, there: Shop) -> None:
     jobs = [there.send.enqueue(f"{n}@example.org", due="1h").id for n in range(148)]
     store = there.queue.store

@@ -47,7 +47,9 @@ def pages(tmp_path: Path) -> Iterator[TestClient]:
             )  # fmt: skip
             q.store.write(lambda tx, told=told: notice_rows.raised(tx, told))  # type: ignore[misc]
         q.drain()
-        with TestClient(build(Site(queue=q, apps=[install(app, q)])), base_url=HERE) as found:
+        with TestClient(
+            build(Site(queue=q, apps=[install(app, q)])), client=("127.0.0.1", 50000), base_url=HERE
+        ) as found:
             yield found
 
 

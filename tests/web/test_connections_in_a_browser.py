@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, Request, Route, expect
 
 from tests.web.api.building import Shop
@@ -24,6 +25,7 @@ from tidegate.web.site import Site
 # -- one connection, or none -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_tabs_share_one_connection_and_another_takes_over(tab: Visit, there: Shop) -> None:
     streams: list[str] = []
 
@@ -46,6 +48,7 @@ def test_tabs_share_one_connection_and_another_takes_over(tab: Visit, there: Sho
     assert len(streams) == 2
 
 
+@pytest.mark.full
 def test_a_connection_that_is_made_anew_worries_nobody(opened: Browser, there: Shop) -> None:
     streams: list[str] = []
     with running(Site(queue=there.queue, live=LivePolicy(longest=0.5))) as address, visit(opened, address) as found:
@@ -69,6 +72,7 @@ HIDE = """(hidden) => { Object.defineProperty(document, "hidden", { value: hidde
     document.dispatchEvent(new Event("visibilitychange")) }"""
 
 
+@pytest.mark.full
 def test_a_page_that_nobody_sees_asks_for_nothing_and_catches_up_when_it_is_shown(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     page.evaluate(HIDE, True)
@@ -84,6 +88,7 @@ def test_a_page_that_nobody_sees_asks_for_nothing_and_catches_up_when_it_is_show
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     page.get_by_role("button", name="Turn updates off").click()
@@ -107,6 +112,7 @@ def test_off_means_off_and_is_kept(tab: Visit, there: Shop) -> None:
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_without_a_stream_the_page_asks_every_ten_seconds(opened: Browser, address: str, there: Shop) -> None:
     def refuse(route: Route) -> None:
         if route.request.resource_type == "eventsource":
@@ -123,6 +129,7 @@ def test_without_a_stream_the_page_asks_every_ten_seconds(opened: Browser, addre
         expect(page.locator("#live")).to_have_text("Every 10 s")
 
 
+@pytest.mark.full
 def test_a_page_says_that_its_reader_is_signed_out(tab: Visit, there: Shop) -> None:
     secret = sign_in(tab, there, "operator")
     page = chip(tab.go("/targets"))
@@ -179,6 +186,7 @@ def alive(page: Page) -> None:
     expect(page.locator("#stale")).to_be_empty()
 
 
+@pytest.mark.full
 def test_a_page_says_that_it_is_stale_within_15_s_of_the_death_of_its_server_and_recovers_with_the_next(
     opened: Browser, there: Shop, tmp_path: Path
 ) -> None:
@@ -195,6 +203,7 @@ def test_a_page_says_that_it_is_stale_within_15_s_of_the_death_of_its_server_and
             expect(page.locator("main")).to_contain_text("Paused by ada")
 
 
+@pytest.mark.full
 def test_a_page_of_a_server_that_stands_still_is_stale_and_recovers_with_it(
     opened: Browser, there: Shop, tmp_path: Path
 ) -> None:
@@ -220,6 +229,7 @@ with shop(Path(sys.argv[1])) as there:
 """
 
 
+@pytest.mark.full
 def test_a_page_says_that_no_worker_is_heard_of(opened: Browser, address: str, tmp_path: Path) -> None:
     with process("-c", WORK, str(tmp_path)) as worker, visit(opened, address) as found:
         page = chip(found.go("/workers"))

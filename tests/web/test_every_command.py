@@ -50,6 +50,7 @@ DEEDS: dict[str, Words] = {
     "token remove": _said("backup"),
     "convert uploads pause": _said("30m"),
     "convert uploads resume": _said(),
+    "convert storage adopt": _said(),
     "feeds add": _said("https://new.example/feed"),
     "feeds import": _said("feeds.opml"),
     "feeds poll": _said("1", "2", "--wait", "1"),

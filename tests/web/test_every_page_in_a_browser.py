@@ -76,6 +76,7 @@ def findings(page: Page, where: str, **options: Any) -> list[str]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)  # all of them, however busy the machine is
 def test_no_page_has_a_serious_finding_in_light_or_dark(opened: Browser, groups: list[Group]) -> None:
     found: list[str] = []
@@ -91,9 +92,24 @@ def test_no_page_has_a_serious_finding_in_light_or_dark(opened: Browser, groups:
     assert found == []
 
 
+# One page of each template.
+SAMPLE = ("overview", "target-needs-you", "queue-failed", "job-failed", "failures", "notices", "settings", "sign-in")
+
+
+def test_a_page_of_each_kind_has_no_serious_finding_and_nothing_misplaced(opened: Browser, groups: list[Group]) -> None:
+    sample = [(group, name) for group in groups for name in SAMPLE if name in group.pages]
+    assert {name for _, name in sample} == set(SAMPLE)
+    for group, name in sample:
+        with reader(opened, group) as tab:
+            page = tab.go(group.pages[name])
+            assert findings(page, name) == []
+            assert page.evaluate(MISPLACED) == [], name
+
+
 SILENT = ("sign-in",)  # nobody is recognised there, so no notice is shown
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", [320, 1280])
 def test_all_is_in_its_place_and_can_be_hit_while_notices_are_shown(

@@ -46,6 +46,7 @@ def groups(q: Queue, tmp_path: Path) -> Iterator[list[Group]]:
         yield found
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", [360, 1280])
 def test_tab_reaches_everything_once_in_order_and_in_sight(opened: Browser, groups: list[Group], width: int) -> None:
@@ -71,6 +72,7 @@ def test_tab_reaches_everything_once_in_order_and_in_sight(opened: Browser, grou
                 page.evaluate("localStorage.clear()")
 
 
+@pytest.mark.full
 def test_what_opens_and_what_acts_does_so_with_space_and_with_enter(opened: Browser, served: str) -> None:
     with visit(opened, served, script=False) as tab:
         page = tab.go("/targets/lidarr")

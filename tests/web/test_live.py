@@ -170,7 +170,7 @@ async def test_a_notice_is_told_when_it_comes_and_when_it_was_read(there: Shop, 
 
 async def test_a_worker_that_falls_silent_is_told(tmp_path: Path) -> None:
     clock = VirtualClock(1_794_753_000.0)
-    about = {"id": "w", "host": "here", "pid": 1, "queues": "[]", "stopping": 0, "beat": 1}
+    about = {"id": "w", "host": "here", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
     with (
         Queue(f"sqlite:///{tmp_path / 'quiet.db'}", clock=clock, inline=True) as q,
         listening(build(Site(queue=q, live=QUICK))) as address,

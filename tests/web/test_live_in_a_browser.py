@@ -16,7 +16,7 @@ from tests.web.watching import SHOWN_AT
 # -- what changes is shown -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "/targets", "/targets/mailer"])
+@pytest.mark.parametrize("path", ["/", pytest.param("/targets", marks=pytest.mark.full), "/targets/mailer"])
 def test_a_change_shows_without_a_reload(tab: Visit, there: Shop, path: str) -> None:
     page = chip(tab.go(path))
     page.evaluate("window.stayed = true")
@@ -49,6 +49,7 @@ def test_a_job_that_ends_shows_on_its_page_and_in_the_counts(tab: Visit, there: 
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_a_page_catches_up_on_what_happened_while_it_was_loading(tab: Visit, there: Shop) -> None:
     tab.go("/help")  # the server looks already
     chip(tab.page)
@@ -64,6 +65,7 @@ def test_a_page_catches_up_on_what_happened_while_it_was_loading(tab: Visit, the
     expect(page.locator("main")).to_contain_text("Paused by ada")
 
 
+@pytest.mark.full
 def test_a_page_that_is_not_there_is_not_asked_for_again(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets/nobody"))
     asked: list[str] = []
@@ -75,6 +77,7 @@ def test_a_page_that_is_not_there_is_not_asked_for_again(tab: Visit, there: Shop
     assert len(tab.complaints) == 1  # of the page itself
 
 
+@pytest.mark.full
 def test_exact_times_are_there_for_a_pointer_and_for_the_keyboard(tab: Visit) -> None:
     def exact(selector: str) -> str:
         return str(page.locator(selector).first.evaluate("each => getComputedStyle(each, '::after').content"))
@@ -100,6 +103,7 @@ def test_exact_times_are_there_for_a_pointer_and_for_the_keyboard(tab: Visit) ->
 # -- what the reader does is kept ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_is_typed_and_the_focus_survive_a_change(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     field = page.locator("main input[type=search], main input[type=text], main input:not([type])").first
@@ -117,6 +121,7 @@ def test_what_is_typed_and_the_focus_survive_a_change(tab: Visit, there: Shop) -
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_focus_scroll_and_open_details_stay(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets/mailer"))
     page.locator("#find").fill("half a na")  # outside of what is refreshed
@@ -135,6 +140,7 @@ def test_focus_scroll_and_open_details_stay(tab: Visit, there: Shop) -> None:
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_rows_do_not_move_under_the_pointer(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/queue?state=failed"))
     first = page.locator("main tbody tr").first
@@ -150,6 +156,7 @@ def test_rows_do_not_move_under_the_pointer(tab: Visit, there: Shop) -> None:
     assert first.locator("a").first.get_attribute("href") != before
 
 
+@pytest.mark.full
 def test_selected_text_stays_selected(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets/mailer"))
     page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")

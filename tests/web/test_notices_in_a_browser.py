@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, expect
 
@@ -30,6 +31,7 @@ def test_a_notice_shows_once_and_again_to_a_browser_that_comes_later(
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_dismissing_an_error_marks_it_as_read_for_all(tab: Visit, there: Shop, opened: Browser, address: str) -> None:
     page = chip(tab.go("/targets"))
     tell(there.queue)
@@ -45,6 +47,7 @@ def test_dismissing_an_error_marks_it_as_read_for_all(tab: Visit, there: Shop, o
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_three_at_most_are_shown_and_escape_closes(tab: Visit, there: Shop) -> None:
     page = chip(tab.go("/targets"))
     for n in range(5):
@@ -61,6 +64,7 @@ def test_three_at_most_are_shown_and_escape_closes(tab: Visit, there: Shop) -> N
     assert tab.complaints == []
 
 
+@pytest.mark.full
 def test_good_news_goes_by_itself_but_not_under_the_pointer(tab: Visit, there: Shop) -> None:
     tab.page.clock.install()
     page = chip(tab.go("/targets"))
@@ -77,6 +81,7 @@ def test_good_news_goes_by_itself_but_not_under_the_pointer(tab: Visit, there: S
     assert there.queue.store.read(notices.unread) == 1  # nobody has said that it was read
 
 
+@pytest.mark.full
 def test_who_may_only_look_dismisses_for_themselves(tab: Visit, there: Shop) -> None:
     sign_in(tab, there, "viewer")
     page = chip(tab.go("/targets"))

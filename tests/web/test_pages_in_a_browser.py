@@ -54,7 +54,7 @@ def says(page: Page, text: str) -> None:
 
 
 @pytest.mark.timeout(600)  # all of them, however busy the machine is
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
 def test_every_page_loads_without_a_complaint(opened: Browser, served: str, q: Queue, scheme: str) -> None:
     jobs = [f"/jobs/{jobs_of(q, state=state)[0]}" for state in ("done", "failed", "running", "ready", "blocked")]
     with visit(opened, served, scheme=scheme) as found:
@@ -68,6 +68,7 @@ def test_every_page_loads_without_a_complaint(opened: Browser, served: str, q: Q
         assert found.complaints == []
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("width", [320, 1280])
 def test_nothing_is_cut_off_and_everything_is_large_enough_to_hit(
@@ -103,6 +104,7 @@ def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> 
     expect(page.locator("#said")).to_have_text("")
 
 
+@pytest.mark.full
 def test_a_pause_until_a_date_is_taken_and_one_that_is_over_is_not(tab: Visit) -> None:
     page = tab.go("/queue/feeds")
     page.locator("summary", has_text="Pause").click()
@@ -127,6 +129,7 @@ def test_one_job_is_retried_and_the_filter_stays(tab: Visit, q: Queue) -> None:
     assert jobs_of(q, state="failed", queue="convert", code="bad_request") == others
 
 
+@pytest.mark.full
 def test_what_somebody_else_has_done_already_is_said(tab: Visit, q: Queue) -> None:
     page = tab.go("/queue?state=failed")
     first = jobs_of(q, state="failed")[0]
@@ -136,6 +139,7 @@ def test_what_somebody_else_has_done_already_is_said(tab: Visit, q: Queue) -> No
     says(page, f"Nothing was changed: job {first} is queued")
 
 
+@pytest.mark.full
 def test_all_that_match_are_retried_as_many_as_were_said(tab: Visit, q: Queue) -> None:
     matching = jobs_of(q, state="failed", queue="convert", code="bad_request")
     left_alone = set(jobs_of(q, state="failed")) - set(matching)
@@ -149,6 +153,7 @@ def test_all_that_match_are_retried_as_many_as_were_said(tab: Visit, q: Queue) -
     assert set(jobs_of(q, state="failed")) == left_alone
 
 
+@pytest.mark.full
 def test_nothing_is_done_to_many_when_they_are_no_longer_as_many(tab: Visit, q: Queue) -> None:
     page = tab.go("/bulk?action=forget&state=failed&queue=convert")
     before = jobs_of(q, state="failed", queue="convert")
@@ -183,6 +188,7 @@ def test_a_job_is_forgotten_only_after_a_second_page(tab: Visit, q: Queue) -> No
     assert first not in jobs_of(q, state="failed")
 
 
+@pytest.mark.full
 def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     page = tab.go("/")
     page.get_by_role("link", name=re.compile("Open spotify")).click()
@@ -192,6 +198,7 @@ def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     assert "7" not in {key.lane for key in q.store.read(lambda tx: target_reports.one(tx, "spotify")).keys}
 
 
+@pytest.mark.full
 def test_notices_are_marked_as_read(tab: Visit) -> None:
     page = tab.go("/notices")
     unread = page.get_by_role("button", name=re.compile("^Mark as read")).count()
@@ -202,6 +209,7 @@ def test_notices_are_marked_as_read(tab: Visit) -> None:
     expect(page.get_by_role("button", name=re.compile("^Mark as read"))).to_have_count(0)
 
 
+@pytest.mark.full
 def test_the_colours_that_were_chosen_are_kept(tab: Visit) -> None:
     def ground(page: Page) -> str:
         page.locator("footer.foot").wait_for()
@@ -257,6 +265,7 @@ def test_the_way_from_what_is_wrong_to_a_retry_needs_no_mouse(opened: Browser, s
         assert found.complaints == []
 
 
+@pytest.mark.full
 def test_shortcuts_lead_to_pages_and_can_be_turned_off(opened: Browser, served: str) -> None:
     with visit(opened, served) as found:
         found.page.clock.set_fixed_time(END)  # two keys belong together only if they come soon after each other
@@ -295,6 +304,7 @@ def test_an_open_page_tells_ages_that_stay_true(opened: Browser, tmp_path: str, 
             assert found.complaints == []
 
 
+@pytest.mark.full
 def test_a_new_server_shows_how_to_begin(opened: Browser, tmp_path: str, serve: Callable[[Site], str]) -> None:
     with Queue(f"sqlite:///{tmp_path}/new.db", clock=VirtualClock()) as q, visit(opened, serve(Site(queue=q))) as found:
         for path in ("/", "/targets", "/queue", "/workers", "/notices", "/settings"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.web.browsing import visit
@@ -20,6 +21,7 @@ def sign_in(page: Page, name: str, password: str = GOOD) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
+@pytest.mark.full
 def test_an_admin_adds_somebody_who_then_sees_and_may_not_act(opened: Browser, served: str, q: Queue) -> None:
     q.store.write(lambda tx: accounts.add_user(tx, "ada", "admin", accounts.digest_of(GOOD)))
     with visit(opened, served, script=False) as tab:
@@ -54,6 +56,7 @@ def test_an_admin_adds_somebody_who_then_sees_and_may_not_act(opened: Browser, s
         expect(page.locator("h1")).to_have_text("Sign in")
 
 
+@pytest.mark.full
 def test_a_token_is_made_read_and_removed(opened: Browser, served: str, q: Queue) -> None:
     with visit(opened, served, script=False) as tab:
         page = tab.go("/people")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.web.api.building import Shop
@@ -13,6 +14,7 @@ from tidegate.web.live.policy import LivePolicy
 from tidegate.web.site import Site
 
 
+@pytest.mark.full
 def test_without_any_news_the_next_check_tells_a_page_that_its_reader_is_signed_out(
     opened: Browser, there: Shop
 ) -> None:

@@ -137,6 +137,36 @@ def test_what_has_no_end_is_not_kept(calm: str, what: str) -> None:
     assert sent < 20_000_000, "it took all that came"  # sockets keep some
 
 
+BURSTS = {
+    "one header": b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 66_000 + b"\r\n\r\n",
+    "many headers": b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"x: y\r\n" * 12_000 + b"\r\n",
+    "a URL": b"GET /health/live?" + b"a" * 66_000 + b" HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+    "the second request": (
+        b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+        b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 66_000 + b"\r\n\r\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BURSTS)
+def test_a_head_that_is_too_long_is_refused_also_when_it_comes_at_once(calm: str, what: str) -> None:
+    for _ in range(10):  # how much comes in one read is for the kernel to say
+        with connected(calm) as line:
+            line.sendall(BURSTS[what])
+            said = last_words(line)
+        # While the first request is being answered, the connection can only break.
+        assert said.count(b"HTTP/1.1 200") <= (what == "the second request"), said[:200]
+        assert b" 431 " in said or what == "the second request", said[:200]
+
+
+def test_a_head_just_below_the_limit_is_answered(calm: str) -> None:
+    with connected(calm) as line:
+        line.sendall(
+            b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\nx: " + b"a" * 65_000 + b"\r\n\r\n"
+        )
+        assert last_words(line).startswith(b"HTTP/1.1 200")
+
+
 def test_who_does_not_read_is_cut(address: str) -> None:
     with connected(address) as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

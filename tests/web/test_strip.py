@@ -30,7 +30,7 @@ def site(q: Queue, strip: Callable[[Any], Strip | None] | None) -> Site:
 
 
 def client(found: Site) -> TestClient:
-    return TestClient(build(found), base_url=HERE, headers={"origin": HERE})
+    return TestClient(build(found), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
 
 
 @pytest.mark.parametrize("path", ["/", "/queue", "/notices", "/help", "/nowhere", "/targets/nobody"])

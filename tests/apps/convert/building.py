@@ -23,7 +23,7 @@ from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.files import File, file_of
+from tidegate_apps.convert.files import File, file_of, job_of
 from tidegate_apps.convert.settings import Settings
 
 XML = b"<?xml version='1.0'?><document><p>tide</p></document>"
@@ -58,11 +58,11 @@ class Place:
         files = {"file": (name, pdf() if content is None else content, "application/pdf")}
         return self.client.post("/api/upload", data={"mapping": mapping}, files=files, **more)
 
-    def new(self, content: bytes | None = None, **more: Any) -> int:
-        """The number of a new job."""
+    def new(self, content: bytes | None = None, **more: Any) -> str:
+        """The id of a new job."""
         answer = self.upload(content, **more)
         assert answer.status_code == 202, answer.text
-        return int(answer.json()["id"])
+        return str(answer.json()["id"])
 
     def work(self, seconds: float = 5.0, **numbers: Any) -> None:
         """So much of virtual time with a worker."""
@@ -76,13 +76,19 @@ class Place:
 
         self.clock.run(main())
 
-    def get(self, job: int, **more: Any) -> dict[str, Any]:
+    def number(self, job: str) -> int:
+        """Of the job in the queue, by the id that its owner knows."""
+        found = job_of(self.there.db, job)
+        assert found is not None
+        return found
+
+    def get(self, job: str, **more: Any) -> dict[str, Any]:
         answer = self.client.get(f"/api/jobs/{job}", **more)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def file(self, job: int) -> File:
-        found = file_of(self.there.db, job)
+    def file(self, job: str) -> File:
+        found = file_of(self.there.db, self.number(job))
         assert found is not None
         return found
 
@@ -94,7 +100,7 @@ class Place:
 
     def another(self) -> TestClient:
         """Somebody else's browser."""
-        return TestClient(build(self.site), base_url=HERE)
+        return TestClient(build(self.site), client=("127.0.0.1", 50000), base_url=HERE)
 
 
 @contextmanager
@@ -106,11 +112,11 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
         sim.on("GET /health", {"status": "ok"})
         sim.on("POST /process", XML)
         queue = stack.enter_context(Queue(db.url, driver=db.driver, clock=clock, inline=True, dice=lambda: 0.5))
-        given = {"gateway_url": sim.url, "storage": str(files), "least_free": 0.0, **settings}
+        given = {"gateway_url": sim.url, "storage": str(files), "least_free": 0.0, "anonymous": True, **settings}
         there = install(app, queue, Settings(**given))
         stack.push(there.closing)
         site = Site(queue=queue, apps=[there], access=Access(secrets=KEY))
-        client = stack.enter_context(TestClient(build(site), base_url=HERE))
+        client = stack.enter_context(TestClient(build(site), client=("127.0.0.1", 50000), base_url=HERE))
         client.get("/convert")  # a browser has its cookie by the time it uploads
         yield Place(there, clock, sim, files, site, client)
 

@@ -92,16 +92,16 @@ class Server(Running):
         files = {"file": (name, content, "application/pdf")}
         return self.client.post("/api/upload", data={"mapping": mapping}, files=files)
 
-    def new(self, content: bytes, mapping: str = "text") -> int:
+    def new(self, content: bytes, mapping: str = "text") -> str:
         answer = self.upload(content, mapping)
         assert answer.status_code == 202, answer.text
-        return int(answer.json()["id"])
+        return str(answer.json()["id"])
 
-    def get(self, job: int) -> dict[str, Any]:
+    def get(self, job: str) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get(f"/api/jobs/{job}").json()
         return found
 
-    def ended(self, job: int, seconds: float = 60) -> dict[str, Any]:
+    def ended(self, job: str, seconds: float = 60) -> dict[str, Any]:
         found: dict[str, Any] = until(
             lambda: (found := self.get(job))["status"] in ("complete", "failed") and found, seconds
         )

@@ -84,6 +84,7 @@ def test_while_the_gateway_is_down_jobs_stay_queued_and_go_on_when_it_is_back(
     until(lambda: "Gateway busy" not in server.client.get("/convert").text)
 
 
+@pytest.mark.full
 def test_timeouts_are_retried_as_often_as_allowed_and_then_failed(server: Server, sim: GatewaySimulator) -> None:
     sim.fails("hangs", "hangs", "hangs")
     job = server.ended(server.new(pdf()))
@@ -182,6 +183,7 @@ def test_a_worker_that_dies_in_the_middle_is_followed_by_another_and_there_is_on
         assert len(starts) == 2
 
 
+@pytest.mark.full
 @pytest.mark.req("CNV-17")
 def test_everything_works_on_one_machine_with_the_gateway_that_comes_with_it(tmp_path: Path) -> None:
     """Also with the plug pulled: the gateway is killed and begun again, and nothing is lost or done twice."""

@@ -158,6 +158,7 @@ def test_pages_have_the_labels_that_the_document_gives_them(url: str) -> None:
     assert [page.get("label") for page in plain.iter("page")] == [None, None]
 
 
+@pytest.mark.full
 def test_five_hundred_pages_are_all_there(url: str) -> None:
     root = valid(process(url, pdfs.many_pages(), "text"), "text")
 

@@ -26,6 +26,7 @@ def url() -> Iterator[str]:
         yield found
 
 
+@pytest.mark.full
 def test_a_document_that_never_ends_is_refused_and_meanwhile_all_is_well(url: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         hostile = pool.submit(process, url, pdfs.endless_pages(), "text")
@@ -36,6 +37,7 @@ def test_a_document_that_never_ends_is_refused_and_meanwhile_all_is_well(url: st
     assert httpx2.get(f"{url}/health").json()["active"] == 0
 
 
+@pytest.mark.full
 def test_forms_in_forms_in_forms_are_refused_and_the_next_document_is_converted(url: str) -> None:
     status, code = refusal(process(url, pdfs.endless()))
 
@@ -53,6 +55,7 @@ def test_a_small_file_that_wants_a_lot_of_memory_is_refused_and_the_next_one_is_
         valid(process(url, pdfs.text()))
 
 
+@pytest.mark.full
 def test_a_child_that_somebody_kills_costs_nobody_a_document() -> None:
     with Embedded(GatewayLimits(conversions=1, cpu=60)) as url, ThreadPoolExecutor(1) as pool:
         before = children()

@@ -20,6 +20,7 @@ from tests.apps.convert.building import Place
 from tests.apps.convert.building import place as made
 from tests.apps.convert.processes import COMMAND, Running
 from tests.databases import database
+from tests.text import names
 from tidegate.cli.root import run
 from tidegate_apps.convert.gateway.mappings import NAMES, Mappings, mapping
 
@@ -88,7 +89,7 @@ def test_the_gateway_alone_and_the_terminal_take_such_a_folder_too(
     (tmp_path / "a.pdf").write_bytes(pdfs.text())
     given = [str(tmp_path / "a.pdf"), "-o", str(tmp_path), "--mapping", "titles"]
     assert run(["convert", "run", *given]) == 2
-    assert "--mapping: there is no titles; give layout or text" in capsys.readouterr().err
+    assert names(capsys.readouterr().err, "--mapping", "titles", "layout", "text")
     assert run(["convert", "run", *given, "--mappings", str(folder)]) == 0
     checked((tmp_path / "a.xml").read_bytes(), Mappings(folder).schema("titles"))
 
@@ -99,18 +100,18 @@ _WRITES = "def write(xml, head, pages): ..."
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("text", "", "there is a mapping of that name already"),
-        ("Mine", "", "it cannot be the name of a mapping"),
-        ("mine", "def", "it cannot be loaded (SyntaxError"),
+        ("text", "", "name"),
+        ("Mine", "", "name"),
+        ("mine", "def", "SyntaxError"),
         ("mine", _WRITES, "ABOUT is missing"),
         ("mine", f"ABOUT = 'Mine.'\n{_WRITES}", "SCHEMA is missing"),
         ("mine", "ABOUT = 'Mine.'\nSCHEMA = '<a/>'", "write is missing"),
-        ("mine", f"ABOUT = 'Mine.'\nSCHEMA = '<a>'\n{_WRITES}", "SCHEMA is no XML"),
+        ("mine", f"ABOUT = 'Mine.'\nSCHEMA = '<a>'\n{_WRITES}", "SCHEMA"),
     ],
 )
 def test_a_file_that_is_no_mapping_is_told_at_the_start(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / f"{name}.py").write_text(text)
-    with pytest.raises(ValueError, match=re.escape(f"{name}.py: {said}")):
+    with pytest.raises(ValueError, match=rf"{name}\.py: .*{said}"):
         Mappings(tmp_path)
 
 

@@ -33,7 +33,7 @@ class Served:
         self.queue = stack.enter_context(Queue(f"sqlite:///{folder / 'jobs.db'}"))
         settings = Settings(
             gateway_url=self.sim.url, storage=str(folder / "files"), least_free=0, most_bytes=1024 * 1024,
-            probe_every=Seconds(0.3), retry_after=Seconds(0.1),
+            probe_every=Seconds(0.3), retry_after=Seconds(0.1), anonymous=True,
         )  # fmt: skip
         self.there = install(app, self.queue, settings)
         stack.push(self.there.closing)
@@ -99,6 +99,7 @@ def test_what_is_refused_says_why_beside_the_file(served: Served, opened: Browse
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("beside", ["#upload", "#files"])
 def test_a_file_that_is_dropped_on_the_page_is_taken(served: Served, opened: Browser, beside: str) -> None:
     with visit(opened, served.base) as tab:
@@ -117,6 +118,7 @@ def test_a_file_that_is_dropped_on_the_page_is_taken(served: Served, opened: Bro
         expect(page.locator("#files tr", has_text=name)).to_contain_text("Complete")
 
 
+@pytest.mark.full
 @pytest.mark.req("CNV-08")
 def test_the_page_tells_of_a_gateway_that_is_away_and_of_its_return(
     served: Served, opened: Browser, tmp_path: Path
@@ -169,6 +171,7 @@ def test_without_script_a_file_is_uploaded_retried_and_fetched(served: Served, o
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.full
 def test_a_visitor_without_a_name_sees_their_own_and_the_list_stays_true(
     served: Served, opened: Browser, tmp_path: Path
 ) -> None:
@@ -182,6 +185,7 @@ def test_a_visitor_without_a_name_sees_their_own_and_the_list_stays_true(
         expect(page.locator("#files tr", has_text="visitor.pdf")).to_contain_text("Complete")
 
 
+@pytest.mark.full
 @pytest.mark.req("CNV-18")
 def test_uploads_are_paused_and_taken_again_on_the_page(served: Served, opened: Browser) -> None:
     with visit(opened, served.base) as tab:
@@ -194,6 +198,7 @@ def test_uploads_are_paused_and_taken_again_on_the_page(served: Served, opened: 
         expect(page.locator("#file")).to_be_visible()
 
 
+@pytest.mark.full
 @pytest.mark.req("CNV-18")
 def test_the_runbook_is_in_help_and_each_section_has_metric_page_and_command(served: Served, opened: Browser) -> None:
     with visit(opened, served.base) as tab:
@@ -209,6 +214,7 @@ def test_the_runbook_is_in_help_and_each_section_has_metric_page_and_command(ser
             assert page.request.get(served.base + path).ok, path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_its_pages(served: Served, opened: Browser, tmp_path: Path, scheme: str) -> None:
     served.sim.then(PROCESS, FAILURES["encrypted"])

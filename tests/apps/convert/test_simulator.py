@@ -93,5 +93,5 @@ def test_the_simulator_is_ill_from_now_on_and_then_well_again(sim: GatewaySimula
     well = [process(sim.url, pdfs.text()).status_code, httpx2.get(f"{sim.url}/health").status_code]
 
     assert (ill, well) == ([503, 503, 503], [200, 200])
-    with pytest.raises(ValueError, match="'odd' is not known; give one of well, malformed"):
+    with pytest.raises(ValueError, match=r"'odd'.* well, malformed"):
         sim.now("odd")

@@ -18,10 +18,11 @@ from tidegate.store import claims
 from tidegate.store.dialect import compiled
 from tidegate.store.tx import Tx
 from tidegate.testing import Status
+from tidegate_apps.convert.codes import LINES
 from tidegate_apps.convert.handlers import Converting, Order
 
 
-def told(place: Place, job: int) -> list[str]:
+def told(place: Place, job: str) -> list[str]:
     return [event["event"] for event in place.get(job)["events"]]
 
 
@@ -32,16 +33,16 @@ def test_a_job_goes_its_way_and_no_other(each: Place) -> None:
     assert (each.get(job)["status"], told(each, job)) == ("queued", ["queued"])
     each.work(2)
     assert (each.get(job)["status"], told(each, job)) == ("queued", ["queued", "processing", "retry"])
-    assert each.queue.get(job).lease_by is None, "between attempts nobody holds it"
+    assert each.queue.get(each.number(job)).lease_by is None, "between attempts nobody holds it"
     each.work(10)
     assert told(each, job) == ["queued", "processing", "retry", "processing", "complete"]
     assert each.get(job)["started_at"] is not None
 
     # Nothing leads out of complete, and nothing but a retry out of failed.
-    assert each.queue.retry(job) is False
+    assert each.queue.retry(each.number(job)) is False
     assert each.client.post(f"/api/jobs/{job}/retry").status_code == 409
     with pytest.raises(Refused, match="cancelled"):
-        each.queue.cancel(each.new())
+        each.queue.cancel(each.number(each.new()))
 
 
 @pytest.mark.req("CNV-12")
@@ -49,17 +50,19 @@ def test_the_database_refuses_rows_that_cannot_be(each: Place) -> None:
     job = each.new()
     each.work(2)
     waiting = each.new()
+    done, queued = each.number(job), each.number(waiting)
     store = each.queue.store
     wrong = {
-        "a result of what is not complete": f"update tg_job set result = '{{}}' where id = {waiting}",
-        "a code of what has not failed": f"update tg_job set error_code = 'GW_5XX' where id = {waiting}",
-        "a message of what has not failed": f"update tg_job set error_message = 'x' where id = {job}",
-        "a lease of what is not processing": f"update tg_job set lease_by = 'w', lease_until = 1 where id = {job}",
-        "failed without a code": f"update tg_job set state = 'failed', finished_at = 1 where id = {waiting}",
-        "processing without a lease": f"update tg_job set state = 'running' where id = {waiting}",
-        "a file of nobody": f"update convert_file set owner = '' where job = {job}",
-        "a hash that is none": f"update convert_file set sha256 = 'abc' where job = {job}",
-        "a download without a time": f"update convert_file set downloads = 1 where job = {job}",
+        "a result of what is not complete": f"update tg_job set result = '{{}}' where id = {queued}",
+        "a code of what has not failed": f"update tg_job set error_code = 'GW_5XX' where id = {queued}",
+        "a message of what has not failed": f"update tg_job set error_message = 'x' where id = {done}",
+        "a lease of what is not processing": f"update tg_job set lease_by = 'w', lease_until = 1 where id = {done}",
+        "failed without a code": f"update tg_job set state = 'failed', finished_at = 1 where id = {queued}",
+        "processing without a lease": f"update tg_job set state = 'running' where id = {queued}",
+        "a file of nobody": f"update convert_file set owner = '' where job = {done}",
+        "a hash that is none": f"update convert_file set sha256 = 'abc' where job = {done}",
+        "a download without a time": f"update convert_file set downloads = 1 where job = {done}",
+        "an id that can be guessed": f"update convert_file set public_id = '{done}' where job = {done}",
         "a pause of something else": "insert into convert_pause values ('jobs', 2, 1, 'x')",
         "a pause without an end ahead": "insert into convert_pause values ('uploads', 1, 1, 'x')",
     }
@@ -86,7 +89,7 @@ def test_each_transition_is_told_with_attempt_status_duration_and_code(each: Pla
     assert _metas(each, failed) == [*begun, ("failed", 1, 400, "GW_4XX")]
 
 
-def _metas(place: Place, job: int) -> list[tuple[Any, ...]]:
+def _metas(place: Place, job: str) -> list[tuple[Any, ...]]:
     """Each transition with its attempt, status and code; those that end an attempt say how long it took."""
     events = place.get(job)["events"]
     assert [event["at"] for event in events] == sorted(event["at"] for event in events)
@@ -133,7 +136,7 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
     """The worker died between the rename and the settling."""
     job = each.new()
     convert = each.there.jobs.convert.kind
-    order: Order = convert.decode(each.queue.row(job).args)
+    order: Order = convert.decode(each.queue.row(each.number(job)).args)
     _begin(each, job, {"pending": {"sha256": _sha(XML), "bytes": len(XML)}})
     _put(each, order, XML)
     each.clock.advance(60)
@@ -150,7 +153,7 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
 @pytest.mark.parametrize("pending", [None, {"sha256": "0" * 64, "bytes": 3}])
 def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(job).args)
+    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(place.number(job)).args)
     _begin(place, job, {} if pending is None else {"pending": pending})
     _put(place, order, b"<half")
     place.clock.advance(60)
@@ -165,10 +168,10 @@ def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> 
 @pytest.mark.parametrize("keeps", [0, 1], ids=["before it kept the hash", "after it kept the hash"])
 def test_a_worker_that_lost_its_lease_publishes_nothing(place: Place, keeps: int) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(job).args)
+    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(place.number(job)).args)
     if keeps:
         _put(place, order, b"<newer/>")  # whoever has the lease now was quicker
-    work = Converting(place.there, place.there.jobs.storage, place.there.jobs.gateway)
+    work = Converting(place.there, place.there.jobs.storage, place.there.jobs.storage_id, place.there.jobs.gateway)
     with pytest.raises(LeaseLost):
         work.convert(order, Context(_begin(place, job, {}), "test", {}, Late(keeps)))
     assert [path.read_bytes() for path in place.files("xml")] == [b"<newer/>"] * keeps
@@ -187,13 +190,13 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     place.clock.advance(60)
     place.work(30)  # the worker takes it back, and does not try it
     assert place.calls() == 0
-    assert place.client.get(f"/api/v1/jobs/{job}").json()["error_code"] == "UNKNOWN"
+    assert place.client.get(f"/api/v1/jobs/{place.number(job)}").json()["error_code"] == "UNKNOWN"
     counted = [each for each in place.client.get("/metrics").text.splitlines() if each.startswith("jobs_failed_total{")]
     assert len(counted) == 1
     assert 'error_code="UNKNOWN"' in counted[0]
     found = place.get(job)
     assert (found["status"], found["error_code"]) == ("failed", "UNKNOWN")
-    assert found["error_message"] == "Something went wrong on our side."
+    assert found["error_message"] == LINES["UNKNOWN"]
     last = found["events"][-1]
     assert told(place, job) == ["queued", *["processing", "retry"] * 2, "processing", "failed"]
     assert (last["meta"]["attempt"], last["meta"]["error_code"]) == (3, "UNKNOWN")
@@ -204,14 +207,16 @@ def _run(name: str, tx: Tx) -> object:
     return tx.all(name, {})
 
 
-def _begin(place: Place, job: int, saved: dict[str, Any]) -> Claimed:
+def _begin(place: Place, job: str, saved: dict[str, Any]) -> Claimed:
     """A worker takes the job, keeps something for the next one, and is never heard of again."""
+    number = place.number(job)
 
     def work(tx: Tx) -> Claimed:
-        (front,) = claims.fronts(tx, ["convert"])
+        (front,) = claims.ready(tx, ["convert"]).fronts
         (lane,) = claims.lanes(tx, front, None, 10)
-        (found,) = claims.claim(tx, lane, 1, "dead", 30.0)
-        assert found.id == job
+        taken = claims.claim(tx, lane, 1, "dead", 30.0)
+        (found,) = taken or claims.claim_suspect(tx, lane, number, "dead", 30.0)
+        assert found.id == number
         assert claims.save(tx, found.id, found.fence, json.dumps(saved))
         return found
 

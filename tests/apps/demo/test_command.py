@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.text import names
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import run
 from tidegate.face import installed_apps
@@ -23,6 +24,7 @@ PATIENCE = 120  # seconds
 COMMAND = [str(Path(sys.executable).with_name("tidegate")), "demo"]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_it_says_where_it_is_and_leaves_nothing_when_it_ends(tmp_path: Path) -> None:
     own = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -56,7 +58,7 @@ def test_what_is_kept_is_no_part_of_the_json(
     (kept,) = tmp_path.iterdir()
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"The database, the files and the settings are in {kept}\n" in said.err
+    assert f"{kept}\n" in said.err
 
 
 def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:
@@ -65,11 +67,10 @@ def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:
     found = subprocess.run(asked, capture_output=True, text=True, env=own, timeout=PATIENCE, check=False)
 
     assert found.returncode == Exit.CONFIGURATION
-    assert found.stderr == (
-        f"tidegate: 127.0.0.1:{port} cannot be used (address already in use); choose another with --port\n"
-    )
+    assert found.stderr.count("\n") == 1
+    assert names(found.stderr, f"127.0.0.1:{port}", "--port")
     (kept,) = {str(each) for each in tmp_path.iterdir()} - {first}
-    assert found.stdout == f"The database, the files and the settings are in {kept}\n"
+    assert found.stdout.endswith(f" {kept}\n")
     (Path(kept) / "tidegate.toml").unlink()
     Path(kept).rmdir()
 

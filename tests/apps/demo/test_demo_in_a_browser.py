@@ -55,6 +55,7 @@ def step(page: Page, number: int) -> None:
     expect(page).to_have_title("Simulated: Demo · Tidegate")
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_the_story_happens_and_every_page_it_leads_to_shows_it(
     demo: tuple[str, Theatre], look: Callable[..., Visit]
@@ -128,6 +129,7 @@ def test_the_story_happens_and_every_page_it_leads_to_shows_it(
     assert not visit.complaints
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
 def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
@@ -143,6 +145,7 @@ def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look: Callable[..., Visit]) -> None:
     from playwright.sync_api import expect
@@ -178,6 +181,7 @@ def rests(page: Page, url: str) -> None:
     expect(page.locator("main")).to_contain_text("Resting")
 
 
+@pytest.mark.full
 def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre]) -> None:
     from starlette.testclient import TestClient
 
@@ -186,7 +190,9 @@ def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre])
 
     stage = demo[1].stage
     site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])
-    client = TestClient(build(site), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"})
+    client = TestClient(
+        build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"}
+    )
     for name, trouble in TROUBLES.items():
         for verb, on in (("break", True), ("mend", False)):
             found = client.post(f"/demo/services/{name}/{verb}", follow_redirects=False)

@@ -98,7 +98,12 @@ class Desk:
         return Fetching(self._get, words)
 
     def poller(self, get: Any = None, parse: Parse = words) -> Poller:
-        times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
+        times = Times(
+            now=self.clock.now,
+            monotonic=self.clock.monotonic,
+            older_than=lambda age: self.clock.now() - age,
+            dice=lambda: 0.5,
+        )
         manager = self.manager or self.there.jobs.manager
         return Poller(self.there.db, manager, Fetching(get or self._get, parse), times, self.policy)
 
@@ -106,7 +111,12 @@ class Desk:
         """As the job of this server makes one for each of its turns."""
         made = self.there.jobs.poller
         assert made is not None
-        times = Times(now=self.clock.now, monotonic=self.clock.monotonic, dice=lambda: 0.5)
+        times = Times(
+            now=self.clock.now,
+            monotonic=self.clock.monotonic,
+            older_than=lambda age: self.clock.now() - age,
+            dice=lambda: 0.5,
+        )
         found: Poller = made(self.fetching, times)
         return found
 

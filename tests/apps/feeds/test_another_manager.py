@@ -97,6 +97,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         Desk.opened(database("manager"), clock, poll=False) as manager,
         TestClient(
             build(Site(queue=manager.queue, apps=(manager.there,), access=Access([ISSUER]))),
+            client=("127.0.0.1", 50000),
             base_url="http://127.0.0.1",
         ) as web,
     ):
@@ -227,7 +228,7 @@ def test_the_page_of_a_poller_counts_and_finds_the_sources_of_the_other_server(p
     pair.poller.clock.advance(5)
     pair.poller.poll()
     site = Site(queue=pair.poller.queue, apps=(pair.poller.there,), access=Access([ISSUER]))
-    with TestClient(build(site), base_url="http://127.0.0.1") as web:
+    with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as web:
         for query, names in (("", {"0", "1", "2"}), ("?state=disabled", {"1"}), ("?q=feed+2", {"2"})):
             text = web.get(f"/feeds{query}").text
             assert {n for n in "012" if f"Feed {n}" in text} == names, query

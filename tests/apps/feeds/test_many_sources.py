@@ -100,6 +100,7 @@ def answered(state: FeedState, status: int, now: float, roll: float) -> verdicts
     return verdicts.failed(state, PollError(kind, str(status), status_code=status, retry_after=asked), now, roll)
 
 
+@pytest.mark.full
 @pytest.mark.req("FEED-03", "FEED-10")
 @pytest.mark.parametrize(
     ("n", "interval", "days"), [(1200, 1200.0, 1.5), pytest.param(10_000, HOUR, 7, marks=pytest.mark.long)]

@@ -97,7 +97,7 @@ class Round:
                 ports=None,
                 total=total,
             ) as client:
-                times = Times(now=clock.now, monotonic=clock.monotonic, dice=lambda: 0.5)
+                times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than, dice=lambda: 0.5)
                 policy = PollPolicy(paced=False, guard=None)
                 poller = Poller(self.there.db, self.there.jobs.manager, Fetching(client.get, parse), times, policy)
                 await poller.run(lambda: False, drain=True)
@@ -227,7 +227,7 @@ def test_a_private_address_is_refused_unless_it_is_allowed(fresh: Round) -> None
     async def main() -> None:
         clock = fresh.queue.clock
         async with net.Client(user_agent="test", ports=None) as client:
-            times = Times(now=clock.now, monotonic=clock.monotonic)
+            times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
             fetching = Fetching(client.get, parse)
             await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
 
@@ -245,7 +245,7 @@ def test_a_bug_in_the_parser_is_loud_and_is_nobodys_fault(fresh: Round) -> None:
 
         clock = fresh.queue.clock
         async with net.Client(user_agent="test", allow=["127.0.0.0/8"], ports=None) as client:
-            times = Times(now=clock.now, monotonic=clock.monotonic)
+            times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
             fetching = Fetching(client.get, broken)  # type: ignore[arg-type]
             await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
 

@@ -35,7 +35,9 @@ def wide(page: Page) -> int:
     return found
 
 
-@pytest.mark.parametrize(("script", "scheme", "width"), [(True, "dark", 1280), (False, "light", 320)])
+@pytest.mark.parametrize(
+    ("script", "scheme", "width"), [(True, "dark", 1280), pytest.param(False, "light", 320, marks=pytest.mark.full)]
+)
 def test_a_feed_is_added_read_broken_and_well_again(
     opened: Browser, tmp_path: Path, script: bool, scheme: str, width: int
 ) -> None:

@@ -56,6 +56,19 @@ def test_entries_come_back_as_they_were_written(desk: Desk) -> None:
     ]
 
 
+def test_a_clock_that_is_set_back_by_days_keeps_no_feed_from_its_next_poll(desk: Desk) -> None:
+    desk.add()
+    desk.poll()
+    wait = (desk.state().due_at or 0.0) - desk.now
+    assert wait > 0
+    desk.clock.step_wall(-3 * 86400)
+
+    assert desk.poll().polled == 0
+
+    assert desk.state().due_at == pytest.approx(desk.now + wait)
+    assert desk.poll_on(wait + 1) == 1
+
+
 def test_a_feed_that_nobody_named_is_called_what_it_calls_itself(desk: Desk) -> None:
     urls = [f"http://a.example/{n}" for n in range(3)]
     desk.sources.add_many([Wanted(feed_url=urls[0], name="Mine"), *(Wanted(feed_url=url) for url in urls[1:])], "ada")

@@ -37,6 +37,7 @@ def polled_again(db: Db, id_: int) -> None:
     db.all("set_due", source_id=id_, due_at=0.0, due_why="asked")
 
 
+@pytest.mark.full
 @pytest.mark.req("FEED-12", "FEED-10")
 def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhile(
     places: Callable[..., Place],
@@ -93,6 +94,7 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         assert poller.kill(signal.SIGTERM) == 0
 
 
+@pytest.mark.full
 def test_the_commands_add_poll_list_switch_import_and_export(places: Callable[..., Place]) -> None:
     here = places("here", ports=[], allow_networks=["127.0.0.0/8"])
     with FeedSimulator(items=3) as sim:

@@ -20,6 +20,7 @@ API = "/api/v1"
 LOST = Step(reset=True)
 
 
+@pytest.mark.full
 @pytest.mark.req("LID-07")
 @pytest.mark.req("LID-08")
 def test_six_hundred_albums_of_one_look_drain_over_hours_and_never_fill_lidarr_above_its_cap(

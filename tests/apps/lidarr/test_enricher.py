@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from unittest.mock import ANY
 
 import pytest
 from starlette.testclient import TestClient
@@ -54,7 +55,7 @@ def test_what_is_in_lidarr_gets_its_id_and_state_and_no_row(both: Round) -> None
     assert both.there.db.one("entity", kind="artist", entity_id=1)[1:3] == ("monitored", made["id"])  # type: ignore[index]
     assert both.status("album", both.albums["album-0-0"]) == "monitored"
     assert both.status("album", both.albums["album-0-1"]) == "pending"
-    assert both.badge("album", 1) == ("Monitored", "busy", "search", "Lidarr looks for it", "/lidarr/to/album/1")
+    assert both.badge("album", 1) == ("Monitored", "busy", "search", ANY, "/lidarr/to/album/1")
 
 
 @pytest.mark.req("LID-03")
@@ -81,7 +82,9 @@ def test_an_album_without_the_id_of_its_artist_is_looked_up_and_only_what_lidarr
     both.sim.inside.catalogue["by-hand"] = ("By hand", ["there"])
     both.sim.inside.put_artist("by-hand", "By hand", albumsToMonitor=["there"])
     both.clock.advance("10s")
-    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+    web = TestClient(
+        build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
+    )
 
     for queued in (0, 0):
         assert both.look().queued == queued
@@ -94,7 +97,7 @@ def test_an_album_without_the_id_of_its_artist_is_looked_up_and_only_what_lidarr
             (both.albums["away"], NO_ARTIST_ID)
         ]  # fmt: skip
     page = web.get("/lidarr").text
-    assert "Cannot be sent yet" in page
+    assert 'id="cannot"' in page
     assert NO_ARTIST_ID in page
     assert both.entries() == []
 
@@ -141,7 +144,7 @@ def test_two_users_have_a_row_each_and_one_entity_has_one(quick: Round) -> None:
     )
 
     assert [each.created for each in made] == [True, False, True, True]
-    with pytest.raises(ValueError, match="musicbrainz_id: give 1 to 255 characters"):
+    with pytest.raises(ValueError, match=r"musicbrainz_id: .*1 .*255"):
         Submission("artist", 7, "ada", "", "A")
     with pytest.raises(ValueError, match="musicbrainz_id"):
         Submission("artist", 7, "ada", "x" * 256, "A")

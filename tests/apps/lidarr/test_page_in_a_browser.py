@@ -60,7 +60,9 @@ def wide(page: Page) -> int:
 
 
 @pytest.mark.req("LID-15")
-@pytest.mark.parametrize(("script", "scheme", "width"), [(True, "dark", 1280), (False, "light", 360)])
+@pytest.mark.parametrize(
+    ("script", "scheme", "width"), [(True, "dark", 1280), pytest.param(False, "light", 360, marks=pytest.mark.full)]
+)
 def test_a_queued_track_looks_different_from_one_that_lidarr_has(
     opened: Browser, base: str, script: bool, scheme: str, width: int
 ) -> None:
@@ -109,6 +111,7 @@ def test_what_was_given_up_says_why_and_is_retried_with_one_button(opened: Brows
         assert visitor.complaints == []
 
 
+@pytest.mark.full
 @pytest.mark.req("LID-02")
 def test_what_is_not_wanted_is_cancelled_with_one_button_and_that_is_undone_with_another(
     opened: Browser, base: str
@@ -133,6 +136,7 @@ def test_what_is_not_wanted_is_cancelled_with_one_button_and_that_is_undone_with
         assert visitor.complaints == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_its_pages(opened: Browser, base: str, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]

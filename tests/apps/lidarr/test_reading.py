@@ -32,12 +32,14 @@ HUGE = "9" * 23
 def test_a_cursor_that_is_none_of_ours_is_refused_and_the_page_begins_anew(
     quick: Round, state: str, cursor: str
 ) -> None:
-    web = TestClient(build(Site(queue=quick.queue, apps=(quick.there,))), base_url="http://localhost")
+    web = TestClient(
+        build(Site(queue=quick.queue, apps=(quick.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
+    )
 
     answer = web.get("/api/v1/lidarr/queue", params={"state": state, "cursor": cursor})
 
     assert answer.status_code in (400, 422)
-    assert "give next_cursor of the answer before" in answer.text
+    assert "next_cursor" in answer.text
     assert web.get("/lidarr", params={"state": state, "after": cursor}).status_code == 200
 
 
@@ -65,7 +67,9 @@ def test_the_pages_and_looks_read_by_an_index(quick: Round, quick_db: Database, 
 
 
 def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None:
-    web = TestClient(build(Site(queue=both.queue, apps=(both.there,))), base_url="http://localhost")
+    web = TestClient(
+        build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
+    )
     both.some(3, 0)
     both.sim.inside.put_artist("artist-2", "There")
     both.look()
@@ -77,5 +81,7 @@ def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None
     assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
     few = Page(path="/lidarr/few", show=partial(pages.show_tracks, most=1))
     there = dataclasses.replace(both.there, app=dataclasses.replace(both.there.app, pages=[few]))
-    web = TestClient(build(Site(queue=both.queue, apps=(there,))), base_url="http://localhost")
+    web = TestClient(
+        build(Site(queue=both.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
+    )
     assert 'Queued <span class="count">1+</span>' in web.get("/lidarr/few?kind=artist").text

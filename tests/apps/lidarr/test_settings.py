@@ -51,7 +51,7 @@ def test_the_file_has_them_too_and_a_wrong_one_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["http://bob:hidden@lidarr:8686", "https://hidden@lidarr", "http://@lidarr"])
 def test_an_address_with_a_name_or_a_password_is_refused_for_the_pages_link_to_it(tmp_path: Path, address: str) -> None:
-    with pytest.raises(SettingsError, match=r"LIDARR_BASE_URL: .*without a name or a password") as said:
+    with pytest.raises(SettingsError, match="LIDARR_BASE_URL: ") as said:
         loaded(tmp_path, SPOTTER_LIDARR_BASE_URL=address)
     assert "hidden" not in str(said.value)
 

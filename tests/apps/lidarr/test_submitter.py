@@ -10,6 +10,7 @@ import pytest
 from tests.apps.lidarr.building import Round, last_metric, metrics
 from tidegate.store.dialect import statements
 from tidegate.testing import Step
+from tidegate_apps.lidarr.codes import NOT_WATCHED
 from tidegate_apps.lidarr.knowing import Seen
 
 API = "/api/v1"
@@ -165,7 +166,7 @@ def test_an_album_that_lidarr_does_not_watch_after_all_is_tried_again(quick: Rou
     quick.wake()
 
     entry = quick.entry("album", "album-0-0")
-    assert (entry.status, entry.last_error) == ("failed", "Lidarr took the album, and does not watch it.")
+    assert (entry.status, entry.last_error) == ("failed", NOT_WATCHED.message)
     quick.clock.advance("5m")
     assert quick.wake().submitted == 1
 

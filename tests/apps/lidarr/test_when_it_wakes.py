@@ -46,7 +46,8 @@ def test_the_server_wakes_the_submitter_on_its_interval_and_at_no_other_time(qui
     gaps = [round(b - a) for a, b in itertools.pairwise(asked)]
     assert looks == 7, gaps
     assert all(179 <= gap <= 182 for gap in gaps), gaps
-    assert quick.queue.explain(quick.entries()[0].id)[0].message.startswith("The queue lidarr is worked on in cycles")
+    why = quick.queue.explain(quick.entries()[0].id)[0]
+    assert (why.reason, why.subject) == ("scheduled", "queue lidarr")
 
 
 def test_the_first_look_does_not_wait_for_the_schedule(quick: Round) -> None:

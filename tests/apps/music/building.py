@@ -165,9 +165,9 @@ class Studio:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, queue: Queue, *kinds: Kind, world: World, **settings: Any) -> Iterator[Studio]:
-        assert isinstance(queue.clock, VirtualClock)
+        assert isinstance(queue.clock.host, VirtualClock)
         there = install(app, queue, Settings(**{"look_every": 5.0, **settings}), lambda: KEY)
-        made = cls(queue, there, queue.clock, world, {each.name: each for each in kinds})
+        made = cls(queue, there, queue.clock.host, world, {each.name: each for each in kinds})
         made.bus.attach(made._hear)
         made.restart()
         yield made

@@ -62,8 +62,8 @@ class Day:
     """So many users and hours; Spotify is away from one hour to another."""
 
     def __init__(self, queue: Queue, users: int, hours: float, away: tuple[float, float]) -> None:
-        assert isinstance(queue.clock, VirtualClock)
-        self.clock, self.hours, self.away = queue.clock, hours, away
+        assert isinstance(queue.clock.host, VirtualClock)
+        self.clock, self.hours, self.away = queue.clock.host, hours, away
         self.users = [f"user-{n}" for n in range(users)]
         self.sim = MusicSimulator(clock=self.clock, every=SONG)
         self.way = Counting(self.sim.transport(), self.clock)

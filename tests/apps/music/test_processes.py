@@ -62,6 +62,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield found
 
 
+@pytest.mark.full
 def test_a_server_killed_in_the_middle_of_a_sync_misses_nothing_and_doubles_nothing(server: Server) -> None:
     sim, now = server.sim, int(time.time())
     listening = sim.lastfm.listening
@@ -83,6 +84,7 @@ def test_a_server_killed_in_the_middle_of_a_sync_misses_nothing_and_doubles_noth
     assert server.kill(signal.SIGTERM) == 0
 
 
+@pytest.mark.full
 @pytest.mark.req("SYNC-06", "SYNC-09", "SYNC-10", "SYNC-11", "SYNC-14", "SYNC-15")
 def test_revoked_and_restarted_is_one_notice_and_a_recovery_by_a_reconnect_or_a_restart_is_told_once(
     server: Server,

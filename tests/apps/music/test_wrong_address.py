@@ -93,7 +93,7 @@ def listening(queue: Queue, *names: str) -> Iterator[Studio]:
     """Somebody whose library wants ids, pictures and tags."""
     known = [kinds()[name] for name in names]
     songs = [Song(title="One", artist="Known", artist_mbid=MBID), Song(title="Two", artist="Unknown")]
-    with Studio.opened(queue, *known, world=World(queue.clock), look_every=60) as s:  # type: ignore[arg-type]
+    with Studio.opened(queue, *known, world=World(queue.clock.host), look_every=60) as s:  # type: ignore[arg-type]
         for each in known:
             s.shop.connections.put("ada", each, ENTERED[each.name])
         batch = Batch(items=tuple(Play(ref=song.title, at=9.0, song=song) for song in songs))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import numbers
 from tidegate.cli.root import run
 from tidegate_apps.tautulli.simulator import TautulliSimulator
 
@@ -44,21 +45,21 @@ def test_a_sync_says_what_it_found_and_the_status_how_fresh_that_is(
     assert (found["url"], found["plays"], found["synced_at"]) == (sim.url, 0, None)
 
     assert run(["tautulli", "sync"]) == 0
-    assert capsys.readouterr().out == "synced: 300 new, 0 changed, 300 seen\n"
+    assert numbers(capsys.readouterr().out) == [300, 0, 300]
     assert run(["tautulli", "sync", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["new"] == 0
 
     assert run(["tautulli", "status"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"{sim.url}: 300 plays stored, synced 20")
-    assert said[1] == "breaker tautulli-api: closed (0 calls, 0 failed, 0 failures in a row)"
+    assert said[1].startswith("breaker tautulli-api: closed (0 ")
 
 
 def test_a_ping_says_whether_it_is_there(sim: TautulliSimulator, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tautulli", "ping"]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"{sim.url} answers, in ")
-    assert said.endswith("it is connected to Plex\n")
+    assert "Plex" in said
     assert run(["tautulli", "ping", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["plex_connected"] is True
 
@@ -75,10 +76,10 @@ def test_an_old_tautulli_answers_too(
 @pytest.mark.parametrize(
     ("state", "code", "words"),
     [
-        ("internal", 4, "The service reported an error of its own. (upstream_failure"),
-        ("login", 4, "The service answered with a web page instead of data. (html_answer"),
-        ("bad_key", 5, "The service refused the credentials. Set tautulli.api_key to the key"),
-        ("api_off", 5, "The API of Tautulli is switched off or has no key."),
+        ("internal", 4, "(upstream_failure"),
+        ("login", 4, "(html_answer"),
+        ("bad_key", 5, "tautulli.api_key"),
+        ("api_off", 5, "(api_off"),
     ],
 )
 @pytest.mark.parametrize("command", ["ping", "sync"])
@@ -98,7 +99,7 @@ def test_what_goes_wrong_is_one_plain_line_with_its_exit_code(
 def test_nobody_there_is_unreachable(sim: TautulliSimulator, capsys: pytest.CaptureFixture[str]) -> None:
     sim.outage("5m down")
     assert run(["tautulli", "ping"]) == 4
-    assert "The service could not be reached. (network" in capsys.readouterr().err
+    assert "(network" in capsys.readouterr().err
 
 
 def test_an_empty_history_after_a_full_one_is_doubted(
@@ -107,7 +108,7 @@ def test_an_empty_history_after_a_full_one_is_doubted(
     assert run(["tautulli", "sync"]) == 0
     sim.now("database")
     assert run(["tautulli", "sync"]) == 1
-    assert "an empty history, although there were plays; ask again in 30 s" in capsys.readouterr().err
+    assert "30 s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["sync", "ping"])
@@ -118,4 +119,4 @@ def test_without_an_address_it_says_what_to_set(
     assert run(["tautulli", command, "--url", f"sqlite:///{tmp_path / 'a.db'}"]) == 3
     assert "set tautulli.url" in capsys.readouterr().err
     assert run(["tautulli", "status", "--url", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
-    assert "no address of Tautulli is set" in capsys.readouterr().out
+    assert "tautulli.url" in capsys.readouterr().out

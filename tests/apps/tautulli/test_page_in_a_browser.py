@@ -30,7 +30,9 @@ def opened() -> Iterator[Browser]:
 
 
 @pytest.mark.req("BRK-10")
-@pytest.mark.parametrize(("script", "scheme", "width"), [(True, "dark", 1280), (False, "light", 320)])
+@pytest.mark.parametrize(
+    ("script", "scheme", "width"), [(True, "dark", 1280), pytest.param(False, "light", 320, marks=pytest.mark.full)]
+)
 def test_an_outage_is_seen_on_the_page_and_ends_by_itself(
     opened: Browser, quick: Desk, script: bool, scheme: str, width: int
 ) -> None:

@@ -60,7 +60,8 @@ class Convert(Part):
             answer = self.world.server.ask("POST", "/api/upload", files=file)
             self.world.note("upload", name, answer.status_code)
             if answer.status_code in (200, 202):
-                id_ = int(answer.json()["id"])
+                public_id = answer.json()["id"]
+                id_ = self.world.rows("select job from convert_file where public_id = ?", public_id)[0][0]
                 if self.accepted.setdefault(name, id_) != id_ and self._state(self.accepted[name]) != "failed":
                     self.world.wrong.append(f"{name} is job {self.accepted[name]} and job {id_}")
                 self.accepted[name] = id_
@@ -72,6 +73,9 @@ class Convert(Part):
 
     def _state(self, id_: int) -> str:
         return str(self.world.rows("select state from tg_job where id = ?", id_)[0][0])
+
+    def _public_id(self, id_: int) -> str:
+        return str(self.world.rows("select public_id from convert_file where job = ?", id_)[0][0])
 
     def fall_ill(self) -> str:
         ill = self.dice.choice(list(FAILURES))
@@ -89,7 +93,7 @@ class Convert(Part):
         for name, id_ in self.accepted.items():
             if self._state(id_) != "failed":
                 continue
-            if self.world.server.ask("POST", f"/api/jobs/{id_}/retry").status_code == 409:
+            if self.world.server.ask("POST", f"/api/jobs/{self._public_id(id_)}/retry").status_code == 409:
                 # An upload that nobody had heard of arrived after this one had failed: it has taken its place.
                 self.accepted[name] = self.world.rows(HEIR, id_)[0][0] or id_
 

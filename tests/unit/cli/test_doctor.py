@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate.assembly import there_are
 from tidegate.cli.exits import Exit
@@ -49,7 +50,7 @@ def test_a_warning_is_exit_code_1_only_if_it_is_strict(command: Command) -> None
 
     run = command("doctor")
     assert run.code == 0
-    assert "  warn  Everybody on this machine can read the database: tidegate.db has mode 644.\n" in run.out
+    assert re.search(r"^  warn  .*tidegate\.db.* 644", run.out, re.MULTILINE)
     assert "fix: chmod 600 tidegate.db\n" in run.out
     assert run.out.endswith("\n1 warning.\n")
     assert command("doctor", "--strict").code == Exit.NEGATIVE
@@ -73,11 +74,11 @@ def test_a_mistake_in_the_settings_hides_nothing_else(command: Command, monkeypa
     document = json.loads(run.out)
 
     assert (run.code, document["ok"], document["errors"]) == (Exit.NEGATIVE, False, 2)
-    assert document["findings"][0] == {
-        "group": "settings", "id": "settings.valid", "status": "error",
-        "fact": "tidegate.toml: server.prot: there is no such key.", "fix": "did you mean port?",
-    }  # fmt: skip
-    assert "'here' is no address" in document["findings"][1]["fact"]
+    first, second, *_ = document["findings"]
+    assert [first[name] for name in ("group", "id", "status")] == ["settings", "settings.valid", "error"]
+    assert names(first["fact"], "tidegate.toml", "server.prot")
+    assert "port" in first["fix"]
+    assert "'here'" in second["fact"]
     assert "store.schema" in {each["id"] for each in document["findings"]}
 
 
@@ -120,14 +121,14 @@ def test_a_server_that_others_reach_needs_somebody_who_can_sign_in(command: Comm
 
     assert "fix: tidegate user add NAME --role admin\n" in command("doctor").out
     assert command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=PASSWORD).code == Exit.OK
-    assert "  ok    The server listens on 0.0.0.0: whoever reaches it must sign in.\n" in command("doctor").out
+    assert re.search(r"^  ok    .*0\.0\.0\.0", command("doctor").out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("text", "mode", "line"),
-    [(f"{'ab' * 32}\n", 0o600, "  ok    The key of the server is in tidegate.key."),
-     (f"{'ab' * 32}\n", 0o644, "  error secret_key_file: others may read tidegate.key."),
-     ("\n", 0o600, "  error secret_key_file: a line of tidegate.key has 0 bytes.")],
+    [(f"{'ab' * 32}\n", 0o600, r"^  ok    .*tidegate\.key"),
+     (f"{'ab' * 32}\n", 0o644, r"^  error secret_key_file: .*tidegate\.key"),
+     ("\n", 0o600, r"^  error secret_key_file: .*tidegate\.key.* 0 ")],
 )  # fmt: skip
 def test_a_key_that_the_server_would_not_start_with_is_an_error(
     command: Command, text: str, mode: int, line: str
@@ -135,13 +136,14 @@ def test_a_key_that_the_server_would_not_start_with_is_an_error(
     Path("tidegate.key").write_text(text)
     Path("tidegate.key").chmod(mode)
 
-    assert line in command("doctor").out.splitlines()
+    assert re.search(line, command("doctor").out, re.MULTILINE)
 
 
 def test_simulators_are_not_forgotten(command: Command) -> None:
     Path("tidegate.toml").write_text("simulators = true\n")
 
-    assert "warn  The applications call simulators, not the real services." in command("doctor").out
+    findings = json.loads(command("doctor", "--json").out)["findings"]
+    assert "settings.simulators" in [each["id"] for each in findings if each["status"] == "warn"]
 
 
 def test_the_network_is_asked_only_if_it_is_wanted(command: Command) -> None:

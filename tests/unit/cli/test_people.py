@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate import Queue
 from tidegate.cli.exits import Exit
@@ -31,10 +32,10 @@ def added(command: Command, name: str, role: str) -> None:
 def test_the_first_user_is_an_admin_and_the_password_fits(command: Command) -> None:
     refused = command("user", "add", "ada", "--password-stdin", stdin=TYPED)
     assert refused.code == Exit.REFUSED
-    assert "the first user must be an admin" in refused.err
+    assert "admin" in refused.err
 
     run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
-    assert (run.code, run.out) == (Exit.OK, "ada may sign in as admin.\n")
+    assert (run.code, names(run.out, "ada", "admin")) == (Exit.OK, True)
     with Queue("sqlite:///tidegate.db") as q:
         assert accounts.fits(GOOD, q.store.read(lambda tx: accounts.kept_of(tx, "ada")))
     assert GOOD not in run.out + run.err
@@ -50,22 +51,19 @@ def test_the_first_user_can_be_added_before_the_first_start(
 
     run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
 
-    assert (run.code, run.out.splitlines()) == (
-        Exit.OK,
-        ["ada may sign in as admin.",
-         "The database sqlite:///tidegate.db was made for it; tidegate serve uses it when it is started here."],
-    )  # fmt: skip
+    assert (run.code, run.out.count("\n")) == (Exit.OK, 2)
+    assert names(run.out, "ada", "admin", "sqlite:///tidegate.db", "tidegate serve")
     assert command("user", "list", "--json").out.count('"ada"') == 1
 
 
 @pytest.mark.parametrize(
     ("args", "typed", "code", "says"),
     [
-        (("ada lovelace", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "name: 'ada lovelace' is not"),
-        (("worker", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "calls a part of itself"),
-        (("ada", "--role", "admin", "--password-stdin"), b"hunter2\n", Exit.USAGE, "give 10 to 200 characters"),
-        (("ada", "--role", "admin"), TYPED, Exit.USAGE, "there is no terminal to ask for the password on"),
-        (("ada", "--password-stdin"), TYPED, Exit.REFUSED, "the first user must be an admin"),
+        (("ada lovelace", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "'ada lovelace'"),
+        (("worker", "--role", "admin", "--password-stdin"), TYPED, Exit.USAGE, "'worker'"),
+        (("ada", "--role", "admin", "--password-stdin"), b"hunter2\n", Exit.USAGE, "password"),
+        (("ada", "--role", "admin"), TYPED, Exit.USAGE, "password"),
+        (("ada", "--password-stdin"), TYPED, Exit.REFUSED, "admin"),
     ],
 )
 def test_a_first_user_who_is_refused_leaves_no_database_behind(
@@ -80,14 +78,14 @@ def test_a_first_user_who_is_refused_leaves_no_database_behind(
 
 
 def test_people_are_listed_changed_and_removed(command: Command) -> None:
-    assert command("user", "list").out == "There is nobody; whoever is at this machine may do everything.\n"
+    assert command("user", "list").out.count("\n") == 1
     added(command, "ada", "admin")
     added(command, "bob", "viewer")
     listed = json.loads(command("user", "list", "--json").out)
     assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("bob", "viewer")]
     assert "argon2" not in command("user", "list", "--json").out
 
-    assert command("user", "role", "bob", "operator").out == "bob is operator now.\n"
+    assert command("user", "role", "bob", "operator").out.split()[::2] == ["bob", "operator"]
     assert command("user", "remove", "bob").out == "bob is removed.\n"
     assert command("user", "remove", "bob").code == Exit.NOT_FOUND
 
@@ -95,16 +93,16 @@ def test_people_are_listed_changed_and_removed(command: Command) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (("user", "password", "eve", "--password-stdin"), Exit.NOT_FOUND, "there is no user 'eve'"),
-        (("user", "role", "ada", "viewer"), Exit.REFUSED, "'ada' is the last admin"),
-        (("user", "add", "ada", "--password-stdin"), Exit.REFUSED, "there is a user 'ada' already"),
-        (("user", "add", "bob"), Exit.USAGE, "there is no terminal to ask for the password on; use --password-stdin"),
-        (("user", "role", "ada", "king"), Exit.USAGE, "'king' is not one of"),
-        (("token", "remove", "ci"), Exit.NOT_FOUND, "there is no token 'ci'"),
-        (("token", "create", "ci", "--role", "king"), Exit.USAGE, "'king' is not one of"),
-        (("token", "create", "ci", "--role", "viewer", "--ttl", "0"), Exit.USAGE, "'--ttl': it would end at once"),
-        (("token", "jwt", "--role", "viewer", "--ttl", "0.5"), Exit.USAGE, "'--ttl': it would end at once"),
-        (("token", "jwt", "--role", "viewer", "--name", ""), Exit.USAGE, "'--name': no server takes a token of nobody"),
+        (("user", "password", "eve", "--password-stdin"), Exit.NOT_FOUND, "'eve'"),
+        (("user", "role", "ada", "viewer"), Exit.REFUSED, "'ada'"),
+        (("user", "add", "ada", "--password-stdin"), Exit.REFUSED, "'ada'"),
+        (("user", "add", "bob"), Exit.USAGE, "--password-stdin"),
+        (("user", "role", "ada", "king"), Exit.USAGE, "'king'"),
+        (("token", "remove", "ci"), Exit.NOT_FOUND, "'ci'"),
+        (("token", "create", "ci", "--role", "king"), Exit.USAGE, "'king'"),
+        (("token", "create", "ci", "--role", "viewer", "--ttl", "0"), Exit.USAGE, "'--ttl'"),
+        (("token", "jwt", "--role", "viewer", "--ttl", "0.5"), Exit.USAGE, "'--ttl'"),
+        (("token", "jwt", "--role", "viewer", "--name", ""), Exit.USAGE, "'--name'"),
         (("usr", "list"), Exit.USAGE, "did you mean 'user'?"),
     ],
 )
@@ -119,7 +117,7 @@ def test_mistakes_have_their_exit_codes(command: Command, args: tuple[str, ...],
 def test_a_short_password_is_refused_and_not_shown(command: Command) -> None:
     run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=b"hunter2\n")
     assert run.code == Exit.USAGE
-    assert "give 10 to 200 characters" in run.err
+    assert "password" in run.err
     assert "hunter2" not in run.err
 
 
@@ -135,7 +133,7 @@ def test_a_json_web_token_is_of_the_key_of_this_server(command: Command, folder:
     import jwt
 
     run = command("token", "jwt", "--role", "poller", "--ttl", "30d")
-    assert run.err == "tidegate: there is no key tidegate.key here yet; it is made now\n"
+    assert (run.err.count("\n"), "tidegate.key" in run.err) == (1, True)
     made = run.out.strip()
     claims = jwt.decode(made, options={"verify_signature": False})
     assert (claims["role"], claims["iss"], claims["aud"], claims["sub"]) == (

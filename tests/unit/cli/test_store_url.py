@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
 from tidegate.face.queue import Queue
@@ -92,7 +93,7 @@ def test_without_any_of_them_it_is_asked_for(command: Command) -> None:
     run = command("jobs", "list")
 
     assert (run.code, run.out, run.err.count("\n")) == (Exit.USAGE, "", 1)
-    assert "Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init" in run.err
+    assert names(run.err, "--url", "TIDEGATE_URL", "tidegate init")
 
 
 def test_settings_that_cannot_be_read_are_exit_code_3(command: Command) -> None:
@@ -100,10 +101,8 @@ def test_settings_that_cannot_be_read_are_exit_code_3(command: Command) -> None:
 
     run = command("jobs", "list")
 
-    assert (run.code, run.err) == (
-        Exit.CONFIGURATION,
-        "tidegate: tidegate.toml: it is no TOML: invalid value (at line 1, column 7)\n",
-    )
+    assert run.code == Exit.CONFIGURATION
+    assert names(run.err, "tidegate.toml", "line 1, column 7")
     assert command("jobs", "list", "--config", "none.toml").code == Exit.CONFIGURATION
     assert command("jobs", "list", "--url", "sqlite:///none.db").code == Exit.NOT_FOUND
 
@@ -126,7 +125,7 @@ def test_a_test_of_a_channel_says_that_it_makes_the_database(command: Command) -
     Path("tidegate.toml").write_text("[channels.ops]\nkind = 'webhook'\nurl = 'http://127.0.0.1:1/x'\n")
 
     first = command("channels", "test", "ops")
-    assert first.err == "tidegate: there is no database tidegate.db here yet; it is made now\n"
+    assert (first.err.count("\n"), "tidegate.db" in first.err) == (1, True)
     assert command("channels", "test", "ops").err == ""
 
 
@@ -137,6 +136,5 @@ def test_a_folder_of_another_user_is_one_line(command: Command, monkeypatch: pyt
     monkeypatch.setattr(Path, "exists", exists)  # what it does there, but not to root
     for verb in (("jobs", "list"), ("db", "status"), ("user", "add", "ada", "--role", "admin")):
         run = command(*verb, "--url", "sqlite:////var/lib/tidegate/tidegate.db")
-        assert (run.code, run.out, run.err) == (
-            Exit.CONFIGURATION, "", "tidegate: /var/lib/tidegate/tidegate.db: permission denied for this user\n",
-        )  # fmt: skip
+        assert (run.code, run.out, run.err.count("\n")) == (Exit.CONFIGURATION, "", 1)
+        assert "/var/lib/tidegate/tidegate.db" in run.err

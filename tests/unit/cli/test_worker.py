@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
 from tidegate.core.job import JobState
@@ -123,26 +124,27 @@ def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("nobody_has_this", "there is no module 'nobody_has_this'"),
-        ("needy", "needy: it needs the module 'nobody_has_this', which is not there"),
-        ("needyjobs", "needyjobs: it needs the module 'needyjo', which is not there"),
-        ("broken", "broken: it cannot be imported (ZeroDivisionError: division by zero)"),
-        ("mistaken", "mistaken: it cannot be imported (ValueError: attempts: 0 is too few)"),
-        ("program:x", "program has no Queue called 'x'; it has: q"),
-        ("empty", "empty has no Queue"),
-        ("two", "two has more than one Queue; it has: a, b"),
+        ("nobody_has_this", ["'nobody_has_this'"]),
+        ("needy", ["needy: ", "'nobody_has_this'"]),
+        ("needyjobs", ["needyjobs: ", "'needyjo'"]),
+        ("broken", ["broken: ", "(ZeroDivisionError: division by zero)"]),
+        ("mistaken", ["mistaken: ", "(ValueError: attempts: 0 is too few)"]),
+        ("program:x", ["program", "'x'", ": q"]),
+        ("empty", ["empty"]),
+        ("two", ["two", ": a, b"]),
     ],
 )
-def test_a_queue_that_cannot_be_found_is_one_line(command: Command, folder: Path, source: str, says: str) -> None:
+def test_a_queue_that_cannot_be_found_is_one_line(command: Command, folder: Path, source: str, says: list[str]) -> None:
     run = command("worker", source)
 
-    assert (run.code, run.out, run.err) == (Exit.CONFIGURATION, "", f"tidegate: {says}\n")
+    assert (run.code, run.out, run.err.count("\n")) == (Exit.CONFIGURATION, "", 1)
+    assert names(run.err, *says)
 
 
 def test_what_is_no_module_is_a_mistake_of_usage(command: Command, folder: Path) -> None:
     for source in ("", ".program:q", "my-program:q"):
         run = command("worker", source)
-        assert (run.code, run.err) == (Exit.USAGE, f"tidegate: {source!r} is no module; write it as myapp.jobs:q\n")
+        assert (run.code, names(run.err, repr(source), "myapp.jobs:q")) == (Exit.USAGE, True)
     assert command("worker", "program:q", "--concurrency", "0").code == Exit.USAGE
     run = command("worker", "program:q", "--queues", "nope")
     assert (run.code, run.err.count("\n")) == (Exit.USAGE, 2)  # what it works on, and the mistake
@@ -150,10 +152,28 @@ def test_what_is_no_module_is_a_mistake_of_usage(command: Command, folder: Path)
 
 def test_options_that_would_do_nothing_are_a_mistake_of_usage(command: Command, folder: Path) -> None:
     run = command("worker", "program:q", "--queues", " , ")
-    assert (run.code, run.err.partition(": ")[2]) == (
-        Exit.USAGE, "--queues: it names no queue; give one such as mail, or leave it out for all\n",
-    )  # fmt: skip
+    assert (run.code, "--queues" in run.err, run.err.count("\n")) == (Exit.USAGE, True, 1)
     run = command("worker", "program:q", "--config", "tidegate.toml")
-    assert (run.code, run.err.partition(": ")[2]) == (
-        Exit.USAGE, "--config is for the applications; a module has its own database, so give one of them\n",
-    )  # fmt: skip
+    assert (run.code, "--config" in run.err, run.err.count("\n")) == (Exit.USAGE, True, 1)
+
+
+@pytest.mark.parametrize("given", ["file", "variable"])
+def test_the_grace_of_the_settings_is_that_of_a_worker_of_a_module(
+    folder: Path, q: Queue, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    if given == "file":
+        (folder / "tidegate.toml").write_text('[worker]\ngrace = "0s"\n')
+    else:
+        monkeypatch.setenv("TIDEGATE_WORKER_GRACE", "0s")
+    job = enqueued(q, 1)
+    worker = start(folder, "program:q", "--json")
+    try:
+        end = time.monotonic() + 60
+        while q.get(job).state is not JobState.RUNNING and time.monotonic() < end:
+            time.sleep(0.05)
+        worker.send_signal(signal.SIGTERM)
+        said, _ = worker.communicate(timeout=60)
+    finally:
+        worker.kill()
+
+    assert json.loads(said)["given_back"] == 1  # with the default of 20 s it would wait for its handler

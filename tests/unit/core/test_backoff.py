@@ -128,7 +128,7 @@ def test_wrong_numbers_are_refused_by_the_name_of_the_field(numbers: dict[str, A
 
 
 def test_wrong_lists_and_wrong_questions_are_refused_too() -> None:
-    with pytest.raises(ValueError, match=r"Backoff\.listed: give at least one"):
+    with pytest.raises(ValueError, match=r"Backoff\.listed"):
         Backoff.listed()
     with pytest.raises(ValueError, match=r"Backoff\.listed\[1\]"):
         Backoff.listed(1, -1)

@@ -39,7 +39,7 @@ def test_a_usual_name_is_taken_as_it_is() -> None:
     ],
 )
 def test_numbers_that_are_not_allowed_are_refused(check: Callable[[Any], Any], value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^f: .* is not allowed; give "):
+    with pytest.raises(ValueError, match=r"^f: "):
         check(value)
 
 

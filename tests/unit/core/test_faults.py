@@ -129,6 +129,7 @@ def test_every_kind_of_notice_has_its_icon() -> None:
     }
     assert icons == {
         "fatal": "error", "cap": "warning", "disabled": "warning", "recovered": "success", "own_link": "warning",
+        "clock": "warning",
     }  # fmt: skip
 
 

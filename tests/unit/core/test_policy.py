@@ -69,7 +69,7 @@ def test_a_code_can_only_be_counted_as_one_that_has_a_rest() -> None:
 
 
 def test_a_target_refuses_a_cooldown_for_a_code_it_does_not_know_or_that_never_counts() -> None:
-    with pytest.raises(ValueError, match="cooldown: there is no code 'not_fond'"):
+    with pytest.raises(ValueError, match=r"cooldown: .*'not_fond'"):
         Target("feed", cooldown=Cooldown({"not_fond": (3, "48h")}))
     for code in ("rate_limited", "cancelled", "own_disk"):
         with pytest.raises(ValueError, match=f"cooldown: '{code}' never counts"):
@@ -98,5 +98,5 @@ def test_wrong_confirms_are_refused_by_the_name_of_the_field(fields: Any, named:
 
 
 def test_a_target_refuses_to_confirm_a_code_it_does_not_know() -> None:
-    with pytest.raises(ValueError, match="confirm: there is no code 'unauthorised'"):
+    with pytest.raises(ValueError, match=r"confirm: .*'unauthorised'"):
         Target("spotify", confirm=[Confirm("unauthorised")])

@@ -78,7 +78,7 @@ def test_installing_gives_tables_jobs_schedules_codes_and_settings(tmp_path: Pat
     assert queue.get(there.jobs.enqueue("Oslo").id).queue == "weather"
     assert queue.queues() == {"weather"}
     assert there.codes["NO_CITY"].message == "There is no such city."
-    with pytest.raises(ValueError, match=r"there is a schedule 'weather\.fetch 0"):
+    with pytest.raises(ValueError, match=r"'weather\.fetch 0"):
         queue.schedule("0 * * * *", there.jobs, "Rome")
 
 
@@ -97,13 +97,13 @@ def shown(request: Any, there: Any) -> Any: ...
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: App(name="My App"), "name: 'My App' is not allowed; give 2 to 20 small letters and digits"),
+        (lambda: App(name="My App"), r"name: .*'My App'.*2.*20"),
         (
             lambda: App(name="weather", commands="weather"),
-            "commands: 'weather' is not allowed; give 'module:attribute'",
+            r"commands: .*'weather'.*'module:attribute'",
         ),
         (lambda: App(name="weather", codes=[CITY, CITY]), "code 'NO_CITY' stands twice"),
-        (lambda: Page(path="weather", show=shown), "path: 'weather' is no path of a page; give one such as '/weather'"),
+        (lambda: Page(path="weather", show=shown), r"path: .*'weather'.*'/weather'"),
     ],
 )
 def test_a_mistake_is_said_when_it_is_made(make: Callable[[], object], says: str) -> None:
@@ -112,7 +112,7 @@ def test_a_mistake_is_said_when_it_is_made(make: Callable[[], object], says: str
 
 
 def test_one_that_is_not_there_is_said_with_those_that_are() -> None:
-    with pytest.raises(NotThere, match="there is no application 'wether'; there are: "):
+    with pytest.raises(NotThere, match="'wether'"):
         apps.load("wether")
 
 
@@ -133,9 +133,9 @@ def test_one_that_needs_more_than_is_installed_is_left_out_and_says_what_to_inst
     assert {"plain", "light"} <= set(apps.known())
     assert "heavy" not in apps.known()
     assert apps.lacking()["heavy"] == "odd[easy,hard]"
-    with pytest.raises(NotThere, match=r"needs more than is installed: pip install 'odd\[easy,hard\]'"):
+    with pytest.raises(NotThere, match=r"pip install 'odd\[easy,hard\]'"):
         apps.load("heavy")
-    with pytest.raises(SettingsError, match=r"the application 'heavy' needs more: pip install 'odd\[easy,hard\]'"):
+    with pytest.raises(SettingsError, match=r"'heavy'.*pip install 'odd\[easy,hard\]'"):
         load(environ={"TIDEGATE_APPS": "heavy"})
     (tmp_path / "tidegate.toml").write_text("[heavy]\nurl = 'https://heavy.example'\n")
     assert load(file=tmp_path / "tidegate.toml", environ={}).apps == ()

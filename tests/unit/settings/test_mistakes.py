@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_settings import BaseSettings
 
+from tests.text import names
 from tests.unit.settings.weather import WEATHER, settings
 from tidegate.face.app import App
 from tidegate.settings import SettingsError, load
@@ -21,67 +23,64 @@ def mistakes(text: str = "", environ: dict[str, str] | None = None, flags: dict[
     return str(raised.value).splitlines()
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[server]\nprot = 1", "server.prot: there is no such key; did you mean port?"),
-        ("port = 1", "port: there is no such key; did you mean server.port?"),
-        ("[sever]\nport = 1", "sever: there is no such section; did you mean server?"),
-        ("[lidarr]\nx = 1", ("lidarr: there is no such section, and no application of that name is installed; "
-         "install it, or take it out")),
-        ("[log]\nxyz = 1", "log.xyz: there is no such key; there are: level, format"),
-        ("server = 1", "server: it is a section, not a value; write [server] above its keys"),
-        ("[weather.radar]\nradios = 1", "weather.radar.radios: there is no such key; did you mean radius?"),
-        ("[retention]\ndoen = '1d'", "retention.doen: there is no such key; did you mean done?"),
-        ("[retention.mail]\ndoen = '1d'", "retention.mail.doen: there is no such key; did you mean done?"),
-        ("[server]\nport = 65536", "server.port: 65536 is not allowed; give 65535 or less"),
-        ("[server]\nport = 'x'", "server.port: 'x' is not allowed; give a whole number"),
-        ("[server]\nnames = 'a.lan'", "server.names: 'a.lan' is not allowed; give a list such as [\"one\", \"two\"]"),
-        ("[server]\nnames = ['a.lan:80']", ("server.names: 'a.lan:80' is no host name; give a name such as "
-         "tidegate.lan, without a port")),
-        ("[server]\nhost = 'here'", ("server.host: 'here' is no address; give 127.0.0.1, 0.0.0.0, ::1 or another of "
-         "this machine")),
-        ("[worker]\ngrace = 'soon'", "worker.grace: 'soon' is no duration; give one such as 30s, 5m, 1h30m or 7d"),
-        ("[worker]\ngrace = -1", ("worker.grace: -1 is not allowed; give 0 seconds or more, and finite (a hundred "
-         "years)")),
-        ("[worker]\nqueues = [' mail']", ("worker.queues: ' mail' is not allowed; give 1 to 200 printable characters, "
-         "no space at the ends")),
-        ("[weather]\nevery = '0s'", "weather.every: '0s' is not allowed; give more than 0"),
-        ("[log]\nlevel = 'loud'", "log.level: 'loud' is not allowed; give 'debug', 'info', 'warning' or 'error'"),
-        ("simulators = 'perhaps'", "simulators: 'perhaps' is not allowed; give true or false"),
-        ("[retention.mail]\ndone = 'x'", ("retention.mail.done: 'x' is no duration; give one such as 30s, 5m, 1h30m or "
-         "7d")),
-        ("apps = ['wether']", "apps: there is no application 'wether'; did you mean weather?"),
-        ("apps = ['xyz']", "apps: there is no application 'xyz'; there are: weather"),
-        ("url = 'mysql://ada:geheim@host/db'", ("url: 'mysql' is not allowed; give sqlite:///jobs.db or "
-         "postgresql://user@host/database")),
-        ("url = 'ada:geheim@host/db'", "url: it is not allowed; give sqlite:///jobs.db or postgresql://user@host/database"),
-        ("url = 5", "url: 5 is not allowed; give a text"),
-        ("[weather.limits]\nnorth = 'x'", "weather.limits: 'x' is not allowed; give a whole number"),
-    ],
-)  # fmt: skip
+# What is written into the file, and what the line about it must name.
+MISTAKES = [
+    ("[server]\nprot = 1", r"server\.prot: .* port\?"),
+    ("port = 1", r"port: .*server\.port"),
+    ("[sever]\nport = 1", "sever: .* server"),
+    ("[lidarr]\nx = 1", "lidarr: "),
+    ("[log]\nxyz = 1", r"log\.xyz: .* level, format"),
+    ("server = 1", r"server: .*\[server\]"),
+    ("[weather.radar]\nradios = 1", r"weather\.radar\.radios: .* radius"),
+    ("[retention]\ndoen = '1d'", r"retention\.doen: .* done"),
+    ("[retention.mail]\ndoen = '1d'", r"retention\.mail\.doen: .* done"),
+    ("[server]\nport = 65536", r"server\.port: .*65536.*65535"),
+    ("[server]\nport = 'x'", r"server\.port: .*'x'"),
+    ("[server]\ntrusted_proxies = ['10.0.0.1/8']", r"server\.trusted_proxies: .*'10\.0\.0\.1/8'.*10\.0\.0\.0/8"),
+    ("[server]\ntrusted_proxies = ['proxy.lan']", r"server\.trusted_proxies: .*'proxy\.lan'"),
+    ("[server]\nnames = 'a.lan'", r"server\.names: .*'a\.lan'"),
+    ("[server]\nnames = ['a.lan:80']", r"server\.names: .*'a\.lan:80'.*tidegate\.lan"),
+    ("[server]\nhost = 'here'", r"server\.host: .*'here'.*127\.0\.0\.1.*0\.0\.0\.0.*1"),
+    ("[worker]\ngrace = 'soon'", r"worker\.grace: .*'soon'.*30s.*5m.*1h30m.*7d"),
+    ("[worker]\ngrace = -1", r"worker\.grace: .*1.*0"),
+    ("[worker]\nqueues = [' mail']", r"worker\.queues: .*' mail'.*1.*200"),
+    ("[weather]\nevery = '0s'", r"weather\.every: .*'0s'.*0"),
+    ("[log]\nlevel = 'loud'", r"log\.level: .*'loud'.*'debug'.*'info'.*'warning'.*'error'"),
+    ("simulators = 'perhaps'", r"simulators: .*'perhaps'"),
+    ("[retention.mail]\ndone = 'x'", r"retention\.mail\.done: .*'x'.*30s.*5m.*1h30m.*7d"),
+    ("apps = ['wether']", r"apps: .*'wether'.* weather"),
+    ("apps = ['xyz']", r"apps: .*'xyz'.* weather"),
+    ("url = 'mysql://ada:geheim@host/db'", r"url: .*'mysql'.*://.*jobs\.db.*://"),
+    ("url = 'ada:geheim@host/db'", r"url: .*://.*jobs\.db.*://"),
+    ("url = 5", r"url: .*5"),
+    ("[weather.limits]\nnorth = 'x'", r"weather\.limits: .*'x'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line"), MISTAKES)
 def test_a_mistake_in_the_file_is_one_line(text: str, line: str) -> None:
-    assert mistakes(text) == [f"tidegate.toml: {line}"]
+    (found,) = mistakes(text)
+    assert re.match(rf"tidegate\.toml: {line}", found)
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "what"),
     [
-        ("TIDEGATE_SERVER_PROT", "1", "there is no such setting; did you mean TIDEGATE_SERVER_PORT?"),
-        ("TIDEGATE_QQQ", "1", "there is no such setting; unset it"),
-        ("TIDEGATE_SERVER_PORT", "many", "'many' is not allowed; give a whole number"),
-        ("TIDEGATE_WEATHER_LIMITS", "{", "'{' is no JSON; give a table such as {\"name\": \"value\"}"),
-        ("TIDEGATE_WEATHER_STATIONS", "[1", ("'[1' is no JSON; give names with commas between them, or [\"one\", "
-         "\"two\"]")),
-        ("METEO_EVERY", "soon", "'soon' is no duration; give one such as 30s, 5m, 1h30m or 7d"),
+        ("TIDEGATE_SERVER_PROT", "1", "TIDEGATE_SERVER_PORT"),
+        ("TIDEGATE_QQQ", "1", ""),
+        ("TIDEGATE_SERVER_PORT", "many", "'many'"),
+        ("TIDEGATE_WEATHER_LIMITS", "{", r"'\{'.*JSON"),
+        ("TIDEGATE_WEATHER_STATIONS", "[1", r"'\[1'.*JSON"),
+        ("METEO_EVERY", "soon", r"'soon'.*30s.*5m.*1h30m.*7d"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_variable_names_the_variable(variable: str, value: str, what: str) -> None:
-    assert mistakes("", {variable: value}) == [f"{variable}: {what}"]
+    (found,) = mistakes("", {variable: value})
+    assert re.match(f"{variable}: .*{what}", found)
 
 
 def test_a_mistake_in_a_flag_names_the_flag() -> None:
-    assert mistakes("", {}, {"worker.concurrency": 0}) == ["--concurrency: 0 is not allowed; give 1 or more"]
+    assert [each.startswith("--concurrency: 0 ") for each in mistakes("", {}, {"worker.concurrency": 0})] == [True]
 
 
 def test_all_mistakes_come_together() -> None:
@@ -100,15 +99,15 @@ def test_all_mistakes_come_together() -> None:
 def test_a_file_that_is_no_toml_says_where_and_hides_no_other_mistake() -> None:
     found = mistakes("[server\nport = 1\n", {"TIDEGATE_URLL": "x"})
 
-    assert found[0].startswith("tidegate.toml: it is no TOML: ")
+    assert found[0].startswith("tidegate.toml: ")
     assert "line 1" in found[0]
     assert found[1].startswith("TIDEGATE_URLL: ")
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(None, "there is no such file; write one with: tidegate init my.toml"),
-     (b"\xff", "it cannot be read (it is no text in UTF-8)"), ("folder", "it cannot be read (Is a directory)")],
+    [(None, r"my\.toml"),
+     (b"\xff", r"UTF.*8"), ("folder", "Is a directory")],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_a_mistake_if_it_was_asked_for(
     folder: Path, content: bytes | str | None, what: str
@@ -123,8 +122,8 @@ def test_a_file_that_cannot_be_read_is_a_mistake_if_it_was_asked_for(
     with pytest.raises(SettingsError) as by_variable:
         load(environ={"TIDEGATE_CONFIG": "my.toml"})
 
-    assert str(by_flag.value) == f"my.toml: {what}"
-    assert str(by_variable.value) == f"TIDEGATE_CONFIG: my.toml: {what}"
+    assert re.match(rf"my\.toml: .*{what}", str(by_flag.value))
+    assert str(by_variable.value) == f"TIDEGATE_CONFIG: {by_flag.value}"
 
 
 def test_what_must_be_given_and_is_not_is_said_with_its_variable() -> None:
@@ -135,9 +134,7 @@ def test_what_must_be_given_and_is_not_is_said_with_its_variable() -> None:
     with pytest.raises(SettingsError) as raised:
         load(environ={}, apps=[needy])
 
-    assert str(raised.value) == (
-        "tidegate.toml: needy.station: it is missing; give it there, or as TIDEGATE_NEEDY_STATION"
-    )
+    assert names(str(raised.value), "tidegate.toml: needy.station: ", "TIDEGATE_NEEDY_STATION")
     assert load(environ={"TIDEGATE_APPS": "[]"}, apps=[needy]).apps == ()
 
 
@@ -163,7 +160,7 @@ def test_an_application_that_cannot_be_used_matters_only_if_it_is_to_run() -> No
 
     with pytest.raises(SettingsError) as raised:
         load(environ=environ, apps=[WEATHER], broken=why)
-    assert str(raised.value) == "apps: the application 'broken' cannot be used: it needs the module 'sky'"
+    assert names(str(raised.value), "apps: ", "'broken'", "'sky'")
     assert load(environ={**environ, "TIDEGATE_APPS": "weather"}, apps=[WEATHER], broken=why).apps == ("weather",)
 
 
@@ -182,7 +179,7 @@ class Twice(BaseModel):
 @pytest.mark.parametrize(
     ("app", "says"),
     [
-        (App(name="server", settings=BaseModel), "may not be called 'server'"),
+        (App(name="server", settings=BaseModel), "'server'"),
         (App(name="wild", settings=dict), "its settings are no pydantic model"),
         (App(name="wild", settings=ReadsByItself), "read the environment by themselves"),
         (App(name="wild", settings=Twice), "TIDEGATE_WILD_GATEWAY_URL would mean both"),

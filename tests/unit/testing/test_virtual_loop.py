@@ -215,7 +215,7 @@ def test_a_thread_that_is_stuck_is_told_instead_of_waited_for_for_ever(virtual_c
 
     loop = VirtualLoop(virtual_clock, patience=0.05)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        with pytest.raises(Deadlock, match=r"a thread that has not come back in 0\.05 real seconds; waiting: .*main"):
+        with pytest.raises(Deadlock, match=r"0\.05.*main"):
             runner.run(main())
         free.set()
         loop.patience = 60  # the thread is waited for, however long it takes to end

@@ -106,7 +106,7 @@ def filled() -> bytes:
 
 @contextmanager
 def client_of(app: FastAPI, base: str = HERE) -> Iterator[TestClient]:
-    with TestClient(app, base_url=base) as client:
+    with TestClient(app, client=("127.0.0.1", 50000), base_url=base) as client:
         yield client
 
 

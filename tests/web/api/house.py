@@ -19,6 +19,7 @@ from tidegate.store.tx import Tx
 from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site
+from tidegate_apps.convert.files import job_of
 
 # Ann and bob have accounts of the same kind, and what one puts in is none of the other's business.
 PEOPLE = {"ada": "admin", "otto": "operator", "ann": "viewer", "bob": "viewer"}
@@ -37,13 +38,15 @@ class House:
         """What *name* sends with a request; nothing for somebody who is unknown."""
         return {"authorization": f"Bearer {self.tokens[name]}"} if name in self.tokens else {}
 
-    def put_in(self) -> int:
-        """The number of a conversion that is ann's; 0 while uploads are paused."""
+    def put_in(self) -> tuple[int, str]:
+        """The number and the id of a conversion that is ann's; 0 and nothing while uploads are paused."""
         files = {"file": (f"{HERS}.pdf", b"%PDF-1.7\n" + HERS.encode(), "application/pdf")}
-        with TestClient(self.app, base_url=HERE) as client:
+        with TestClient(self.app, client=("127.0.0.1", 50000), base_url=HERE) as client:
             answer = client.post("/api/upload", headers=self.headers("ann"), files=files)
         assert answer.status_code in (200, 202, 503), answer.text
-        return int(answer.json().get("id", 0))
+        public_id = str(answer.json().get("id", ""))
+        (convert,) = (each for each in self.there.apps if each.app.name == "convert")
+        return job_of(convert.db, public_id) or 0, public_id
 
 
 @contextmanager

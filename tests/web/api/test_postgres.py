@@ -57,7 +57,7 @@ def test_a_page_that_is_asked_for_it_says_that_it_is_not_allowed(
     on_postgres: tuple[Shop, TestClient], path: str
 ) -> None:
     answer = on_postgres[1].get(path)
-    assert (answer.status_code, "the character NUL is not allowed" in answer.text) == (400, True)
+    assert (answer.status_code, "NUL" in answer.text) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["/targets/mailer/clear", "/targets/mailer/test", "/sign-in", "/bulk"])

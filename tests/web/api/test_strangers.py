@@ -45,7 +45,8 @@ UNSAID = {
 }
 PATIENCE = 300.0  # seconds for an answer, on a machine that does much else
 REFUSED = {400, 401, 404, 405, 406, 411, 413, 415, 422, 431}
-OF_JOBS = ("/api/v1/jobs/", "/api/v1/explain/jobs/", "/api/jobs/")
+OF_JOBS = ("/api/v1/jobs/", "/api/v1/explain/jobs/")
+OF_UPLOADS = "/api/jobs/"
 # Each asks in turn; the fourth is a token that nobody has.
 ASKING = itertools.cycle(["ada", "otto", "bob", "somebody"])
 
@@ -98,7 +99,9 @@ class Strangers:
             case.headers["Idempotency-Key"] = f"k{next(self.keys)}"  # one that was used for another body is refused
         if self.asked % 2 and case.path.startswith(OF_JOBS):
             name = "job" if "job" in case.path_parameters else "id"
-            case.path_parameters[name] = self.hers
+            case.path_parameters[name] = self.hers[0]
+        if self.asked % 2 and case.path.startswith(OF_UPLOADS):
+            case.path_parameters["id"] = self.hers[1]
 
     def ask(self, case: schemathesis.Case[Any]) -> None:
         self.fitted(case)

@@ -46,6 +46,7 @@ class Desk:
     clock: VirtualClock
     transport: httpx2.AsyncBaseTransport
     base: str
+    loopback: bool = True
     saved: list[Mapping[str, str]] = field(default_factory=list)
     paces: Limiters = field(init=False)
 
@@ -72,6 +73,7 @@ class Desk:
             save=self._save,
             agent=AGENT,
             addresses=self.sim.addresses(self.base),
+            loopback=self.loopback,
         )
 
     async def _save(self, changes: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import AGENT, Desk, artists, fault_in, one_found, rows
+from tidegate.core.codes import CORE
 from tidegate.testing import VirtualClock
 from tidegate_apps.music.contract import Batch, Found, Operation, Provider, Wanted
 from tidegate_apps.music.providers.musicbrainz import escaped
@@ -67,7 +68,7 @@ async def test_one_entry_that_is_refused_does_not_stop_the_others(desk: Desk) ->
     provider = desk.provider("musicbrainz")
     desk.sim.musicbrainz.next("invalid_mbid")
     batches = [batch async for batch in provider.enrich(IDS, artists(0, 8))]
-    assert [(bad.id, bad.why) for bad in batches[0].bad] == [(0, "The service refused this one request.")]
+    assert [(bad.id, bad.why) for bad in batches[0].bad] == [(0, CORE["bad_request"].message)]
     assert [each.id for each in batches[1].items] == [8]
 
 

@@ -129,7 +129,7 @@ async def test_a_row_that_cannot_be_read_does_not_stop_the_others(desk: Desk) ->
     desk.sim.then(API, {"recenttracks": {"track": [*odd, good], "@attr": {"totalPages": "1", "total": "5"}}})
     [batch] = [batch async for batch in provider.plays(None)]
     assert [(play.song.artist, play.song.album, play.at) for play in batch.items] == [("B", "", 1700000000.0)]
-    assert [bad.why for bad in batch.bad] == ["it has no date", "it has no name", "it has no artist", "it is no object"]
+    assert [bad.why.split()[-1] for bad in batch.bad] == ["date", "name", "artist", "object"]
 
 
 async def test_a_hidden_history_is_seen_by_whoever_has_logged_in(desk: Desk) -> None:

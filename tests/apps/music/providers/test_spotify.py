@@ -113,9 +113,7 @@ async def test_a_row_that_cannot_be_read_does_not_stop_the_others(desk: Desk) ->
     desk.sim.then(RECENT, {"items": [*odd, good], "next": None, "cursors": None})
     [batch] = [batch async for batch in provider.plays(None)]
     assert [(play.ref, play.at) for play in batch.items] == [("1700000000123-x", 1700000000.123)]
-    assert [bad.why for bad in batch.bad] == [
-        "it has no played_at", "it has no artist", "it has no artist", "it is no object", "it is no object",
-    ]  # fmt: skip
+    assert [bad.why.split()[-1] for bad in batch.bad] == ["played_at", "artist", "artist", "object", "object"]
 
 
 @pytest.mark.parametrize("generation", ["new", "old"])

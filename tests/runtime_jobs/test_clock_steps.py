@@ -1,0 +1,203 @@
+"""The clock of the store's host steps by days: nothing is deleted, expired or stuck because of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.databases import BOTH, Database
+from tests.runtime_jobs.gating import play, queue_on, working
+from tests.store.jobs import rows
+from tidegate import Again, NotThere, Queue
+from tidegate.runtime.clock import VirtualClock
+from tidegate.store import claims
+from tidegate.store.claims import Lane
+
+DAY = 86400.0
+MINUTE = 60.0
+
+pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
+
+
+def sending(q: Queue) -> Any:
+    @q.job(queue="mail", name="send", unique=lambda n: n, while_={"queued", "running", "done"}, expires="1h")
+    async def send(n: int) -> None:
+        await asyncio.sleep(0.01)
+
+    return send
+
+
+def there(q: Queue, *ids: int) -> list[str]:
+    return [q.get(id_).state for id_ in ids]
+
+
+def clock_notices(q: Queue) -> list[tuple[Any, ...]]:
+    return rows(q.store, "select level, ended_at is not null from tg_notice where kind = 'clock' order by id")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_days_ahead_for_a_while_deletes_and_expires_nothing(db: Database, restarted: bool) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        send = sending(q)
+        jobs = [job.id for job in send.enqueue_many(range(5))]
+        play(clock, lambda: _work(q, 30))
+        assert there(q, *jobs) == ["done"] * 5
+        waiting = send.enqueue(7, due="10m").id
+
+        with queue_on(db, clock) as fresh:
+            sending(fresh)
+
+            async def ahead() -> None:
+                if restarted:
+                    clock.step_wall(8 * DAY)
+                    assert fresh.clock.now() == clock.now()  # it does not know better before the database is opened
+                async with working(fresh if restarted else q):
+                    if not restarted:
+                        clock.step_wall(8 * DAY)
+                    await asyncio.sleep(45)
+                    clock.step_wall(-8 * DAY)
+                    await asyncio.sleep(2 * MINUTE)
+
+            play(clock, ahead)
+
+        assert there(q, *jobs) == ["done"] * 5
+        assert there(q, waiting) == ["queued"]
+        assert [send.enqueue(n).id for n in range(5)] == jobs  # so nothing is sent again
+        assert clock_notices(q) == [("warning", 1 if db.sqlite else True)]
+        play(clock, lambda: _work(q, 10 * MINUTE))
+        assert there(q, waiting) == ["done"]
+
+
+async def _work(q: Queue, seconds: float) -> None:
+    async with working(q):
+        await asyncio.sleep(seconds)
+
+
+def test_a_clock_that_is_set_back_by_a_day_delays_neither_lost_jobs_nor_retries(db: Database) -> None:
+    clock = VirtualClock()
+    ran: list[tuple[str, float]] = []
+    with queue_on(db, clock) as q:
+
+        @q.job(queue="mail", name="send")
+        async def send(what: str) -> None:
+            ran.append((what, clock.monotonic()))
+            if what == "retried" and len([each for each in ran if each[0] == what]) == 1:
+                raise Again(20)
+
+        send.enqueue("lost")
+        q.store.write(lambda tx: claims.claim(tx, Lane("mail", "", ""), 1, "dead", 30.0))
+        send.enqueue("retried")
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(5)
+                clock.step_wall(-DAY)
+                await asyncio.sleep(MINUTE)
+
+        play(clock, main)
+
+    assert sorted(what for what, _ in ran) == ["lost", "retried", "retried"]
+
+
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+def test_a_step_that_stays_moves_what_is_under_way_with_it(db: Database, step: float) -> None:
+    clock = VirtualClock()
+    ran: list[str] = []
+    with queue_on(db, clock) as q:
+
+        @q.job(queue="mail", name="send", expires="1h")
+        async def send(what: str) -> None:
+            ran.append(what)
+            if what == "long":
+                await asyncio.sleep(20 * MINUTE)
+            if what == "retried" and ran.count(what) == 1:
+                raise Again(12 * MINUTE)
+
+        old = send.enqueue("old").id
+        play(clock, lambda: _work(q, 10))
+        long, retried = send.enqueue("long").id, send.enqueue("retried").id
+        queued = send.enqueue("queued", due="10d").id
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(10)
+                clock.step_wall(step)
+                await asyncio.sleep(9 * MINUTE)
+                assert ran == ["old", "long", "retried"]
+                assert clock_notices(q) == [("warning", 0 if db.sqlite else False)]
+                await asyncio.sleep(2 * MINUTE)  # the new time is believed by now
+                assert abs(q.store.now() - clock.now()) < 1
+                assert ran == ["old", "long", "retried"]
+                await asyncio.sleep(10 * MINUTE)
+
+        play(clock, main)
+        assert ran == ["old", "long", "retried", "retried"]
+        assert there(q, long, retried, queued, old) == ["done", "done", "queued", "done"]
+        assert q.get(long).deaths == 0
+        assert q.get(queued).expires_at == pytest.approx(clock.now() + 39 * MINUTE, abs=MINUTE)
+        assert clock_notices(q) == [("warning", 1 if db.sqlite else True)]
+
+
+def test_a_finished_job_is_kept_for_its_time_over_a_step_that_stays(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        send = sending(q)
+        done = send.enqueue(1).id
+        play(clock, lambda: _work(q, 10))
+        clock.step_wall(8 * DAY)
+        play(clock, lambda: _work(q, 30 * MINUTE))
+        assert abs(q.store.now() - clock.now()) < 1
+        assert there(q, done) == ["done"]
+
+        for day in range(1, 9):
+            clock.advance(DAY)
+            play(clock, lambda: _work(q, 2 * MINUTE))
+            if day < 7:
+                assert there(q, done) == ["done"]
+        with pytest.raises(NotThere):
+            q.get(done)
+
+
+def test_after_a_reboot_on_a_clock_that_is_ahead_nothing_is_deleted_for_ten_minutes(db: Database) -> None:
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        send = sending(q)
+        done = send.enqueue(1).id
+        play(clock, lambda: _work(q, 30))
+        queued = send.enqueue(2, due="10m").id
+    rebooted = VirtualClock(clock.now() + 8 * DAY)
+    with queue_on(db, rebooted) as q:
+        sending(q)
+        play(rebooted, lambda: _work(q, 45))
+        assert q.older_than("1d") == 0
+        assert there(q, done) == ["done"]
+        assert "expired" not in {event.code for event in q.events(queued)}
+        play(rebooted, lambda: _work(q, 11 * MINUTE))  # the machine was off, after all
+        with pytest.raises(NotThere):
+            q.get(done)
+
+
+def test_after_a_reboot_on_a_clock_that_is_behind_nothing_waits_for_it(db: Database) -> None:
+    clock = VirtualClock()
+    ran: list[str] = []
+    with queue_on(db, clock) as q:
+        _noting(q, ran).enqueue("lost")
+        q.store.write(lambda tx: claims.claim(tx, Lane("mail", "", ""), 1, "dead", 30.0))
+        play(clock, lambda: _work(q, 10))
+    rebooted = VirtualClock(clock.now() - DAY)
+    with queue_on(db, rebooted) as q:
+        _noting(q, ran)
+        play(rebooted, lambda: _work(q, MINUTE))
+
+    assert ran == ["lost"]
+
+
+def _noting(q: Queue, ran: list[str]) -> Any:
+    @q.job(queue="mail", name="note")
+    async def note(what: str) -> None:
+        ran.append(what)
+
+    return note

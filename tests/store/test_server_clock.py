@@ -1,0 +1,137 @@
+"""The clock of the database server steps: each step is found once, and stored times move with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.databases import POSTGRES
+from tests.store.jobs import LEASE, Jobs
+from tidegate.machine import lifecycle
+from tidegate.machine.lifecycle import Again, KindPolicy
+from tidegate.store.clock_steps import CONFIRMED
+from tidegate.store.server_clock import ServerClock
+
+DAY = 86400.0
+
+pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
+
+
+class Host:
+    """A host with its own elapsed time, which asks for the server's clock."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.elapsed = jobs, 0.0
+        self.clock = ServerClock(lambda: self.elapsed)
+
+    def check(self) -> None:
+        assert self.jobs.store.write(self.clock.check)
+
+    def older_than(self, age: float) -> float:
+        return self.clock.older_than(self.jobs.clock.now, age)
+
+
+def passes(seconds: float, *hosts: Host) -> None:
+    hosts[0].jobs.clock.advance(seconds)
+    for host in hosts:
+        host.elapsed += seconds
+
+
+def notices(jobs: Jobs) -> int:
+    return int(jobs.sql("select count(*) from tg_notice where kind = 'clock' and ended_at is null")[0][0])
+
+
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+def test_leases_retries_and_expiry_move_with_the_clock(jobs: Jobs, step: float) -> None:
+    here, there = Host(jobs), Host(jobs)
+    here.check()
+    there.check()
+    running, retried, queued = jobs.one(), jobs.one(), jobs.one(expires_in=3600.0, lane="x")
+    first, second = jobs.claim()
+    jobs.settle(lifecycle.again(second, Again(60.0), KindPolicy()))
+    assert {first.id, second.id} == {running, retried}
+
+    jobs.clock.advance(step)
+    late = jobs.one(lane="y")  # before anyone has looked at the clock
+    (held,) = jobs.claim(lane="y")
+    assert held.id == late
+    here.check()
+    there.check()  # finds what the first has found, and does not move anything again
+
+    now = jobs.clock.now
+    assert jobs.get(running).lease_until == pytest.approx(now + LEASE)
+    assert jobs.get(retried).due_at == pytest.approx(now + 60)
+    assert jobs.get(queued).expires_at == pytest.approx(now + 3600)
+    assert jobs.get(late).lease_until == pytest.approx(now + LEASE)
+    assert notices(jobs) == 1
+
+
+def test_what_was_finished_before_a_step_forward_is_not_older_by_it(jobs: Jobs) -> None:
+    host = Host(jobs)
+    host.check()
+    finished = jobs.clock.now
+    jobs.clock.advance(8 * DAY)
+    host.check()
+
+    assert host.older_than(7 * DAY) < finished
+    passes(7 * DAY + 1, host)
+    host.check()
+    assert host.older_than(7 * DAY) > finished
+
+
+def test_a_host_that_stood_still_is_not_a_step_while_others_went_on(jobs: Jobs) -> None:
+    paused, other = Host(jobs), Host(jobs)
+    paused.check()
+    other.check()
+    id_ = jobs.one()
+    (held,) = jobs.claim()
+    passes(8 * 3600, other)
+    other.check()
+    paused.check()
+
+    assert jobs.get(id_).lease_until == held.lease_until
+    assert notices(jobs) == 0
+
+
+def test_the_first_check_after_a_long_silence_knows_no_age_for_ten_minutes(jobs: Jobs) -> None:
+    before = Host(jobs)
+    before.check()
+    jobs.clock.advance(8 * DAY)
+    after = Host(jobs)
+    after.check()
+    assert after.older_than(60) == 0
+
+    passes(CONFIRMED + 1, after)
+    after.check()
+    assert after.older_than(60) == jobs.clock.now - 60
+
+
+def test_the_first_check_on_a_clock_that_is_behind_moves_leases_back(jobs: Jobs) -> None:
+    Host(jobs).check()
+    id_ = jobs.one()
+    jobs.claim()
+    jobs.clock.advance(-DAY)
+    Host(jobs).check()
+
+    assert jobs.get(id_).lease_until == pytest.approx(jobs.clock.now + LEASE)
+
+
+def test_a_check_that_another_process_is_making_is_not_waited_for(jobs: Jobs) -> None:
+    host = Host(jobs)
+    host.check()
+    second = Host(jobs)
+
+    assert jobs.store.write(lambda tx: (host.clock.check(tx), jobs.store.write(second.clock.check))) == (True, False)
+
+
+def test_the_notice_ends_ten_minutes_after_the_step(jobs: Jobs) -> None:
+    host = Host(jobs)
+    host.check()
+    jobs.clock.advance(DAY)
+    host.check()
+    passes(CONFIRMED - 1, host)
+    host.check()
+    assert notices(jobs) == 1
+    passes(2, host)
+    host.check()
+
+    assert notices(jobs) == 0

@@ -1,0 +1,15 @@
+"""What a test may ask of a sentence without knowing its words."""
+
+from __future__ import annotations
+
+import re
+
+
+def numbers(text: str) -> list[int]:
+    """Every whole number in it, in order."""
+    return [int(found) for found in re.findall(r"\d+", text)]
+
+
+def names(text: str, *tokens: object) -> bool:
+    """Whether it contains each of these values, names and options."""
+    return all(str(token) in text for token in tokens)

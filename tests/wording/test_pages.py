@@ -1,0 +1,80 @@
+"""What the pages say: of a server with a past, of a new one, of one without its database, and of each application."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from tests.apps.music.shown import PAGES as MUSIC_PAGES
+from tests.apps.music.shown import music_site
+from tests.web.every_page import AWAY, BREAKING, EMPTY, JOBS, PAGES, a_job, config
+from tests.web.seeding import END, seeded
+from tests.wording import catalogue
+from tidegate import Queue
+from tidegate.assembly import there_are
+from tidegate.face.app import install
+from tidegate.runtime.clock import VirtualClock
+from tidegate.web.frame import build
+from tidegate.web.site import Site
+
+_UNSAID = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_INLINE = re.compile(r"</?(?:a|b|code|em|strong|span|time|kbd|abbr)\b[^>]*>")
+_NUMBER = re.compile(r"(?<=request )[0-9a-f]+|(?<=worker )[\w-]+-[\w-]+|\d[\d,.:]*")
+_ATTRIBUTE = re.compile(r'\b(?:aria-label|placeholder|title|alt)="([^"]+)"')
+
+
+def lines(page: str) -> Iterator[str]:
+    """The sentences of a page, numbers left out, in their order; then those for who hears it."""
+    shown = _UNSAID.sub(" ", page)
+    for text in (*_TAG.split(_INLINE.sub(" ", shown)), *_ATTRIBUTE.findall(shown)):
+        line = _NUMBER.sub("#", " ".join(html.unescape(text).split()))
+        if len(re.findall(r"[A-Za-z]+", line)) > 2:  # the words of states are in a catalogue of their own
+            yield line
+
+
+def said(site: Site, pages: Mapping[str, str], seen: set[str]) -> dict[str, str]:
+    """The lines of each page that no page before it has."""
+    found: dict[str, str] = {}
+    with TestClient(
+        build(site), base_url="http://localhost", raise_server_exceptions=False, client=("127.0.0.1", 50000)
+    ) as client:
+        for name, path in pages.items():
+            new = [line for line in dict.fromkeys(lines(client.get(path).text)) if line not in seen]
+            seen.update(new)
+            if new:
+                found[name] = "\n".join(new)
+    return found
+
+
+def test_pages_of_the_server(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    found: dict[str, str] = {}
+    with Queue(f"sqlite:///{tmp_path / 'new.db'}", clock=VirtualClock(END)) as new:
+        found |= said(Site(queue=new), EMPTY, seen)
+    found |= said(Site(queue=new), AWAY, seen)  # it is closed by now
+    (tmp_path / "past").mkdir()
+    with seeded(tmp_path / "past"):
+        pass
+    with Queue(f"sqlite:///{tmp_path / 'past' / 'tidegate.db'}", clock=VirtualClock(END), inline=True) as q:
+        jobs = {name: a_job(q, wanted) for name, wanted in JOBS.items()}
+        found |= said(Site(queue=q, config=config, apps=[install(BREAKING, q)]), PAGES | jobs, seen)
+    catalogue.compare("pages", found)
+
+
+def test_pages_of_applications(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    found: dict[str, str] = {}
+    with music_site(tmp_path, END) as site:
+        found |= said(site, MUSIC_PAGES, seen)
+    for app in there_are()[0]:
+        with Queue(f"sqlite:///{tmp_path / app.name}.db", clock=VirtualClock(END)) as q:
+            there = install(app, q, app.settings() if app.settings else None)
+            found |= said(
+                Site(queue=q, apps=[there]), {each.path: each.path for each in app.pages if "{" not in each.path}, seen
+            )
+    catalogue.compare("pages_of_applications", found)
