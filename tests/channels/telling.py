@@ -42,8 +42,10 @@ class Outside:
         self.sent.append((channel.name, letter))
         self.to.append(channel.way.to if isinstance(channel.way, Mail) else ())
 
-    def titles(self, channel: str | None = None) -> list[str]:
-        return [letter.title for name, letter in self.sent if channel in (None, name)]
+    def told(self, channel: str | None = None) -> list[str]:
+        """The kind and the name of what was sent: "fatal spotify"."""
+        sent = [letter.about for name, letter in self.sent if channel in (None, name)]
+        return [f"{about['kind']} {about['name']}" for about in sent]
 
 
 @dataclass

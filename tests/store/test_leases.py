@@ -174,7 +174,7 @@ def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempt
 
     job = jobs.get(id_)
     assert (job.stage, job.attempt, job.error_code) == ("failed", attempts, "worker_lost")
-    assert "no attempt is left" in (job.error_message or "")
+    assert job.error_message == NO_ATTEMPT_LEFT
 
 
 def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:
