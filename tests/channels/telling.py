@@ -43,8 +43,8 @@ class Outside:
         self.to.append(channel.way.to if isinstance(channel.way, Mail) else ())
 
     def told(self, channel: str | None = None) -> list[str]:
-        """The kind and the name of what was sent: "fatal spotify"."""
-        sent = [letter.about for name, letter in self.sent if channel in (None, name)]
+        """The kind and the name of each notice that was sent: "fatal spotify". A test of a channel is none."""
+        sent = [letter.about for name, letter in self.sent if channel in (None, name) and "kind" in letter.about]
         return [f"{about['kind']} {about['name']}" for about in sent]
 
 

@@ -32,8 +32,7 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         assert outside.told("mail")[0] == "fatal spotify"
         assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
         (channel,) = [line for line in scene.lines() if line.kind == "channel"]
-        assert channel.name == "hook"
-        assert "channel hook" in outside.told("mail")  # though it only gets what others cannot deliver
+        assert f"channel {channel.name}" in outside.told("mail")  # though it only gets what others cannot deliver
         counted = scene.q.store.read(figures)
         assert counted.failing == {"hook": True, "mail": False}
         assert counted.deliveries == {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.net.serving import OK, PRIVATE, PUBLIC, Canary, client, free_port, names, redirect, serving
-from tests.text import names
 from tidegate import classify, net
 from tidegate.net.connecting import in_turns
 

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.net.serving import OK, PUBLIC, Names, client, names, redirect, serving
-from tests.text import names
 from tidegate import classify, net
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.databases import EVERY, POSTGRES, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
+from tidegate.core.job import NO_ATTEMPT_LEFT
 from tidegate.machine import lifecycle
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)

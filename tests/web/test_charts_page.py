@@ -16,7 +16,7 @@ def test_queues_are_shown_together_and_each_beside_the_others_the_busiest_first(
     assert re.findall(r'href="/queue/(\w+)\?span=3h"', text) == ["sync", "feeds", "lidarr", "convert"]
     titles = re.findall(r"<figcaption><strong>([^<]+)</strong>", text)
     assert titles == ["Attempts", "Share that failed", "Duration", "Waiting", "Oldest ready"]
-    together = int(re.findall(r'aria-label="Attempts: ([\d,]+)', text)[0])
+    together = int(re.findall(r'aria-label="Attempts: ([\d,]*\d)', text)[0])
     each = [int(n) for n in re.findall(r'aria-label="Attempts of \w+: (\d+)', text)]
     assert together == sum(each) > 0
 

@@ -79,7 +79,7 @@ def test_messages_of_forms(tmp_path: Path) -> None:
             method, page = route.split(" ", 1)
             path, sent = ask(there)
             answer = client.request(method, path, follow_redirects=False, **sent)
-            told = Said.loaded(answer.cookies.get(COOKIE, ""))
+            told = Said.loaded(answer.cookies.get(COOKIE) or "")
             if told is not None:
                 text = re.sub(r" \(ConnectError.*", "", catalogue.timeless(told.text))  # as the system says it
                 found[page] = f"{told.tone}: {_NUMBER.sub('#', text)}"

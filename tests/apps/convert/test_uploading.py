@@ -138,7 +138,7 @@ def test_a_disk_that_fails_at_the_last_step_is_an_io_error_too(place: Place) -> 
     assert code_of(answer) == (500, "IO_ERROR")
     assert place.get(answer.json()["job"])["original_filename"] == "mine.pdf"
     assert place.files("drafts") == []
-    stored = place.queue.row(place.number(answer.json()["job"])).error_message
+    stored = place.queue.row(place.number(answer.json()["job"])).error_message or ""
     assert stored.startswith("Temporary storage issue.")
     assert "retry" not in stored, "nobody will try it again"
 

@@ -15,6 +15,7 @@ from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.source import Source, public
+from tidegate_apps.feeds.telling import REASONS
 from tidegate_apps.feeds.verdicts import FeedState
 
 NOW = 1_700_000_000.0
@@ -181,7 +182,7 @@ def test_what_happened_to_a_feed_is_told_apart() -> None:
 
     assert len(set(said)) == len(HAPPENED)
     assert said[2].endswith(" https://b.example/f")
-    assert (looks.REASONS["not_found"] in said[3], looks.REASONS["gone"] in said[5]) == (True, True)
+    assert (REASONS["not_found"] in said[3], REASONS["gone"] in said[5]) == (True, True)
 
 
 def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:

@@ -254,7 +254,12 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
 
     assert {(each.deed.place.name, each.deed.place.lane) for each in found} == {("feeds", str(source.id))}
     assert [(each.deed.actor, each.deed.action, each.deed.was, each.deed.became) for each in found] == [
-        ("bob", "target_disabled", {"state": "enabled"}, {"state": "disabled", "why": "manual", "feed": "A"}),
+        (
+            "bob",
+            "target_disabled",
+            {"state": "enabled"},
+            {"state": "disabled", "why": "manual", "until": None, "feed": "A"},
+        ),
         (
             "ada",
             "target_enabled",

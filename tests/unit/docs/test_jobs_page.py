@@ -95,7 +95,7 @@ def test_what_people_do_is_recorded_under_names_that_are_listed() -> None:
     source = "".join(map(inspect.getsource, (actions, job_actions, bulk_work, trials)))
     recorded = re.findall(r'"((?:queue|jobs?|breaker|target)_(?:\w+ed|forgotten|reset))"', source)
 
-    listed = [set(row[0] for row in rows) for rows in tables(PAGE).values() if any(row[0] in recorded for row in rows)]
+    listed = [{row[0] for row in rows} for rows in tables(PAGE).values() if any(row[0] in recorded for row in rows)]
     assert set(recorded) in listed
 
 
