@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.channels.telling import HOOK, MAIL, Outside, Scene, on_sqlite, raise_fatal, recover
+from tests.channels.telling import HOOK, MAIL, MESSAGE, Outside, Scene, on_sqlite, raise_fatal, recover
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service
 from tests.store.jobs import rows
@@ -67,7 +67,7 @@ def test_trouble_and_its_end_are_told_once_to_each_channel(scene: Scene, outside
     assert outside.told("hook") == outside.told("mail") == ["fatal spotify", "recovered spotify"]
     letter = outside.sent[0][1]
     assert letter.text.splitlines() == [
-        "The service refused the credentials.", "", "Since 22:13 UTC.", "", "Connect it again.", "",
+        MESSAGE, "", "Since 22:13 UTC.", "", "Connect it again.", "",
         "https://t.example/targets/spotify",
     ]  # fmt: skip
     assert len({letter.id for _, letter in outside.sent}) == 2  # the same for both channels

@@ -162,7 +162,8 @@ def test_what_is_paused_is_resumed_where_it_is_told(q: Queue, pages: TestClient)
 
 
 def test_a_target_tells_its_breaker_with_what_would_open_it(pages: TestClient) -> None:
-    assert 'data-state="probing"' in pages.get("/targets/lidarr").text
+    for name, state in (("lidarr", "open"), ("gateway", "half-open"), ("tautulli", "closed")):
+        assert f'data-state="{state}"' in pages.get(f"/targets/{name}").text, name
     assert "1 of 3" in pages.get("/targets/gateway").text
     assert re.search(r"60 % .* 6 calls .* 1 min", pages.get("/targets/tautulli").text)
 
