@@ -13,7 +13,7 @@ from tidegate_apps.convert.codes import LINES
 from tidegate_apps.convert.pages import BUSY
 
 ROOT = Path(__file__).parents[3]
-WORDS = 4  # so many of the product's words in a row are a sentence of it
+WORDS = 4  # in a row, as the product has them, are a sentence of it
 SHOWN = frozenset({
     "get_by_text", "get_by_role", "get_by_label", "locator", "to_have_text", "to_contain_text", "to_have_attribute",
     "startswith", "endswith", "search", "match", "fullmatch", "findall", "names", "told",
@@ -24,10 +24,8 @@ FIXED = (*LINES.values(), BUSY)
 
 def runs(text: str) -> Iterator[tuple[str, ...]]:
     """Each run of plain words with spaces between; markup, code and numbers end one."""
-    plain = re.sub(r"<[^>]*>", " | ", text).split()
-    found = [
-        word if word.isalpha() else "" for word in (each.strip("“”‘’'\"`.,;:!?()…").replace("’", "") for each in plain)
-    ]
+    plain = (re.sub(r"^[^\w-]+|\W+$", "", each) for each in re.sub(r"<[^>]*>", " 0 ", text).split())
+    found = [each if each.replace("\u2019", "").isalpha() else "" for each in plain]
     return (tuple(run) for n in range(len(found) - WORDS + 1) if all(run := found[n : n + WORDS]))
 
 
