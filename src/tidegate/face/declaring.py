@@ -12,7 +12,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_code, valid_name, whole
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import DEFAULT_ATTEMPTS, while_mask
+from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, while_mask
 from tidegate.core.serial import MOST, Serial, encode
 from tidegate.face.job_function import Intake, JobFunction
 from tidegate.face.target import Target
@@ -70,6 +70,7 @@ class Declaration:
     cancellable: bool = True
     fail_fast_code: str = FAIL_FAST
     lost_code: str = WORKER_LOST
+    max_crashes: int = DEFAULT_CRASHES
 
     def __post_init__(self) -> None:
         valid_name(self.queue, field="queue")
@@ -94,6 +95,7 @@ class Declaration:
         for what in ("fail_fast_code", "lost_code"):
             if getattr(self, what) not in (CORE if pack is None else pack.book):
                 raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
+        whole(self.max_crashes, field="max_crashes", most=1000)
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
@@ -139,6 +141,7 @@ class Declaration:
             cancellable=self.cancellable,
             fail_fast_code=self.fail_fast_code,
             lost_code=self.lost_code,
+            max_crashes=self.max_crashes,
         )
         return JobFunction(queue, kind, self.intake(signature, queue.most_args))
 

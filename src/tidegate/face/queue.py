@@ -18,7 +18,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import DEFAULT_ATTEMPTS, NewJob
+from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, NewJob
 from tidegate.core.pack import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreBusy, StoreError
@@ -172,6 +172,7 @@ class Queue(Working):
         cancellable: bool = True,
         fail_fast_code: str = FAIL_FAST,
         lost_code: str = WORKER_LOST,
+        max_crashes: int = DEFAULT_CRASHES,
     ) -> Declare:
         """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one.
 
@@ -180,7 +181,8 @@ class Queue(Working):
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
         attempt that follows another one, is given what the handler is, and returns what it found, or None. *process*:
         in a child process with these limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not
-        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often.
+        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often. *max_crashes*:
+        deaths of workers while a job ran alone that fail it.
         """
         if fn is not None:
             raise TypeError("job: the decorator needs its parentheses: @q.job()")
@@ -188,6 +190,7 @@ class Queue(Working):
             queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
             per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,
             cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
+            max_crashes=max_crashes,
         )  # fmt: skip
         said.policy()
 
