@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from tidegate.errors import StoreDamaged, StoreError, StoreMissing
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.store import backups
+from tidegate.store.dialect import Dialect
+from tidegate.store.opening import core_statements
+from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import wal_is_safe
 
 JOBS = 300
@@ -165,6 +169,15 @@ def test_a_database_that_was_here_is_not_made_again(db: Database) -> None:
     with pytest.raises(StoreMissing, match=r"tidegate db migrate --new"), opened(db) as q:
         kind_on(q).enqueue("after")
 
+    assert not db.path.exists()
+
+
+def test_a_file_that_is_removed_while_it_is_opened_is_not_made_again(db: Database) -> None:
+    filled(db)
+    db.path.unlink()  # after the check of the marker: an empty file beside the log would make SQLite drop that log
+
+    with pytest.raises(StoreMissing):
+        SqliteStore(str(db.path), core_statements(Dialect.SQLITE), time.time, db.driver)
     assert not db.path.exists()
 
 

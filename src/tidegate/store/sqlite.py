@@ -14,7 +14,7 @@ from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
-from tidegate.store.sqlite_files import OpenFiles, lacks_pages
+from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
 from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Book, Params, Row, Tx
 
@@ -86,8 +86,9 @@ class SqliteStore:
         self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
             local_disk.require_writable(path)
-            make_private(path)
-            self._files = OpenFiles(path)
+            if read_marker(path) is None:
+                make_private(path)
+            self._files = OpenFiles.opened(path)
             self._writer = self._connected()
         except BaseException:
             one_library.leave(path)

@@ -119,6 +119,15 @@ class OpenFiles:
         self._damage = ""
         self._next_check = 0.0  # monotonic time
 
+    @classmethod
+    def opened(cls, path: str) -> OpenFiles:
+        """StoreMissing when the file was removed a moment ago: nothing may be created in its place."""
+        try:
+            return cls(path)
+        except FileNotFoundError:
+            require_expected(path)
+            raise
+
     @property
     def damaged(self) -> bool:
         return bool(self._damage)
