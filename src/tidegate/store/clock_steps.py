@@ -19,6 +19,7 @@ TOLERATED = 5.0  # seconds by which a clock may be corrected at once, as NTP doe
 NOTICED = 60.0  # seconds: users are notified of a larger step
 CONFIRMED = 600.0  # seconds that a clock must agree with elapsed time before it is believed again
 MAX_STEPS = 20  # that are remembered
+_SLACK = 0.5  # seconds that a clock may be corrected by between two checks without a step
 _ROW = "clock"
 _SHIFTS = (
     "shift_leases", "shift_expiry", "shift_running_expiry", "shift_retries", "shift_holds", "shift_breakers",
@@ -50,13 +51,17 @@ def with_step(steps: Sequence[Step], now: float, by: float) -> tuple[Step, ...]:
     return (*kept, Step(now, left))[-MAX_STEPS:] if left > 0 else kept
 
 
-def shift(tx: Tx, now: float, by: float, *, mixed: bool) -> None:
+def shift(tx: Tx, now: float, by: float, *, within: float | None = None) -> None:
     """Moves the times of unfinished work: the clock was moved by *by* seconds, to *now*.
 
-    *mixed*: some rows may have been written after the step. Those whose time is nearer to the new clock stay.
+    *within*: the step was made so many seconds ago or less. Rows that were written since then stay.
     """
+    params = {
+        "by": by, "was": now - by, "is": now, "all": int(within is None),
+        "after": now - (within or 0.0) - _SLACK, "until": now + _SLACK,
+    }  # fmt: skip
     for name in _SHIFTS:
-        tx.all(name, {"by": by, "was": now - by, "is": now, "all": int(not mixed)})
+        tx.all(name, params)
 
 
 def read(tx: Tx) -> dict[str, object] | None:

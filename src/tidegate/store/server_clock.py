@@ -25,6 +25,7 @@ class ServerClock:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._last: tuple[float, float] | None = None  # the offset from our elapsed time, and the sum of steps, by then
+        self._right_at: float | None = None  # our elapsed time at the last check that found no step
         self._steps: tuple[Step, ...] = ()
         self._ages_from = 0.0  # on the server's clock: before that, nothing is deleted because of its age
 
@@ -42,7 +43,7 @@ class ServerClock:
         ages_from, stepped_at = float(found.get("ages_from", 0.0)), found.get("stepped_at")
         by = self._stepped(now, boot, total, seen)
         if by:
-            clock_steps.shift(tx, now, by, mixed=True)
+            clock_steps.shift(tx, now, by, within=self._within(boot))
             clock_steps.end_notice(tx, _WHERE)
             clock_steps.notify(tx, _WHERE, now, by, _MOVED)
             total, steps, stepped_at = total + by, with_step(steps, now, by), now
@@ -61,7 +62,13 @@ class ServerClock:
         if {**new, "seen": found.get("seen")} != found or abs(now - seen) > _SEEN_EVERY:
             clock_steps.write(tx, {**new, "seen": now})
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
+        if not by:  # else this transaction may be rolled back, and the next check finds the same step
+            self._right_at = boot
         return True
+
+    def _within(self, boot: float) -> float:
+        """Seconds since the clock was known to be right."""
+        return 2 * _SEEN_EVERY if self._right_at is None else boot - self._right_at
 
     def _stepped(self, now: float, boot: float, total: float, seen: float) -> float:
         """By how many seconds; 0.0 when the clock has not stepped."""

@@ -156,7 +156,7 @@ class SteadyClock:
         # Before anything else in this transaction asks for the time.
         self._anchor = new
         if by:
-            clock_steps.shift(tx, new.seen, by, mixed=False)
+            clock_steps.shift(tx, new.seen, by)
         host = socket.gethostname()
         if by and known is not None and known.boot_id != new.boot_id:
             clock_steps.notify(tx, host, new.seen, by, _MOVED, over=True)

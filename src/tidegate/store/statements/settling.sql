@@ -55,7 +55,8 @@ from tg_event as event join {rows job bigint, fence bigint} on event.job = given
 where event.seq = 0;
 
 -- name: free_children
--- Children of parents that are done: so many open parents less, and ready when none is left.
+-- Children of parents that are done: so many open parents less, and ready when none is left. One that was due when it
+-- was created does not wait, whatever the clock shows by now.
 with freed as materialized (
     select link.child, count(*) as n from tg_link as link join {rows parent bigint} on link.parent = given.parent
     group by link.child
@@ -64,7 +65,8 @@ with freed as materialized (
 )
 update tg_job set
     parents_open = parents_open - n,
-    state = case when parents_open > n then 'blocked' when due_at > {now} then 'waiting' else 'ready' end
+    state = case when parents_open > n then 'blocked'
+        when due_at > {now} and due_at > created_at + 1 then 'waiting' else 'ready' end
 from freed where tg_job.id = freed.child and state = 'blocked' and id in (select id from kept_still)
 returning id, queue, state;
 
