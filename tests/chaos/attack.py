@@ -240,7 +240,9 @@ class Attack:
         if seat is None or seat.process is None:
             return False
         self.at.crew.pause(seat, blow.lasts)
-        if blow.roll < 0.7:  # the others wake when they wake
+        # SQLite has one writer: while that is paused, nobody does its jobs again.
+        locks_all = self.at.server is None and self._inside(seat)
+        if blow.roll < 0.7 and not locks_all:  # the others wake when they wake
             with contextlib.suppress(apsw.Error, psycopg.Error):
                 if held := dict(rows(self.at.url, _HELD.format(seat.process.pid))):
                     self._watched.append(Watch(seat, held))

@@ -111,6 +111,7 @@ def run(plan: Plan, say: Say) -> Outcome:
             outdated=orders.outdated,
             restored=orders.restored,
         )
+        say(f"{plan.database}: {outcome.verdict}")
         _add(outcome, at.copies, at.crew, attack)
     outcome.seconds = time.monotonic() - began
     return outcome

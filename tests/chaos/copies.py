@@ -113,6 +113,7 @@ class Copies:
         self.server.tool("createdb", "--maintenance-db", self.url, name)
         url = self.server.url_of(name)
         self.server.tool("pg_restore", "--no-owner", "-d", url, str(file))
+        self._tidegate("db", "migrate", "--url", url)  # the copy may be older than the version that is rolled out
         self._tidegate("db", "restore", "--yes", "--url", url)
         return url
 
