@@ -85,7 +85,7 @@ def check(
         if state == "failed":
             if code == "worker_lost" and alone == 3:
                 verdict.poisoned += 1
-            else:
+            elif code != "parent_failed":  # the judge of a run with dependencies asks whether a parent did
                 wrong["every job succeeds"].append(f"job {id_} failed with {code} after {alone} deaths alone")
         _attempts(verdict, id_, attempt - cut_short[id_], fence, ends, begun[id_])
         for event in events[id_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ _OUT_OF_MEMORY = "select count(*) from tg_event where code in ('child_memory', '
 _JOINED = "select count(*) from tg_job where kind = 'joins' and state = 'done'"
 _PARENTS = "select count(*) from tg_job where kind = 'gives'"
 _OPEN = ("blocked", "waiting", "ready", "running")
+_FENCED = re.compile(r'"event": "lease_(?:uncertain|lost)", "job": (\d+), "fence": (\d+)')
 _EVERY = 5.0  # seconds between two lines of progress
 _START = 300.0  # seconds that the workers may take to begin
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
@@ -110,6 +112,7 @@ def run(plan: Plan, say: Say) -> Outcome:
             died=orders.died,
             outdated=orders.outdated,
             restored=orders.restored,
+            fenced=_fenced(at.crew),
         )
         say(f"{plan.database}: {outcome.verdict}")
         _add(outcome, at.copies, at.crew, attack)
@@ -151,6 +154,12 @@ def _field(plan: Plan, outcome: Outcome) -> Iterator[tuple[Field, Orders]]:
         (folder / "copies").mkdir()
         copies = Copies(url, folder / "copies", server.server if server else None)
         yield Field(url, people, copies, disk, clocks, orders, server, wire), orders
+
+
+def _fenced(people: Crew) -> set[tuple[int, int]]:
+    """Attempts whose lease ended while their worker lived: the database was away for too long."""
+    logs = [seat.log.read_text(errors="replace") for seat in people.started if seat.log.exists()]
+    return {(int(job), int(fence)) for log in logs for job, fence in _FENCED.findall(log)}
 
 
 def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:

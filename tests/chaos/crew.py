@@ -54,6 +54,7 @@ class Crew:
     orders: Path
     workers: list[Seat]
     enqueuer: Seat
+    started: Sequence[Seat] = ()  # the workers, also after they were asked to leave
     leaving: list[tuple[subprocess.Popen[bytes], float]] = field(default_factory=list)
     stops: Counter[int] = field(default_factory=Counter)  # by exit code
     not_started: int = 0  # workers
@@ -173,7 +174,7 @@ class Crew:
 @contextlib.contextmanager
 def crew(orders: Path, clocks: Sequence[Clock | None], enqueuers: Clock | None, logs: Path) -> Iterator[Crew]:
     workers = [Seat(f"worker-{i}", WORKER, clock, logs / f"worker-{i}.log") for i, clock in enumerate(clocks, 1)]
-    found = Crew(orders, workers, Seat(THE_ENQUEUER, ENQUEUER, enqueuers, logs / "enqueuer.log"))
+    found = Crew(orders, [*workers], Seat(THE_ENQUEUER, ENQUEUER, enqueuers, logs / "enqueuer.log"), started=workers)
     try:
         found.tend()
         yield found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ _LEASES = "select id, state, lease_by from tg_job where lease_by is not null or 
 _TWINS = """select kind, args, count(*) from tg_job where kind not in ('sweeps', 'gives')
     group by kind, args having count(*) > 1 order by kind, args"""
 
-_LOST_BY = "select job, actor from tg_event where kind = 'lost'"
+_LOST_BY = "select job, fence, actor from tg_event where kind = 'lost'"
 _ORPHANED = (
     "select link.child from tg_link as link join tg_job as job on job.id = link.parent where job.state = 'failed'"
 )
@@ -39,9 +39,18 @@ FIGURES = {"lost": (LOST,), "double": (DOUBLE,), "stale": (STALE,), "orphans": (
 
 
 def judge(
-    url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path, died: Path, outdated: Path, restored: Path
+    url: str,
+    *,
+    acknowledged: Path,
+    begun: Path,
+    made: Path,
+    drafts: Path,
+    died: Path,
+    outdated: Path,
+    restored: Path,
+    fenced: Collection[tuple[int, int]] = (),
 ) -> Verdict:
-    """What is true after the last sweep."""
+    """What is true after the last sweep. *fenced*: jobs and fences that a living worker gave up."""
     said = _acknowledged(acknowledged)
     restores = [int(line) for line in restored.read_text().split()]
     verdict = check(url, begun, put={job for _, job in said}, restored=restores)
@@ -55,7 +64,7 @@ def judge(
     for kind, args, times in rows(url, _TWINS):
         verdict.wrong[DOUBLE].append(f"there are {times} jobs {kind} {args}")
     _outdated(verdict, begun, outdated)
-    _poison(verdict, url, {int(line) for line in died.read_text().split()})
+    _poison(verdict, url, {int(line) for line in died.read_text().split()}, fenced)
     for each in integrity(url):
         verdict.wrong[SOUND].append(each)
     return verdict
@@ -69,9 +78,13 @@ def figures(verdict: Verdict) -> dict[str, int]:
     return found
 
 
-def _poison(verdict: Verdict, url: str, died: set[int]) -> None:
-    """Jobs that kill their worker fail for that; others fail only after three kills from outside."""
-    outside = Counter(job for job, actor in rows(url, _LOST_BY) if int(actor.rsplit("-", 2)[1]) not in died)
+def _poison(verdict: Verdict, url: str, died: set[int], fenced: Collection[tuple[int, int]]) -> None:
+    """Jobs that kill their worker fail for that; others fail only after three losses that had another reason."""
+    outside = Counter(
+        job
+        for job, fence, actor in rows(url, _LOST_BY)
+        if int(actor.rsplit("-", 2)[1]) not in died or (job, fence) in fenced
+    )
     orphaned = {id_ for (id_,) in rows(url, _ORPHANED)}
     for id_, kind, state, code in rows(url, _ENDS):
         if kind == POISON and (state, code) != ("failed", "worker_lost"):

@@ -23,6 +23,7 @@ from tests.chaos.orders import Orders
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _BETWEEN = 1.5  # seconds between two workers that are replaced
+_STARTED_AFTER = 15.0  # seconds, on a slow machine
 _AGAIN = 0.5  # seconds between two tries to migrate
 _MIGRATION = "-- Of a version that does not exist.\nalter table tg_job add column of_version_{n} integer;\n"
 
@@ -84,7 +85,8 @@ class Rollout:
 
     def _replace(self, seat: Seat, process: subprocess.Popen[bytes]) -> None:
         if seat.process is process and seat.free:
-            self.crew.stop(seat)
+            # One that still starts knows no signals yet.
+            (self.crew.stop if time.monotonic() - seat.started > _STARTED_AFTER else self.crew.kill)(seat)
             self.replaced += 1
 
     def _migrate(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,6 +181,30 @@ def test_a_file_that_is_removed_while_it_is_opened_is_not_made_again(db: Databas
     with pytest.raises(StoreMissing):
         SqliteStore(str(db.path), core_statements(Dialect.SQLITE), time.time, db.driver)
     assert not db.path.exists()
+
+
+def test_a_file_that_comes_and_goes_while_it_is_opened_is_refused_or_opened(db: Database) -> None:
+    ids = filled(db)
+    away, over = db.path.with_name("away"), threading.Event()
+
+    def move() -> None:
+        while not over.is_set():
+            db.path.rename(away)
+            time.sleep(0.0003)
+            away.rename(db.path)
+            time.sleep(0.0003)
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        for _ in range(300):
+            with contextlib.suppress(StoreError):
+                SqliteStore(str(db.path), core_statements(Dialect.SQLITE), time.time, db.driver).close()
+    finally:
+        over.set()
+        mover.join()
+    with opened(db) as q:
+        assert texts(q, ids) == TEXTS
 
 
 def test_an_empty_file_in_its_place_is_refused(db: Database) -> None:

@@ -281,9 +281,12 @@ class SqliteStore:
         for _ in range(2):  # what another process does meanwhile is no damage
             pages = int(looking.execute("pragma page_count")[0][0])
             size = int(looking.execute("pragma page_size")[0][0])
-            if not pages or not lacks_pages(self.path, pages, size):
-                self._files.accept_size()
-                return
+            try:
+                if not pages or not lacks_pages(self.path, pages, size):
+                    self._files.accept_size()
+                    return
+            except FileNotFoundError as error:  # it was removed a moment ago
+                raise self._files.is_missing() from error
         raise self._files.is_damaged("it was cut: pages are missing at its end")
 
     def _same_process(self) -> None:
