@@ -181,3 +181,18 @@ def test_the_notice_ends_ten_minutes_after_the_step(jobs: Jobs) -> None:
     host.check()
 
     assert notices(jobs) == 0
+
+
+def test_a_step_does_not_end_the_time_in_which_a_clock_that_may_be_ahead_deletes_nothing(jobs: Jobs) -> None:
+    before = Host(jobs)
+    before.check()
+    finished = jobs.clock.now
+    jobs.clock.advance(8 * DAY)  # all workers were replaced meanwhile: nobody saw this step
+    host = Host(jobs)
+    host.check()
+    assert host.older_than(7 * DAY) < finished
+    passes(1.0, host)
+    jobs.clock.advance(10 * DAY)
+    host.check()
+
+    assert host.older_than(7 * DAY) < finished

@@ -47,6 +47,7 @@ class ServerClock:
             clock_steps.end_notice(tx, _WHERE)
             clock_steps.notify(tx, _WHERE, now, by, _MOVED)
             total, steps, stepped_at = total + by, with_step(steps, now, by), now
+            ages_from = ages_from + by if ages_from > now - by else ages_from
         elif now > seen + NOTICED and self._last is None:
             ages_from = now + CONFIRMED  # nobody has looked for a while: time has passed, or the clock is ahead
         elif stepped_at is not None and now > stepped_at + CONFIRMED:
