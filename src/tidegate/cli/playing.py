@@ -71,7 +71,9 @@ def play(
             )
     except ValueError as error:
         # The values name their own fields; here these are options.
-        raise click.UsageError(f"--{error}".replace("--lasts:", "--for:")) from error
+        raise click.UsageError(
+            f"--{error}".replace("--lasts:", "--for:").replace("--failing_keys:", "--failing-keys:")
+        ) from error
     return Played(profile, result)
 
 

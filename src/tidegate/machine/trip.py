@@ -60,9 +60,7 @@ class BreakerPolicy:
             if self.timeout is None:
                 raise ValueError("max_timeout: without a timeout only a probe ends the open state; leave it out")
             if seconds(self.max_timeout) < seconds(self.timeout):
-                raise ValueError(
-                    f"max_timeout must be at least timeout ({self.timeout:g} s), got {self.max_timeout:g} s"
-                )
+                raise ValueError(f"max_timeout: {self.max_timeout:g} s is below the timeout of {self.timeout:g} s")
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
                 raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called; give a function, or None")

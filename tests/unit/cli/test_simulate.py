@@ -66,7 +66,7 @@ def test_own_numbers_replace_those_of_the_profile(command: Command) -> None:
     assert failures("--profile", "own", "--every", "1m", "--breaker", "--consecutive", "3", "--open-for", "30m") == 6
     assert failures("--profile", "own", "--every", "1m", "--cooldown", "network=2/1h") == 3
     assert failures("--profile", "tautulli", "--no-breaker", "--every", "1m") == plain
-    assert failures("--profile", "own", "--every", "1m", "--retry", "1") == 2 * plain
+    assert failures("--profile", "own", "--every", "1m", "--retry", "2") == 2 * plain
 
 
 def test_its_numbers_are_told_in_words(command: Command) -> None:
@@ -125,7 +125,7 @@ def test_playing_leaves_the_log_as_it_was(command: Command, caplog: pytest.LogCa
         ("--outage 2hdown", "'2hdown'"),
         ("--base 1h --cap 1m", "--cap: 60.0"),
         ("--jitter 2", "'--jitter'"),
-        ("--profile synk", "'sync', 'tautulli', 'feeds', 'convert', 'lidarr', 'own'"),
+        ("--profile synk", "'requests', 'sync', 'jobs', 'tautulli', 'feeds', 'convert', 'lidarr', 'own'"),
         ("--cooldown netwrk=1/2h", "'network'?"),
         ("--cooldown network", "CODE=TIMES/REST"),
         ("--cooldown network=0/1h", "is not understood"),

@@ -17,7 +17,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rules": "spotify"}, "rules: 'spotify'"),
     ({"rules": rules}, "tidegate.rules.spotify"),
     ({"rules": [3]}, "pack 'spotify': 3"),
-    ({"backoff": "30s"}, "backoff: '30s'"),
+    ({"backoff": "30s"}, "backoff must be a Backoff or None, got '30s'; did you mean Backoff('30s')?"),
     ({"cooldown": {"gone": (1, "1h")}}, "cooldown: "),
     ({"breaker": "on"}, "got 'on'; did you mean breaker={'consecutive': 5}?"),
     ({"tuning": {"dice": 1}}, "tuning must be a Tuning or None"),
