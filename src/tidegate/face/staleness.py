@@ -91,6 +91,6 @@ def _fresh(caller: Caller, shelf: Shelf, place: Place, value: R) -> Answer[R]:
 def _old(caller: Caller, shelf: Shelf, place: Place, error: Exception) -> Answer[Any] | None:
     """What may stand in: the call was held, or failed in a way that may pass."""
     fault: Fault | None = getattr(error, "__tidegate_fault__", None)
-    if isinstance(error, Held) or (fault is not None and fault.retriable):
+    if isinstance(error, Held) or (fault is not None and fault.retriable and not caller.passes(fault)):
         return shelf.get(place, caller.clock.monotonic())
     return None

@@ -172,6 +172,18 @@ def test_a_rule_of_faults_overrides() -> None:
     assert (own.target.breaker.state, own.target.unhealthy()) == ("closed", [])
 
 
+def test_an_old_answer_does_not_hide_an_own_bug() -> None:
+    scene = Scene(profile="requests", behind="serve-stale")
+    answers: list[Callable[[], object]] = [lambda: "fresh", key_error]
+
+    @scene.target.guard()
+    def recent() -> object:
+        return answers.pop(0)()
+
+    assert recent() == "fresh"
+    assert isinstance(raised(recent), KeyError)
+
+
 def test_an_own_bug_in_a_half_open_trial_gives_its_place_back() -> None:
     scene = Scene(profile="requests", breaker={"max_requests": 1})
     assert scene.target.breaker is not None

@@ -336,6 +336,9 @@ def test_an_open_breaker_of_a_key_says_so() -> None:
     with held("breaker"):
         scene.call()
     assert scene.left() == pytest.approx(5)
+    summary = scene.target.summary()
+    assert [each["state"] for each in summary["breakers"].values()] == ["open"]
+    assert summary["until"] == pytest.approx(scene.clock.now() + 5)
     scene.clock.advance(5)
     assert [scene.call() for _ in range(3)] == ["ok"] * 3
     assert [each.fields["to"] for each in scene.events.of("breaker_state_changed")] == ["open", "half-open", "closed"]
