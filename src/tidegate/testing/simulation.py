@@ -52,9 +52,10 @@ def simulate(
         outage=Outage.parse(outage) if isinstance(outage, str) else outage,
         every=seconds(every, field="every", least=0.001),
         lasts=seconds(lasts, field="lasts", least=0.001),
+        keys=keys,
+        failing_keys=keys if failing_keys is None else failing_keys,
     )
-    stage = _Stage(make, plan, retry, seed, probe=probe, keys=keys, failing_keys=failing_keys)
-    return play(plan, stage, random.Random(seed).random)
+    return play(plan, _Stage(make, plan, retry, seed, probe=probe), random.Random(seed).random)
 
 
 class _Service:
@@ -80,9 +81,8 @@ class _Service:
 
 class _Stage:
     def __init__(
-        self, make: Callable[..., Target], plan: Plan, retry: Retry | int | None, seed: int, *,
-        probe: bool, keys: int, failing_keys: int | None,
-    ) -> None:  # fmt: skip
+        self, make: Callable[..., Target], plan: Plan, retry: Retry | int | None, seed: int, *, probe: bool
+    ) -> None:
         self._clock = VirtualClock(start=0)
         self._news: list[Event] = []
         bus = Bus()
@@ -96,10 +96,9 @@ class _Stage:
             self_guard=False,  # one target alone says nothing about our own link
             **extra,
         )
-        failing = keys if failing_keys is None else failing_keys
         self._asked = 0
-        self._keys = keys
-        self._calls = [self._guarded(number, retry, fails=number < failing) for number in range(keys)] or [
+        self._keys = plan.keys
+        self._calls = [self._guarded(key, retry, fails=plan.has_outage(key)) for key in range(plan.keys)] or [
             self._guarded(None, retry)
         ]
         self.now = self._clock.monotonic

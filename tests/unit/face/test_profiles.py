@@ -96,6 +96,7 @@ def test_of_a_hundred_keys_only_the_one_that_fails_is_held() -> None:
 
     asked_of_it = 12 * 60 / 10
     assert per_key.calls.failures >= 5
+    assert per_key.plain.calls.failures == 60, "a plain loop asks the key every ten seconds"
     assert 0 < per_key.held < asked_of_it, "all of them calls of the one key"
     assert pooled.held == 0, "one key in a hundred is no reason to stop the others either"
 
