@@ -26,6 +26,7 @@ __all__ = [
     "BoundStatement",
     "Breaker",
     "BreakerOpen",
+    "BreakerOptions",
     "Bus",
     "Capacity",
     "Code",
@@ -70,6 +71,7 @@ __all__ = [
     "Refused",
     "Rest",
     "RestChange",
+    "Retry",
     "Seconds",
     "SelfGuard",
     "Simulated",
@@ -78,6 +80,7 @@ __all__ = [
     "Target",
     "TidegateError",
     "TooManyRequests",
+    "Tuning",
     "address_of",
     "children",
     "classify",
@@ -98,6 +101,7 @@ if TYPE_CHECKING:
     from tidegate.core.job import Job, JobEvent, JobState
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
+    from tidegate.core.retry import Retry
     from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
     from tidegate.face.app import App, Every, Installed, Page, Simulated, Strip, install
     from tidegate.face.db import Db, DbTx
@@ -106,6 +110,7 @@ if TYPE_CHECKING:
     from tidegate.face.health import Health
     from tidegate.face.job_function import JobFunction
     from tidegate.face.part import Part
+    from tidegate.face.profiles import BreakerOptions, Tuning
     from tidegate.face.queue import Queue
     from tidegate.face.target import Target
     from tidegate.face.working import Drained
@@ -137,6 +142,7 @@ else:
         "core.job": ("Job", "JobEvent", "JobState"),
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
+        "core.retry": ("Retry",),
         "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
         "face.app": ("App", "Every", "Installed", "Page", "Simulated", "Strip", "install"),
         "face.db": ("Db", "DbTx"),
@@ -147,6 +153,7 @@ else:
         "face.queue": ("Queue",),
         "face.working": ("Drained",),
         "face.part": ("Part",),
+        "face.profiles": ("BreakerOptions", "Tuning"),
         "face.target": ("Target",),
         "machine.breaker": ("Breaker",),
         "machine.cooldown": ("Rest", "RestChange"),
