@@ -30,6 +30,7 @@ __all__ = [
     "Capacity",
     "Code",
     "CodeBook",
+    "ConfiguredJob",
     "Confirm",
     "Context",
     "Cooldown",
@@ -50,7 +51,10 @@ __all__ = [
     "Hold",
     "Installed",
     "Job",
+    "JobCancelled",
     "JobEvent",
+    "JobFailed",
+    "JobForgotten",
     "JobFunction",
     "JobState",
     "LeaseLost",
@@ -98,13 +102,24 @@ if TYPE_CHECKING:
     from tidegate.core.job import Job, JobEvent, JobState
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
-    from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
+    from tidegate.errors import (
+        BreakerOpen,
+        Held,
+        JobCancelled,
+        JobFailed,
+        JobForgotten,
+        LeaseLost,
+        NotThere,
+        Refused,
+        TidegateError,
+        TooManyRequests,
+    )
     from tidegate.face.app import App, Every, Installed, Page, Simulated, Strip, install
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
     from tidegate.face.health import Health
-    from tidegate.face.job_function import JobFunction
+    from tidegate.face.job_function import ConfiguredJob, JobFunction
     from tidegate.face.part import Part
     from tidegate.face.queue import Queue
     from tidegate.face.target import Target
@@ -137,13 +152,24 @@ else:
         "core.job": ("Job", "JobEvent", "JobState"),
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
-        "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
+        "errors": (
+            "BreakerOpen",
+            "Held",
+            "JobCancelled",
+            "JobFailed",
+            "JobForgotten",
+            "LeaseLost",
+            "NotThere",
+            "Refused",
+            "TidegateError",
+            "TooManyRequests",
+        ),
         "face.app": ("App", "Every", "Installed", "Page", "Simulated", "Strip", "install"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),
         "face.health": ("Health",),
-        "face.job_function": ("JobFunction",),
+        "face.job_function": ("ConfiguredJob", "JobFunction"),
         "face.queue": ("Queue",),
         "face.working": ("Drained",),
         "face.part": ("Part",),

@@ -61,7 +61,7 @@ def overtaken(db: Database, folder: Path, plant: str = "", *, until: Callable[[V
     program = Program(orders)
     _, blocks = program.kinds
     with crew(orders, 1) as people:
-        put = blocks.enqueue_many([Effect(n, until=str(go)) for n in range(JOBS)])
+        put = blocks.enqueue_many([(Effect(n, until=str(go)),) for n in range(JOBS)])
         wait_until(lambda: len(begun(effects)) == JOBS)
         stand_still(people, db.url)
         people.size = 2

@@ -62,8 +62,8 @@ def _put(n: int) -> list[tuple[int, int]]:
     poison = [each for each in batch if each.n % 2000 == _POISON]
     even, odd = ([each for each in batch if each.n % 2 == i and each not in poison] for i in (0, 1))
     together: list[tuple[Effect, Enqueued[Any]]] = [(each, kills.enqueue(each)) for each in poison]
-    together += [*zip(even, awaits.enqueue_many(even), strict=True)]
-    together += zip(odd[_ALONE:], blocks.enqueue_many(odd[_ALONE:]), strict=True)
+    together += [*zip(even, awaits.enqueue_many([(each,) for each in even]), strict=True)]
+    together += zip(odd[_ALONE:], blocks.enqueue_many([(each,) for each in odd[_ALONE:]]), strict=True)
     together += [(each, blocks.enqueue(each)) for each in odd[:_ALONE]]
     return [(each.n, job.id) for each, job in together]
 

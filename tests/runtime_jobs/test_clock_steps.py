@@ -42,10 +42,10 @@ def test_a_clock_that_is_days_ahead_for_a_while_deletes_and_expires_nothing(db: 
     clock = VirtualClock()
     with queue_on(db, clock) as q:
         send = sending(q)
-        jobs = [job.id for job in send.enqueue_many(range(5))]
+        jobs = [job.id for job in send.enqueue_many([(each,) for each in range(5)])]
         play(clock, lambda: _work(q, 30))
         assert there(q, *jobs) == ["done"] * 5
-        waiting = send.enqueue(7, due="10m").id
+        waiting = send.options(due="10m").enqueue(7).id
 
         with queue_on(db, clock) as fresh:
             sending(fresh)
@@ -119,7 +119,7 @@ def test_a_step_that_stays_moves_what_is_under_way_with_it(db: Database, step: f
         old = send.enqueue("old").id
         play(clock, lambda: _work(q, 10))
         long, retried = send.enqueue("long").id, send.enqueue("retried").id
-        queued = send.enqueue("queued", due="10d").id
+        queued = send.options(due="10d").enqueue("queued").id
 
         async def main() -> None:
             async with working(q):
@@ -167,7 +167,7 @@ def test_after_a_reboot_on_a_clock_that_is_ahead_nothing_is_deleted_for_ten_minu
         send = sending(q)
         done = send.enqueue(1).id
         play(clock, lambda: _work(q, 30))
-        queued = send.enqueue(2, due="10m").id
+        queued = send.options(due="10m").enqueue(2).id
     rebooted = VirtualClock(clock.now() + 8 * DAY)
     with queue_on(db, rebooted) as q:
         sending(q)

@@ -11,7 +11,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
-from tidegate.face.job_function import JobFunction
 from tidegate.store import gate_rows, tallies
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -73,7 +72,9 @@ def test_a_job_is_shown_with_its_history_and_what_it_waits_for(still: TestClient
 
 
 def test_secrets_and_long_texts_are_not_shown(there: Shop, api: TestClient) -> None:
-    job: JobFunction[Any, None] = there.queue.job(queue="mail", name="odd")(lambda given: None)
+    @there.queue.job(queue="mail", name="odd")
+    def job(given: Any) -> None: ...
+
     secret = job.enqueue({"api_key": "hunter2", "url": "https://ada:hunter2@example.org/?token=hunter2", "n": 1})
     long = job.enqueue({"text": "x" * 30_000})
     nasty = job.enqueue({"lone": "\ud800", "deep": [[[[1]]]]})
