@@ -61,12 +61,12 @@ def itself() -> list[Any]:
 
 
 BAD_ARGUMENTS: list[tuple[Any, type[Exception], str]] = [
-    ("not a song", TypeError, "arguments: 'not a song' is no Song"),
-    (Song("1"), TypeError, "arguments.id: '1' is no int"),  # type: ignore[arg-type]
-    (Song(1, object()), TypeError, "arguments: .*object"),
+    ("not a song", TypeError, r"play\(song: Song\): song: 'not a song' is no Song"),
+    (Song("1"), TypeError, r"song\.id: '1' is no int"),  # type: ignore[arg-type]
+    (Song(1, object()), TypeError, "song: .*object"),
     (Song(1, open), TypeError, "give plain values"),
-    (Song(1, float("nan")), ValueError, "arguments: "),
-    (Song(1, itself()), ValueError, "arguments: "),
+    (Song(1, float("nan")), ValueError, "song: "),
+    (Song(1, itself()), ValueError, "song: "),
     (Song(1, "x" * 1_000_000), ValueError, " 1000000 "),
 ]
 USES: dict[str, Use] = {

@@ -53,7 +53,7 @@ def filled(db: Database) -> list[int]:
 
 def texts(q: Queue, ids: list[int]) -> list[str]:
     """What each job is to send."""
-    return [q.get(each).args for each in ids]
+    return [q.get(each).args["text"] for each in ids]
 
 
 def marker(db: Database) -> Path:

@@ -121,6 +121,8 @@ class Parameters:
             raise TypeError(f"{self.text}: {self._wrong(name, bound[name], wrong)}") from None
         except TypeError as error:
             raise TypeError(f"{self.text}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{self.text}: {error}") from None
         except RecursionError:
             raise ValueError(f"{self.text}: {name}: it nests too deeply, or contains itself") from None
         text = f"{{{','.join(pieces)}}}"

@@ -195,7 +195,7 @@ class Declaration:
 
     def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
         """The job that *fn* is from now on."""
-        signature = signature_of(fn, scope)
+        signature = signature_of(fn, scope, whole=True)
         kind = JobKind(
             name=valid_name(self.name or f"{self.queue}.{fn.__name__}", field="name"),
             queue=self.queue,

@@ -15,6 +15,7 @@ from typing import Any
 from tidegate.core.arguments import Hook, Parameters, hook_of, is_context
 from tidegate.core.serial import Serial
 
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _CONTEXT = re.compile(r"(?:Optional\[)?(?:\w+\.)*Context\]?(?:\s*\|\s*None)?")
 
 
@@ -27,8 +28,11 @@ class Signature:
     is_async: bool
 
 
-def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None) -> Signature:
-    """The signature of a function; TypeError when it cannot be a job. *scope* has the names where it was declared."""
+def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None, *, whole: bool = False) -> Signature:
+    """The signature of a function; TypeError when it cannot be called. *scope* has the names where it was declared.
+
+    *whole*: every parameter must be one that can be stored, as for a job. Else those that may be left out need not.
+    """
     name = getattr(fn, "__qualname__", None)
     if name is None or isinstance(fn, type):
         raise TypeError(f"{fn!r:.80} is no function; declare a `def` or an `async def`")
@@ -39,17 +43,28 @@ def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None)
     hints = _annotations(fn)
     serials: dict[str, Serial] = {}
     contexts: list[str] = []
+    left_out: list[str] = []
     for each in signature.parameters.values():
-        _check_kind(each, f"{name}{signature}")
-        serial = _serial(fn, name, each.name, hints.get(each.name, Any), known)
-        if serial is None:
+        if whole:
+            _check_kind(each, f"{name}{signature}")
+        try:
+            serial = _serial(fn, name, each.name, hints.get(each.name, Any), known)
+        except TypeError:
+            if whole or (each.default is each.empty and each.kind not in _VARIADIC):
+                raise
+            left_out.append(each.name)
+            continue
+        if each.kind in _VARIADIC:
+            left_out.append(each.name)
+        elif serial is None:
             contexts.append(each.name)
         else:
             serials[each.name] = serial
     if len(contexts) > 1:
         raise TypeError(f"{name}{signature}: {contexts[0]!r} and {contexts[1]!r} are both a Context; keep one")
     shown = getattr(fn, "__name__", name)
-    parameters = Parameters(shown, signature, serials, contexts[0] if contexts else None)
+    kept = signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in left_out])
+    parameters = Parameters(shown, kept, serials, contexts[0] if contexts else None)
     return Signature(parameters, _result(fn, hints, known), inspect.iscoroutinefunction(fn))
 
 

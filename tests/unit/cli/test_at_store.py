@@ -198,7 +198,7 @@ def test_a_list_for_people_has_a_head_and_a_line_per_job(command: Command, q: Qu
 
 def test_one_job_is_shown_with_its_history_and_why_it_waits(command: Command, q: Queue, url: str) -> None:
     failed = shown(command("jobs", "show", "2", "--url", url, "--json"))
-    assert (failed["state"], failed["error_code"], failed["args"]) == ("failed", "gone", 1)
+    assert (failed["state"], failed["error_code"], failed["args"]) == ("failed", "gone", {"n": 1})
     assert [event["kind"] for event in failed["events"]] == ["queued", "processing", "failed"]
 
     waiting = command("jobs", "show", "6", "--url", url).out
