@@ -116,7 +116,8 @@ class Parameters:
         try:
             for name, value in bound.items():
                 prefix, dump = self._parts[name]
-                pieces.append(prefix + encode(dump(value), what=name))
+                data = dump(value)
+                pieces.append(prefix + (repr(data) if type(data) is int else encode(data, what=name)))
         except Wrong as wrong:
             raise TypeError(f"{self.text}: {self._wrong(name, bound[name], wrong)}") from None
         except TypeError as error:
@@ -125,7 +126,7 @@ class Parameters:
             raise ValueError(f"{self.text}: {error}") from None
         except RecursionError:
             raise ValueError(f"{self.text}: {name}: it nests too deeply, or contains itself") from None
-        text = f"{{{','.join(pieces)}}}"
+        text = "{" + (pieces[0] if len(pieces) == 1 else ",".join(pieces)) + "}"
         if most is not None and len(text) > most:
             check_size(text, most, self.name)
         return text

@@ -126,8 +126,12 @@ class _Enqueues(Generic[P, R]):
     def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
         if isinstance(calls, (str, bytes, Mapping)):
             raise TypeError(f"calls: {calls!r:.60} is not a list of calls; give one such as [('a',), ('b',)]")
-        bind = self._put.parameters.bind_call
-        jobs = [self._new(bind(each, field=f"calls[{i}]"), self._options) for i, each in enumerate(calls)]
+        parameters, options, new = self._put.parameters, self._options, self._new
+        bind, none = parameters.bind, dict[str, Any]()
+        jobs = [
+            new(bind(each, none) if type(each) is tuple else parameters.bind_call(each, field=f"calls[{i}]"), options)
+            for i, each in enumerate(calls)
+        ]
         if after_each is None:
             return jobs
         if len(after_each) != len(jobs):
