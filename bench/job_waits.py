@@ -29,7 +29,7 @@ def started(queue: Queue) -> JobFunction[[int], float]:
 
 def waited(job: Enqueued[float], began: float) -> float:
     """Seconds until it started, as it says itself."""
-    started_at = job.get().result
+    started_at: float | None = job.get().result
     if started_at is None:
         raise RuntimeError(f"job {job.id} has not begun")
     return started_at - began
