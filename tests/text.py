@@ -10,6 +10,13 @@ def numbers(text: str) -> list[int]:
     return [int(found) for found in re.findall(r"\d+", text)]
 
 
+def message(page: str) -> tuple[str, str]:
+    """The message at the head of a page: its tone, which is good, warn or bad, and its text."""
+    found = re.search(r'<div class="said (\w+)">.*?<p>(.*?)</p>', page, re.DOTALL)
+    assert found is not None, page
+    return found[1], found[2]
+
+
 def names(text: str, *tokens: object) -> bool:
     """Whether it contains each of these values, names and options."""
     return all(str(token) in text for token in tokens)

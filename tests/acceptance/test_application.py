@@ -71,7 +71,7 @@ def served(weather: Weather) -> Iterator[tuple[str, str]]:
             break
     try:
         address = re.search(r"is at (http\S+)", said)
-        control = re.search(r"weather at http\S+\s+controlled at (http\S+)", said)
+        control = re.search(r"weather\b[^\n]*http\S+\s+[^\n]*?(http\S+)", said)
         assert address is not None, process.communicate(timeout=60)[1]
         assert control is not None, said
         yield address[1], control[1]
@@ -104,7 +104,8 @@ def test_the_settings_that_are_shown_know_of_the_flag(served: tuple[str, str]) -
     shown = re.search(r"<code>simulators</code>.*?</tr>", page, re.DOTALL)
     assert shown is not None
     assert "true" in shown[0]
-    assert "stands in for its services" in page
+    simulator = served[1].rpartition("/control")[0]
+    assert f"<code>{simulator}" in page
 
 
 def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, served: tuple[str, str]) -> None:

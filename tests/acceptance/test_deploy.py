@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.text import numbers
 from tidegate.core.duration import seconds
 from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.web.serving import LAST_ANSWERS
@@ -81,7 +82,8 @@ def test_a_service_as_the_unit_starts_it_is_green_to_the_doctor_and_stops_in_tim
         end = time.monotonic() + 60
         while (found := run(COMMAND, "doctor", "--config", config, "--strict", cwd=state)).returncode:
             assert time.monotonic() < end, found.stdout + found.stderr
-        assert "1 worker is at work" in found.stdout
+        findings = json.loads(run(COMMAND, "doctor", "--config", config, "--json", cwd=state).stdout)["findings"]
+        assert [numbers(each["fact"]) for each in findings if each["id"] == "workers.there"] == [[1]]
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in state.iterdir() if path.is_file()}
         assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
         assert {"tidegate.db", "tidegate.key"} <= set(modes)

@@ -19,6 +19,8 @@ from threading import Thread
 import httpx2
 import pytest
 
+from tidegate.core.codes import CORE
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-page.md"
 COMMAND = Path(sys.executable).with_name("tidegate")
 PORT = "9999"
@@ -79,7 +81,7 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
         with httpx2.Client(base_url=address[0], timeout=60) as client:
             assert "weather" not in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
-                assert "failed: The service could not be reached." in line_with(hello, "failed")
+                assert CORE["network"].message in line_with(hello, "failed")
                 assert "is held (backoff)" in line_with(hello, "not asked")
                 until(lambda: any(word in client.get("/targets/weather").text for word in ("Backing off", "breaker")))
                 assert "weather" in client.get("/targets").text

@@ -55,7 +55,7 @@ OPEN = "select count(*) from tg_job where state not in ('done', 'failed', 'cance
 JOBS = "select kind, state, error_code, deaths, deaths_alone from tg_job"
 
 
-@pytest.mark.parametrize("poison", ["segfault", "leaves"])
+@pytest.mark.parametrize("poison", ["segfault", pytest.param("leaves", marks=pytest.mark.full)])
 def test_of_a_job_that_kills_its_worker_and_its_neighbours_only_that_job_fails(
     db: Database, tmp_path: Path, poison: str
 ) -> None:

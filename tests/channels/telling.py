@@ -23,6 +23,8 @@ from tidegate.store import notice_rows, telling_rows
 HOOK = Channel(name="hook", way=Webhook(url="http://127.0.0.1:1/"), order=1)
 MAIL = Channel(name="mail", way=Mail(host="h", port=25, sender="t@example.org", to=("ops@example.org",)), order=2)
 
+MESSAGE = "The service refused the credentials."
+
 on_sqlite = pytest.mark.parametrize("db", [APSW], indirect=True)
 
 
@@ -42,8 +44,10 @@ class Outside:
         self.sent.append((channel.name, letter))
         self.to.append(channel.way.to if isinstance(channel.way, Mail) else ())
 
-    def titles(self, channel: str | None = None) -> list[str]:
-        return [letter.title for name, letter in self.sent if channel in (None, name)]
+    def told(self, channel: str | None = None) -> list[str]:
+        """The kind and the name of each notice that was sent: "fatal spotify". A test of a channel is none."""
+        sent = [letter.about for name, letter in self.sent if channel in (None, name) and "kind" in letter.about]
+        return [f"{about['kind']} {about['name']}" for about in sent]
 
 
 @dataclass
@@ -104,7 +108,7 @@ def raise_fatal(scene: Scene, name: str = "spotify", key: str = "7", episode: fl
     at = scene.clock.now() if episode is None else episode
     about = Notice(
         kind=NoticeKind.FATAL, target=name, key=key, episode=at, title=f"{name} needs your attention",
-        message="The service refused the credentials.", advice="Connect it again.", code="unauthorized",
+        message=MESSAGE, advice="Connect it again.", code="unauthorized",
     )  # fmt: skip
     scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, key, key)))
 

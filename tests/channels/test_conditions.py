@@ -12,9 +12,11 @@ import pytest
 from tests.channels.telling import Outside, Scene
 from tests.databases import APSW, Database
 from tests.runtime_jobs.gating import Refusal, Service
+from tests.text import numbers
 from tidegate import Backoff, Target
 from tidegate.errors import NotThere, Refused
 from tidegate.face.queue import Queue
+from tidegate.machine.telling import Why
 from tidegate.ops import actions
 from tidegate.ops.telling import wording
 from tidegate.runtime.clock import VirtualClock
@@ -69,7 +71,7 @@ def test_work_without_a_worker_is_told_after_two_minutes_and_so_is_its_end(scene
 
     scene.pass_(120)
     assert lines(scene) == [("no_worker", "mail", False), ("recovered", "mail", False)]
-    assert outside.titles("hook") == ["No worker for mail", "Somebody works on mail again"]
+    assert outside.told("hook") == ["no_worker mail", "recovered mail"]
 
 
 def test_a_server_that_is_started_again_does_not_take_it_for_over(scene: Scene, db: Database, outside: Outside) -> None:
@@ -137,10 +139,8 @@ def test_jobs_that_gave_up_for_the_same_reason_are_one_notice(scene: Scene, outs
         scene.jobs["send"].enqueue(-n)
     scene.pass_(300)
 
-    assert outside.titles("mail") == ["30 jobs of send gave up"]
-    assert [line.why for line in scene.lines() if line.name == "gateway"] == [
-        "no channel takes it"
-    ]  # one item, refused
+    assert [numbers(letter.title) for name, letter in outside.sent if name == "mail"] == [[30]]
+    assert [line.why for line in scene.lines() if line.name == "gateway"] == [Why.NO_CHANNEL]  # one item, refused
     assert any("40 jobs" in letter.text for _, letter in outside.sent)
     # Whoever deals with all of them ends it.
     for job in range(1, 50):
@@ -157,15 +157,15 @@ def test_the_end_of_an_outage_says_what_became_of_the_work(scene: Scene, outside
     for n in range(-2, 31):
         scene.jobs["convert"].enqueue(n)
     scene.pass_(400)
-    (opened,) = [letter for name, letter in outside.sent if name == "hook" and "breaker" in letter.title]
-    assert (opened.about["kind"], opened.about["name"]) == ("breaker", "gateway")
+    (opened,) = [letter for name, letter in outside.sent if name == "hook" and letter.about["kind"] == "breaker"]
+    assert opened.about["name"] == "gateway"
     assert "31 jobs" in opened.text
 
     scene.jobs["service"].ill = None
     scene.pass_(60)
     scene.jobs["convert"].enqueue(-3)
     scene.pass_(1200)
-    (closed,) = [letter for name, letter in outside.sent if name == "hook" and letter.title == "gateway works again"]
+    (closed,) = [letter for name, letter in outside.sent if name == "hook" and letter.about["kind"] == "recovered"]
     assert re.search(r"0 lost.* 3 ", closed.text)
 
 
@@ -177,6 +177,4 @@ def test_what_is_still_held_at_the_end_is_counted(scene: Scene) -> None:
         0.0, 0.0, None, None, None, None, None, 0,
     )  # fmt: skip
 
-    assert (
-        scene.q.store.read(lambda tx: wording.became(tx, known, 0.0)) == "31 held jobs are draining; 0 lost; 0 gave up."
-    )
+    assert numbers(scene.q.store.read(lambda tx: wording.became(tx, known, 0.0))) == [31, 0, 0]

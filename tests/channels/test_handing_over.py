@@ -29,11 +29,10 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         assert (outside.sent, outside.tries > 1) == ([], True)  # it is tried again first
 
         scene.pass_(1800)
-        assert outside.titles("mail")[0] == "spotify needs your attention"
+        assert outside.told("mail")[0] == "fatal spotify"
         assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
         (channel,) = [line for line in scene.lines() if line.kind == "channel"]
-        assert channel.title == "The channel hook does not deliver"
-        assert channel.title in outside.titles("mail")  # though it only gets what others cannot deliver
+        assert f"channel {channel.name}" in outside.told("mail")  # though it only gets what others cannot deliver
         counted = scene.q.store.read(figures)
         assert counted.failing == {"hook": True, "mail": False}
         assert counted.deliveries == {
@@ -47,8 +46,8 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
         scene.pass_(3600, every=300)
         assert not any(line.open for line in scene.lines())
         # Who was told of the trouble is told of its end, and nobody else.
-        assert "spotify works again" in outside.titles("mail")
-        assert "spotify works again" not in outside.titles("hook")
+        assert "recovered spotify" in outside.told("mail")
+        assert "recovered spotify" not in outside.told("hook")
 
 
 @on_sqlite
@@ -64,7 +63,7 @@ def test_what_was_to_go_through_a_channel_that_was_taken_out_goes_to_the_next(
         scene.pass_(1800)
 
         assert scene.deliveries() == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
-        assert outside.titles() == ["spotify needs your attention"]
+        assert outside.told() == ["fatal spotify"]
         why = scene.q.store.read(lambda tx: telling_rows.deliveries(tx, [1]))[1][0].why
         assert why == CORE["network"].message  # that its job has expired would help nobody
 
@@ -97,8 +96,8 @@ def test_a_channel_that_refuses_for_good_hands_over_at_once(
         scene.pass_(90)
 
         assert scene.deliveries()[:2] == [(1, "hook", "failed", None), (1, "mail", "delivered", "hook")]
-        assert sorted(outside.titles("mail")) == [
-            "channel hook needs your attention", "spotify needs your attention",
+        assert sorted(outside.told("mail")) == [
+            "fatal channel hook", "fatal spotify",
         ]  # fmt: skip
 
 
@@ -117,7 +116,7 @@ def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
         tries = outside.tries
         raise_fatal(scene, "lastfm")
         scene.pass_(7200, every=300)
-        assert "lastfm needs your attention" in outside.titles("mail")
+        assert "fatal lastfm" in outside.told("mail")
         assert outside.tries == tries + 1
     outside.ill.clear()
     moved = replace(HOOK, way=Webhook(url="http://127.0.0.1:2/"))
@@ -127,4 +126,4 @@ def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
         raise_fatal(scene, "deezer")
         scene.pass_(60)
 
-    assert "deezer needs your attention" in outside.titles("hook")
+    assert "fatal deezer" in outside.told("hook")

@@ -101,8 +101,8 @@ def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(secret: str) -> N
     assert there.documents() == [{
         "type": "notice.raised", "timestamp": "2027-01-15T08:00:00+00:00",
         "data": {
-            "kind": "fatal", "name": "spotify", "level": "error", "title": "Spotify needs your attention",
-            "text": "The credentials were refused, since 08:00 UTC. 31 jobs wait, none is lost.",
+            "kind": "fatal", "name": "spotify", "level": "error", "title": LETTER.title,
+            "text": " ".join(LETTER.paragraphs),
             "link": "https://tidegate.example/targets/spotify",
         },
     }]  # fmt: skip
@@ -153,10 +153,10 @@ def test_a_mail_has_the_text_for_everybody_and_an_id_that_a_repeat_has_too() -> 
     first, second = there.mails
     assert first["Message-ID"] == second["Message-ID"] == "<tg-7-1-0@example.org>"
     assert first["To"] == "ada@example.org, bob@example.org"
-    assert first["Subject"] == "Spotify needs your attention"
+    assert first["Subject"] == LETTER.title
     assert first["Auto-Submitted"] == "auto-generated"
     assert first.get_content().splitlines() == [
-        "The credentials were refused, since 08:00 UTC.", "", "31 jobs wait, none is lost.", "",
+        LETTER.paragraphs[0], "", LETTER.paragraphs[1], "",
         "https://tidegate.example/targets/spotify",
     ]  # fmt: skip
 
@@ -223,8 +223,8 @@ def test_apprise_delivers_to_what_it_knows() -> None:
         through(Apprise(url=there.url.replace("http://", "json://")))
 
     found = there.documents()[0]
-    assert (found["title"], found["type"]) == ("Spotify needs your attention", "failure")
-    assert "31 jobs wait, none is lost." in found["message"]
+    assert (found["title"], found["type"]) == (LETTER.title, "failure")
+    assert LETTER.paragraphs[1] in found["message"]
 
 
 def test_what_a_service_wrote_is_no_html_where_apprise_makes_some() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.channels.telling import HOOK, MAIL, Outside, Scene, on_sqlite, raise_fatal, recover
+from tests.channels.telling import HOOK, MAIL, MESSAGE, Outside, Scene, on_sqlite, raise_fatal, recover
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service
 from tests.store.jobs import rows
 from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
-from tidegate.machine.telling import TellingPolicy
+from tidegate.machine.telling import TellingPolicy, Why
 from tidegate.ops import actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import backups
@@ -61,13 +61,13 @@ def test_trouble_and_its_end_are_told_once_to_each_channel(scene: Scene, outside
     scene.pass_(60)
     recover(scene)
     scene.pass_(300)
-    assert outside.titles() == ["spotify needs your attention"] * 2  # it must last first
+    assert outside.told() == ["fatal spotify"] * 2  # it must last first
 
     scene.pass_(600)
-    assert outside.titles("hook") == outside.titles("mail") == ["spotify needs your attention", "spotify works again"]
+    assert outside.told("hook") == outside.told("mail") == ["fatal spotify", "recovered spotify"]
     letter = outside.sent[0][1]
     assert letter.text.splitlines() == [
-        "The service refused the credentials.", "", "Since 22:13 UTC.", "", "Connect it again.", "",
+        MESSAGE, "", "Since 22:13 UTC.", "", "Connect it again.", "",
         "https://t.example/targets/spotify",
     ]  # fmt: skip
     assert len({letter.id for _, letter in outside.sent}) == 2  # the same for both channels
@@ -81,7 +81,7 @@ def test_a_channel_is_told_no_less_than_its_level(db: Database, clock: VirtualCl
         scene.pass_(60)
 
         assert [(line.kind, line.level) for line in scene.lines()] == [("paused", "warning")]
-        assert (len(outside.titles("hook")), outside.titles("mail")) == (1, [])
+        assert (len(outside.told("hook")), outside.told("mail")) == (1, [])
 
 
 @on_sqlite
@@ -90,7 +90,7 @@ def test_without_a_channel_it_is_said_why_nobody_was_told(db: Database, clock: V
         raise_fatal(scene)
         scene.pass_(60, work=False)
 
-        assert [(line.told_at, line.why) for line in scene.lines()] == [(None, "no channel takes it")]
+        assert [(line.told_at, line.why) for line in scene.lines()] == [(None, Why.NO_CHANNEL)]
 
 
 @on_sqlite
@@ -130,7 +130,7 @@ def test_a_look_that_goes_wrong_ends_neither_the_worker_nor_the_looks_after_it(
         scene.pass_(700, every=60.0)
 
     assert quiet.times > 1
-    assert outside.titles() == ["spotify needs your attention", "spotify works again"]
+    assert outside.told() == ["fatal spotify", "recovered spotify"]
     assert [each.getMessage() for each in caplog.records if each.exc_text] == [
         "notices_not_looked_at error=ArithmeticError"
     ]
@@ -147,7 +147,7 @@ def test_of_two_processes_that_look_one_decides(db: Database, clock: VirtualCloc
         one.pass_(60)
         other.pass_(60)
 
-    assert sorted(outside.titles("mail")) == [f"service-{n} needs your attention" for n in range(5)]
+    assert sorted(outside.told("mail")) == [f"fatal service-{n}" for n in range(5)]
 
 
 @on_sqlite
@@ -172,7 +172,7 @@ def test_a_database_that_was_put_back_tells_nobody_of_what_was_told_long_ago(sce
 
     raise_fatal(scene, "deezer")
     scene.pass_(60)
-    assert outside.titles("mail") == ["deezer needs your attention"]
+    assert outside.told("mail") == ["fatal deezer"]
 
 
 # -- flapping ----------------------------------------------------------------------------------------------------------
@@ -190,10 +190,10 @@ def test_a_breaker_that_flaps_ten_times_an_hour_makes_two_notices_and_two_delive
         scene.pass_(180)
 
     assert scene.kinds() == ["flapping"]
-    assert outside.titles("mail") == ["gateway comes and goes"]
+    assert outside.told("mail") == ["flapping gateway"]
     scene.pass_(3600, every=300)
     assert scene.kinds() == ["flapping", "recovered"]
-    assert outside.titles("mail") == ["gateway comes and goes", "gateway is steady again"]
+    assert outside.told("mail") == ["flapping gateway", "recovered gateway"]
 
 
 @on_sqlite
@@ -205,6 +205,6 @@ def test_a_key_that_flaps_is_told_of_once_and_why_the_rest_is_not(scene: Scene, 
         scene.pass_(180)
     scene.pass_(3600, every=300)
 
-    assert outside.titles("mail") == ["spotify needs your attention", "spotify works again"]
+    assert outside.told("mail") == ["fatal spotify", "recovered spotify"]
     whys = [line.why for line in scene.lines()]
     assert [n for why, n in Counter(whys).most_common(2) if why] == [9, 9]

@@ -13,6 +13,7 @@ from tests.acceptance.pg_server import Server
 from tests.chaos.campaign import COPIED, Outcome, Plan
 from tests.chaos.copies import Copies
 from tests.chaos.report import table
+from tests.text import numbers
 
 
 class Tools:
@@ -52,7 +53,7 @@ def test_a_run_fails_in_which_no_copy_could_be_made(tmp_path: Path) -> None:
     run = outcome(tmp_path, found)
 
     assert run.wrong == {COPIED: ["the disk is full", "there is no pg_dump"]}
-    assert f"BROKEN on sqlite: {COPIED}: 2, such as the disk is full; there is no pg_dump" in table([run])
+    assert f"BROKEN on sqlite: {COPIED}: 2" in table([run])
     assert (run.figures["copies made, and put back"], run.figures["copies not made"]) == (0, 2)
 
 
@@ -80,4 +81,5 @@ def test_one_that_ends_without_a_word_is(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="no JSON"):  # in a thread, for nobody to hear
         found.make()
-    assert found.wrong() == ["copies that ended without a word: 1"]
+    (wrong,) = found.wrong()
+    assert numbers(wrong) == [1]

@@ -63,7 +63,7 @@ def test_allowed_networks_open_what_is_in_them_and_nothing_else() -> None:
     assert why_blocked("::ffff:10.1.2.3", allowed) is None
     assert why_blocked("fd00::7", allowed) is None
     assert why_blocked("10.2.0.1", allowed) == "private"
-    assert why_blocked("127.0.0.1", allowed) == "of this host itself"
+    assert why_blocked("127.0.0.1", allowed) == why_blocked("127.0.0.1")
     assert why_blocked("fd00::7%eth0", allowed)
 
 
@@ -104,7 +104,7 @@ def test_one_text_is_no_list_of_networks() -> None:
         ("//example.com/", "no scheme"),
         ("example.com", "no scheme"),
         ("", "no scheme"),
-        ("http://example.com:22/", "port 22 of example.com is not allowed; allowed are 80, 443"),
+        ("http://example.com:22/", "port 22 .*80, 443"),
         ("http://example.com:0/", "port 0"),
         ("http://example.com:99999/", "port 99999"),
         ("http://exam\nple.com/", "cannot be read"),

@@ -20,7 +20,7 @@ async def test_a_name_that_is_private_at_its_second_lookup_is_refused_then() -> 
             async with client(resolver=resolver) as fetching:
                 url = f"http://feed.example:{server.port}/"
                 assert (await fetching.get(url)).body == b"ok"
-                with pytest.raises(net.BlockedAddress, match=r"feed\.example has the address 127\.0\.0\.1"):
+                with pytest.raises(net.BlockedAddress, match=r"feed\.example .*\b127\.0\.0\.1"):
                     await fetching.get(url)
             assert not canary.visited()
         assert server.connections == 1
@@ -81,7 +81,7 @@ async def test_private_networks_are_reached_when_a_setting_allows_them() -> None
 async def test_ports_are_refused_unless_a_setting_allows_them() -> None:
     async with serving(OK) as server:
         async with client(ports=[80, 443]) as fetching:
-            with pytest.raises(net.BadUrl, match="is not allowed; allowed are 80, 443"):
+            with pytest.raises(net.BadUrl, match=r"\b80, 443\b"):
                 await fetching.get(f"http://{PUBLIC}:{server.port}/")
         async with client(ports=[server.port]) as fetching:
             assert (await fetching.get(f"http://{PUBLIC}:{server.port}/")).status == 200

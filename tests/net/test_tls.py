@@ -156,7 +156,7 @@ async def test_a_body_without_a_length_is_whole_only_if_its_end_was_said_under_t
         if whole:
             assert (await fetching.get(url)).body == b"one half"
         else:
-            with pytest.raises(net.Broken, match="the answer broke off"):
+            with pytest.raises(net.Broken):
                 await fetching.get(url)
 
 

@@ -98,7 +98,7 @@ def test_a_breaker_is_forced_open_until_a_time_only(q: Queue) -> None:
     svc = q.target("svc")
     with pytest.raises(ValueError, match="until"):
         svc.force("open")
-    with pytest.raises(ValueError, match="'half-open' is not allowed"):
+    with pytest.raises(ValueError, match="'half-open'"):
         svc.force("half-open", "1h")
     assert svc.force("open", "1h", by="ada") == "closed"
     assert svc.force("closed", by="ada") == "open"

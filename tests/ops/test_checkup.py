@@ -259,7 +259,8 @@ def test_jobs_that_wait_for_a_worker_in_vain_are_an_error(q: Queue) -> None:
     at_work = only(found_in(q.url)["workers.there"])
 
     assert alone.status is elsewhere.status is Status.ERROR
-    assert "2 jobs of mail could go" in alone.fact
+    assert numbers(alone.fact)[0] == 2
+    assert "mail" in alone.fact
     assert (at_work.status, numbers(at_work.fact)) == (Status.OK, [1])
 
 
@@ -291,7 +292,7 @@ def test_a_target_that_refused_us_is_an_error(q: Queue) -> None:
     finding = only(found_in(q.url)["targets.fatal"])
 
     assert finding.status is Status.ERROR
-    assert finding.fact.startswith("api needs you. Key -7 was refused")
+    assert names(finding.fact, "api", "-7")
     assert "tidegate targets show api" in finding.fix
 
 

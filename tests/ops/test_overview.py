@@ -11,6 +11,7 @@ import pytest
 from tests.runtime_jobs.gating import Refusal, play
 from tests.text import names, numbers
 from tidegate import Backoff, Capacity, Notice, NoticeKind, Target
+from tidegate.core.codes import CORE
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import listing, overview, reports, target_reports
@@ -113,14 +114,12 @@ def test_what_an_application_asks_of_people_is_there_until_it_is_dealt_with(q: Q
     q.store.write(work)
 
     found = seen(q)
-    assert [(need.title, need.message, need.href) for need in found.needs] == [
-        ("spotify needs you", found.needs[0].message, "/targets/spotify"),
-        ("Some feeds are odd", "Look at them.", "/notices"),
-    ]
+    assert [need.href for need in found.needs] == ["/targets/spotify", "/notices"]
+    assert found.needs[1].message == "Look at them."
     assert not found.healthy
 
     q.store.write(lambda tx: notice_rows.dealt_with(tx, "feeds", "some"))
-    assert [need.title for need in seen(q).needs] == ["spotify needs you"]
+    assert [need.href for need in seen(q).needs] == ["/targets/spotify"]
 
 
 def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: VirtualClock) -> None:
@@ -164,10 +163,9 @@ def test_a_refused_key_is_a_need_with_the_way_to_it(q: Queue) -> None:
 
     (need,) = seen(q).needs
 
-    assert (need.kind, need.title, need.subject, need.href, need.count) == (
-        "fatal", "my api needs you", "target my api", "/targets/my%20api", 2,
-    )  # fmt: skip
-    assert names(need.message, "2 keys", "The service refused the credentials.")
+    assert (need.kind, need.subject, need.href, need.count) == ("fatal", "target my api", "/targets/my%20api", 2)
+    assert "my api" in need.title
+    assert names(need.message, "2 keys", CORE["unauthorized"].message)
 
 
 def test_many_refused_targets_are_not_a_page_of_needs(q: Queue) -> None:

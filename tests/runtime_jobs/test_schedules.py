@@ -303,11 +303,11 @@ def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path, expressio
 def test_what_is_said_of_a_schedule_is_checked(tmp_path: Path) -> None:
     with database(BOTH[0], tmp_path) as db, queue_on(db, VirtualClock()) as q:
         report = reporting(q, [])
-        with pytest.raises(ValueError, match="no time zone 'Mars/Base'"):
+        with pytest.raises(ValueError, match="'Mars/Base'"):
             q.schedule("0 * * * *", report, ("all",), zone="Mars/Base")
         with pytest.raises(TypeError):
             q.schedule("0 * * * *", report, (object(),))
         q.schedule("0 * * * *", report, ("all",))
-        with pytest.raises(ValueError, match="there is a schedule"):
+        with pytest.raises(ValueError, match="schedule"):
             q.schedule("0 * * * *", report, ("others",))
         q.schedule("0 * * * *", report, ("others",), name="others")

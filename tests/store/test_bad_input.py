@@ -160,7 +160,7 @@ def test_a_connection_of_psycopg_is_none_of_sqlites(tmp_path: Any) -> None:
 
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", driver="apsw") as q, schema() as url, psycopg.connect(url) as other:
         play = declared(q)
-        with pytest.raises(TypeError, match="it is of psycopg, the queue uses apsw"):
+        with pytest.raises(TypeError, match=r"\bpsycopg\b.*\bapsw\b"):
             play.options(connection=other).enqueue(GOOD)
         assert written(q)["tg_job"] == 0
 

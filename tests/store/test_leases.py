@@ -4,6 +4,7 @@ import pytest
 
 from tests.databases import EVERY, POSTGRES, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
+from tidegate.core.job import NO_ATTEMPT_LEFT
 from tidegate.machine import lifecycle
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
@@ -174,7 +175,7 @@ def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempt
 
     job = jobs.get(id_)
     assert (job.stage, job.attempt, job.error_code) == ("failed", attempts, "worker_lost")
-    assert "no attempt is left" in (job.error_message or "")
+    assert job.error_message == NO_ATTEMPT_LEFT
 
 
 def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:

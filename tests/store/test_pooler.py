@@ -256,8 +256,8 @@ def test_a_listen_url_that_is_a_pooler_is_logged_and_work_goes_on(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("postgresql://u@h/x?pooled=yes", "pooled must be true or false, got 'yes'"),
-        ("postgresql://u@h/x?pooled=true&options=-d%205", "options may only be -c name=value"),
+        ("postgresql://u@h/x?pooled=yes", "pooled .*'yes'"),
+        ("postgresql://u@h/x?pooled=true&options=-d%205", "options .*-c name=value"),
     ],
 )
 def test_a_pooled_url_that_is_not_valid_says_why(url: str, why: str) -> None:

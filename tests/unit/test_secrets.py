@@ -40,7 +40,7 @@ def test_what_is_encrypted_needs_the_key_and_the_purpose() -> None:
     assert kept != ONE.encrypt("spotify", "hunter2")
     assert ONE.decrypt("spotify", kept) == "hunter2"
     for secrets, purpose in ((ONE, "lidarr"), (OTHER, "spotify")):
-        with pytest.raises(BadSecret, match="encrypted with another key; enter the secret again"):
+        with pytest.raises(BadSecret, match="another key"):
             secrets.decrypt(purpose, kept)
 
 
@@ -72,7 +72,7 @@ def test_a_key_that_others_can_read_is_refused_with_the_command_that_helps(tmp_p
     path = tmp_path / "tidegate.key"
     path.write_text("a" * 64)
     path.chmod(0o644)
-    with pytest.raises(BadSecret, match=r"others may read tidegate\.key; run: chmod 600 tidegate\.key"):
+    with pytest.raises(BadSecret, match=r"chmod 600 tidegate\.key"):
         Secrets.in_file(path)
 
 
@@ -93,7 +93,7 @@ def test_a_file_of_bytes_is_refused_with_what_to_give(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadSecret, match=r"tidegate\.key cannot be made \(No such file or directory\)"):
+    with pytest.raises(BadSecret, match=r"tidegate\.key .*\(No such file"):
         Secrets.in_file(tmp_path / "nowhere" / "tidegate.key")
 
 

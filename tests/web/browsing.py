@@ -58,6 +58,16 @@ class Visit:
         return self.page
 
 
+def told(page: Page, tone: str, *about: str, undo: str = "") -> None:
+    """Waits for a page with a message of this tone about these names, which can be undone at *undo* or not at all."""
+    message = page.locator(f"#said .said.{tone}")
+    expect(message.locator("form")).to_have_count(1 if undo else 0)
+    if undo:
+        expect(message.locator("form")).to_have_attribute("action", undo)
+    for each in about:
+        expect(message).to_contain_text(each)
+
+
 @contextlib.contextmanager
 def visit(
     opened: Browser, base: str, *, script: bool = True, scheme: Any = "light", width: int = 1280

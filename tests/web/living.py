@@ -30,7 +30,7 @@ def elsewhere(work: Callable[[], T]) -> T:
 
 def chip(page: Page) -> Page:
     """The page, when it says that it is alive."""
-    expect(page.locator("#live")).to_have_text("Live")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     page.wait_for_timeout(600)  # what it had missed while it was loading has come by now
     return page
 

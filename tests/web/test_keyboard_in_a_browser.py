@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web.browsing import visit
+from tests.web.browsing import told, visit
 from tests.web.every_page import Group, every_page
 from tests.web.test_every_page_in_a_browser import reader
 from tidegate import Queue
@@ -82,10 +82,10 @@ def test_what_opens_and_what_acts_does_so_with_space_and_with_enter(opened: Brow
         page.keyboard.press("Tab")
         expect(page.get_by_label("Reason")).to_be_focused()
         page.keyboard.press("Tab")
-        expect(page.get_by_role("button", name="Pause lidarr for 15 min")).to_be_focused()
+        expect(page.locator("form[action='/targets/lidarr/pause'] button[value='15m']")).to_be_focused()
         page.keyboard.press("Space")
-        expect(page.locator("#said")).to_contain_text("lidarr is paused until")
+        told(page, "good", "lidarr", undo="/targets/lidarr/resume")
         page.get_by_role("button", name="Undo").focus()
         page.keyboard.press("Enter")
-        expect(page.locator("#said")).to_contain_text("lidarr goes on.")
+        told(page, "good", "lidarr")
         assert tab.complaints == []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.web.browsing import Visit, visit
+from tests.web.browsing import Visit, told, visit
 from tests.web.seeding import END
 from tidegate import Queue
 from tidegate.ops import listing, target_reports
@@ -46,11 +46,6 @@ def tab(opened: Browser, served: str) -> Iterator[Visit]:
 
 def jobs_of(q: Queue, **wanted: str) -> list[int]:
     return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), most=500)).items]  # type: ignore[arg-type]
-
-
-def says(page: Page, text: str) -> None:
-    """Waits for the page that says so."""
-    expect(page.locator("#said")).to_contain_text(text)
 
 
 @pytest.mark.timeout(600)  # all of them, however busy the machine is
@@ -91,14 +86,14 @@ def test_nothing_is_cut_off_and_everything_is_large_enough_to_hit(
 def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> None:
     page = tab.go("/targets/spotify")
     page.locator("summary", has_text="Pause").click()
-    page.get_by_role("button", name="Pause spotify for 1 h").click()
+    page.locator("form[action='/targets/spotify/pause'] button[value='1h']").click()
 
-    says(page, "spotify is paused until 15:30.")
+    told(page, "good", "spotify", "15:30", undo="/targets/spotify/resume")
     assert page.url.endswith("/targets/spotify")
     assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_by == "local"
 
     page.get_by_role("button", name="Undo").click()
-    says(page, "spotify goes on.")
+    told(page, "good", "spotify")
     assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_until is None
     page.reload()
     expect(page.locator("#said")).to_have_text("")
@@ -110,13 +105,12 @@ def test_a_pause_until_a_date_is_taken_and_one_that_is_over_is_not(tab: Visit) -
     page.locator("summary", has_text="Pause").click()
     page.get_by_label("Until").fill("2026-11-16T08:00")
     page.locator(".sheet form", has_text="Until").get_by_role("button", name="Pause").click()
-    says(page, "The queue feeds is paused until Mon 08:00.")
+    told(page, "good", "feeds", "08:00", undo="/queue/feeds/resume")
 
     page.locator("summary", has_text="Pause").click()
     page.get_by_label("Until").fill("2020-01-01T08:00")
     page.locator(".sheet form", has_text="Until").get_by_role("button", name="Pause").click()
-    says(page, "Nothing was changed")
-    says(page, "that is over already")
+    told(page, "bad")
 
 
 def test_one_job_is_retried_and_the_filter_stays(tab: Visit, q: Queue) -> None:
@@ -124,7 +118,7 @@ def test_one_job_is_retried_and_the_filter_stays(tab: Visit, q: Queue) -> None:
     (first, *others) = jobs_of(q, state="failed", queue="convert", code="bad_request")
     page.get_by_role("button", name=f"Retry job {first}", exact=True).click()
 
-    says(page, f"Job {first} was queued again")
+    told(page, "good", str(first))
     assert page.url.endswith("/queue?state=failed&queue=convert&code=bad_request")
     assert jobs_of(q, state="failed", queue="convert", code="bad_request") == others
 
@@ -136,7 +130,7 @@ def test_what_somebody_else_has_done_already_is_said(tab: Visit, q: Queue) -> No
     q.retry(first)
     page.get_by_role("button", name=f"Retry job {first}", exact=True).click()
 
-    says(page, f"Nothing was changed: job {first} is queued")
+    told(page, "warn", str(first))
 
 
 @pytest.mark.full
@@ -148,7 +142,7 @@ def test_all_that_match_are_retried_as_many_as_were_said(tab: Visit, q: Queue) -
     expect(page.locator("h1")).to_have_text(f"Retry {len(matching)} jobs?")
     page.get_by_role("button", name=f"Retry {len(matching)} jobs").click()
 
-    says(page, f"{len(matching)} jobs were queued again.")
+    told(page, "good", str(len(matching)))
     assert page.url.endswith("/queue?state=failed&queue=convert&code=bad_request")
     assert set(jobs_of(q, state="failed")) == left_alone
 
@@ -160,7 +154,7 @@ def test_nothing_is_done_to_many_when_they_are_no_longer_as_many(tab: Visit, q: 
     q.retry(before[0])
     page.get_by_role("button", name=re.compile("^Forget")).click()
 
-    says(page, "Nothing was changed")
+    told(page, "warn")
     assert jobs_of(q, state="failed", queue="convert") == before[1:]
 
 
@@ -168,11 +162,11 @@ def test_a_job_is_cancelled_and_that_is_undone(tab: Visit, q: Queue) -> None:
     first = jobs_of(q, state="ready", queue="lidarr")[0]
     page = tab.go(f"/jobs/{first}")
     page.get_by_role("button", name="Cancel").click()
-    says(page, f"Job {first} was cancelled.")
+    told(page, "good", str(first), undo=f"/jobs/{first}/retry")
     assert q.get(first).state == "cancelled"
 
     page.get_by_role("button", name="Undo").click()
-    says(page, f"Job {first} was queued again")
+    told(page, "good", str(first))
     assert q.get(first).state == "queued"
 
 
@@ -180,11 +174,12 @@ def test_a_job_is_forgotten_only_after_a_second_page(tab: Visit, q: Queue) -> No
     first = jobs_of(q, state="failed")[0]
     page = tab.go(f"/jobs/{first}")
     page.get_by_role("link", name="Forget").click()
-    expect(page.locator("main")).to_contain_text("This cannot be undone.")
+    forget = page.locator(f"form[action='/jobs/{first}/forget'] button")
+    expect(forget).to_be_visible()
     assert q.get(first).state == "failed"
-    page.get_by_role("button", name=f"Forget job {first}").click()
+    forget.click()
 
-    says(page, f"Job {first} was forgotten")
+    told(page, "good", str(first))
     assert first not in jobs_of(q, state="failed")
 
 
@@ -194,7 +189,7 @@ def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     page.get_by_role("link", name=re.compile("Open spotify")).click()
     page.get_by_role("button", name="Clear key 7").click()
 
-    says(page, "Key 7 of spotify is cleared; its jobs go at once.")
+    told(page, "good", "7", "spotify")
     assert "7" not in {key.lane for key in q.store.read(lambda tx: target_reports.one(tx, "spotify")).keys}
 
 
@@ -205,7 +200,7 @@ def test_notices_are_marked_as_read(tab: Visit) -> None:
     assert unread > 1
     page.get_by_role("button", name=re.compile("^Mark as read")).first.click()
     expect(page.get_by_role("button", name=re.compile("^Mark as read"))).to_have_count(unread - 1)
-    page.get_by_role("button", name="Mark all as read").click()
+    page.locator("form[action='/notices/read'] button").click()
     expect(page.get_by_role("button", name=re.compile("^Mark as read"))).to_have_count(0)
 
 
@@ -217,9 +212,9 @@ def test_the_colours_that_were_chosen_are_kept(tab: Visit) -> None:
 
     page = tab.go("/queue?state=done")
     light = ground(page)
-    page.get_by_role("button", name="Change to light").click()
-    page.get_by_role("button", name="Change to dark").click()
-    page.get_by_role("button", name="Change to as the system").wait_for()
+    for following in ("light", "dark"):
+        page.locator(f"button[name='theme'][value='{following}']").click()
+    page.locator("button[name='theme'][value='auto']").wait_for()
     assert ground(page) != light
     assert page.url.endswith("/queue?state=done")
     assert ground(tab.go("/help")) != light
@@ -261,7 +256,7 @@ def test_the_way_from_what_is_wrong_to_a_retry_needs_no_mouse(opened: Browser, s
         page.wait_for_url("**/bulk?**")
         focus(page, "Retry 1 job")
         page.keyboard.press("Enter")
-        expect(page.locator("#said")).to_contain_text("1 job was queued again")
+        told(page, "good", "1")
         assert found.complaints == []
 
 

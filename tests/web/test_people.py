@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.text import message, names, numbers
 from tests.web.api.building import HERE, client_of
 from tests.web.api.building import Shop as Place
 from tidegate.ops import account_events, accounts
@@ -41,10 +42,9 @@ def ada(there: Place, nobody: TestClient) -> TestClient:
 
 
 def send(client: TestClient, path: str, **form: str) -> str:
-    """What the next page says of it."""
+    """What the next page says of it, after the tone of that: "good bob …"."""
     page = client.post(path, headers=FORM, data=form, follow_redirects=True).text
-    found = re.search(r'<div id="said".*?<p>(.*?)</p>', page, re.DOTALL)
-    return found[1] if found else ""
+    return " ".join(message(page))
 
 
 def roles(there: Place) -> dict[str, str]:
@@ -57,7 +57,7 @@ def last(there: Place) -> str:
 
 
 def test_the_first_person_is_an_admin_and_then_everybody_signs_in(there: Place, nobody: TestClient) -> None:
-    assert "Nobody has a password" in nobody.get("/people").text
+    assert "/people/ada" not in nobody.get("/people").text
     said = send(nobody, "/people/add", name="vera", role="viewer", password=GOOD)
     assert "admin" in said
     answer = nobody.post(
@@ -69,23 +69,24 @@ def test_the_first_person_is_an_admin_and_then_everybody_signs_in(there: Place, 
     form = {"name": "ada", "password": GOOD, "next": "/people"}
     answer = nobody.post("/sign-in", headers=FORM, data=form, follow_redirects=True)
     assert answer.url.path == "/people"
-    assert "1 person may sign in" in answer.text
+    assert "1 person" in answer.text
 
 
 def test_somebody_is_added_changed_signed_out_and_removed(there: Place, ada: TestClient) -> None:
-    assert send(ada, "/people/add", name=" bob ", role="viewer", password=GOOD).startswith("bob ")
+    assert send(ada, "/people/add", name=" bob ", role="viewer", password=GOOD).startswith("good bob ")
     assert roles(there)["bob"] == "viewer"
     assert accounts.fits(GOOD, there.queue.store.read(lambda tx: accounts.kept_of(tx, "bob")))
-    assert send(ada, "/people/bob/role", role="operator").startswith("bob was viewer and is operator now;")
+    assert names(send(ada, "/people/bob/role", role="operator"), "good", "bob", "viewer", "operator")
+    assert roles(there)["bob"] == "operator"
     assert last(there) == "user_role_changed bob by ada"
-    assert send(ada, "/people/bob/sign-out") == "bob was not signed in."
+    assert numbers(send(ada, "/people/bob/sign-out")) == []
     there.queue.store.write(lambda tx: accounts.begin_session(tx, "bob"))
-    assert send(ada, "/people/bob/sign-out") == "bob is signed out: 1 session ended."
-    assert send(ada, "/people/bob/password", password="another good one").startswith("bob ")
+    assert numbers(send(ada, "/people/bob/sign-out")) == [1]
+    assert send(ada, "/people/bob/password", password="another good one").startswith("good bob ")
     assert accounts.fits("another good one", there.queue.store.read(lambda tx: accounts.kept_of(tx, "bob")))
-    assert "is signed out at once" in ada.get("/people/bob/remove").text
+    assert 'action="/people/bob/remove"' in ada.get("/people/bob/remove").text
     assert "bob" in roles(there)  # asking removes nobody
-    assert send(ada, "/people/bob/remove").startswith("bob ")
+    assert send(ada, "/people/bob/remove").startswith("good bob ")
     assert "bob" not in roles(there)
     assert last(there) == "user_removed bob by ada"
 
@@ -94,7 +95,7 @@ def test_a_new_role_is_undone_with_one_button(there: Place, ada: TestClient) -> 
     page = ada.post("/people/otto/role", headers=FORM, data={"role": "viewer"}, follow_redirects=True).text
     form = re.search(r'action="(/people/otto/role)".*?name="key" value="(\w+)"', page, re.DOTALL)
     assert form is not None
-    assert send(ada, form[1], key=form[2]).startswith("otto was viewer and is operator now;")
+    assert send(ada, form[1], key=form[2]).startswith("good otto ")
     assert roles(there)["otto"] == "operator"
 
 
@@ -142,10 +143,10 @@ def test_a_token_is_shown_once_works_and_is_removed(there: Place, ada: TestClien
     bearer = {"authorization": f"Bearer {found[0]}"}
     assert ada.post("/api/v1/jobs/2/retry", headers=bearer).status_code == 200
     assert there.queue.events(2)[-1].actor == "token ci"
-    assert "Nothing was changed: there is a token" in send(ada, "/tokens/add", **form)
+    assert send(ada, "/tokens/add", **form).startswith("bad ")
 
-    assert "This cannot be undone" in ada.get("/tokens/ci/remove").text
-    assert send(ada, "/tokens/ci/remove").startswith("The token ci is removed;")
+    assert 'action="/tokens/ci/remove"' in ada.get("/tokens/ci/remove").text
+    assert names(send(ada, "/tokens/ci/remove"), "good", "ci")
     assert ada.get("/api/v1/jobs", headers=bearer).status_code == 401
     assert last(there) == "token_removed ci by ada"
 
@@ -175,7 +176,7 @@ def test_who_is_not_there_has_a_page_that_says_so(ada: TestClient, path: str) ->
     "path", ["/people/eve/role", "/people/eve/sign-out", "/people/eve/remove", "/tokens/eve/remove"]
 )
 def test_what_is_asked_of_nobody_changes_nothing(there: Place, ada: TestClient, path: str) -> None:
-    assert send(ada, path, role="viewer").startswith("Nothing was changed: there is no ")
+    assert send(ada, path, role="viewer").startswith("bad ")
     assert len(roles(there)) == 3
 
 

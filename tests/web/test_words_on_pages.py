@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from tests.text import names
 from tests.web.api.building import HERE, client_of
 from tests.web.every_page import people
 from tidegate import Again, Queue
@@ -28,13 +29,15 @@ def pages(q: Queue) -> Iterator[TestClient]:
 def test_a_page_that_is_not_there_leads_to_the_overview(pages: TestClient, path: str) -> None:
     found = pages.get(path)
     assert found.status_code == 404
-    assert re.search(r'<a class="button primary" href="/">Overview</a>', found.text)
+    assert re.search(r'<a class="button primary" href="/">', found.text)
     assert "openapi" not in found.text.split("<main", 1)[1].split("</main", 1)[0]
 
 
 def test_what_a_role_may_not_do_is_said_in_words(pages: TestClient, q: Queue) -> None:
     pages.cookies.set(COOKIE, q.store.write(people)["vera"])
-    assert "The role viewer may not see the settings. An admin can give another one." in pages.get("/settings").text
+    refused = pages.get("/settings")
+    assert refused.status_code == 403
+    assert names(refused.text, "viewer", Right.SEE_SETTINGS.words)
     assert "_" not in "".join(right.words for right in Right)
 
 
@@ -53,23 +56,23 @@ def test_a_failure_that_cannot_be_retried_offers_no_retry(tmp_path: Path) -> Non
 
         convert.refuse(("notes.txt",), "bad_request", "It is no PDF.")
         text = client.get("/failures").text
-        assert "It is no PDF" in text
+        assert "no PDF" in text
         assert "Discard…" in text
         assert "Retry…" not in text
-        assert "It cannot be retried: look why, and discard it." in client.get("/").text
+        assert "action=retry" not in client.get("/").text
 
         barred = convert.enqueue("a.pdf").id
         fresh.drain()
-        assert "retry it when the cause is gone" in client.get(f"/jobs/{barred}").text
+        assert f'action="/jobs/{barred}/retry"' in client.get(f"/jobs/{barred}").text
         assert "Retry…" in client.get("/failures").text
         fresh.bar(barred)
-        assert "retry it when the cause is gone" not in client.get(f"/jobs/{barred}").text
+        assert f'action="/jobs/{barred}/retry"' not in client.get(f"/jobs/{barred}").text
         assert "Retry…" not in client.get("/failures").text
 
 
 def test_an_empty_list_names_the_filter(pages: TestClient) -> None:
     text = pages.get("/queue?kind=history&state=failed").text
-    assert "None is there that is failed and of the kind history." in text
+    assert re.search(r'<div class="empty">.*\bfailed\b.*\bhistory\b', text)
 
 
 def test_jobs_that_gave_up_are_not_said_to_be_tried_again(pages: TestClient) -> None:
@@ -82,7 +85,7 @@ def test_jobs_that_gave_up_are_not_said_to_be_tried_again(pages: TestClient) -> 
 
 
 def test_a_target_whose_numbers_are_known_is_known_to_have_no_breaker(pages: TestClient) -> None:
-    assert "This target has no breaker. Its keys wait on their own." in pages.get("/targets/spotify").text
+    assert 'data-breaker="none"' in pages.get("/targets/spotify").text
 
 
 def test_a_page_that_needs_the_database_is_no_help_while_it_is_away(tmp_path: Path) -> None:
@@ -149,5 +152,5 @@ def test_an_address_of_nothing_offers_what_its_reader_may_do(pages: TestClient, 
     assert 'href="/sign-in?next=%2Fnowhere"' in stranger.text
     pages.cookies.set(COOKIE, secrets["vera"])
     assert 'href="/people"' not in pages.get("/nowhere").text
-    assert "Signed in as vera (viewer)" in pages.get("/nowhere").text
+    assert "vera (viewer)" in pages.get("/nowhere").text
     assert pages.get("/api/v1/nowhere").json()["code"] == "no_such_path"

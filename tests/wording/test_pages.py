@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
+import tidegate
 from tests.apps.music.shown import PAGES as MUSIC_PAGES
 from tests.apps.music.shown import music_site
+from tests.web.every_deed import DEEDS, whole
 from tests.web.every_page import AWAY, BREAKING, EMPTY, JOBS, PAGES, a_job, config
 from tests.web.seeding import END, seeded
 from tests.wording import catalogue
@@ -19,6 +22,7 @@ from tidegate.assembly import there_are
 from tidegate.face.app import install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.frame import build
+from tidegate.web.pages.saying import COOKIE, Said
 from tidegate.web.site import Site
 
 _UNSAID = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<!--.*?-->", re.DOTALL)
@@ -64,6 +68,33 @@ def test_pages_of_the_server(tmp_path: Path) -> None:
         jobs = {name: a_job(q, wanted) for name, wanted in JOBS.items()}
         found |= said(Site(queue=q, config=config, apps=[install(BREAKING, q)]), PAGES | jobs, seen)
     catalogue.compare("pages", found)
+
+
+@pytest.mark.full
+def test_messages_of_forms(tmp_path: Path) -> None:
+    found: dict[str, str] = {}
+    with whole(tmp_path) as there:
+        client = there.client()
+        for route, ask in DEEDS.items():
+            method, page = route.split(" ", 1)
+            path, sent = ask(there)
+            answer = client.request(method, path, follow_redirects=False, **sent)
+            told = Said.loaded(answer.cookies.get(COOKIE) or "")
+            if told is not None:
+                text = re.sub(r" \(ConnectError.*", "", catalogue.timeless(told.text))  # as the system says it
+                found[page] = f"{told.tone}: {_NUMBER.sub('#', text)}"
+    catalogue.compare("messages", found)
+
+
+def test_messages_of_scripts() -> None:
+    found: dict[str, str] = {}
+    for file in sorted(Path(tidegate.__file__).parents[1].glob("tidegate*/**/static/*.js")):
+        code = re.sub(r"(?m)(^|\s)//.*$", "", file.read_text("utf-8"))
+        texts = (text for _, text in re.findall(r"([\"`])((?:(?!\1).)*?)\1", code))
+        said = [text for text in texts if re.match(r"[A-Z]\w*( \S+){2}", text)]
+        if said:
+            found[file.name] = "\n".join(dict.fromkeys(said))
+    catalogue.compare("scripts", found)
 
 
 def test_pages_of_applications(tmp_path: Path) -> None:

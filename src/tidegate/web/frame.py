@@ -82,7 +82,7 @@ def build(site: Site) -> FastAPI:
     app.include_router(health.router())
     app.include_router(metrics.router())
     large = [limit for there in site.apps for limit in _install(app, there)]
-    for page in page_routers(site):
+    for page in page_routers():
         app.include_router(page, include_in_schema=False)
     app.include_router(sign_in.router(site, checks))
     for there in site.apps:

@@ -19,6 +19,7 @@ ENTERED = "music_entered"  # an extension of a request: a user has entered its a
 LOOPBACK = "music_loopback"  # an extension of a request: who entered its address may reach this machine
 HOME = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
+NEVER_ALLOWED = "never that of a music server"
 LOOPBACK_REFUSED = (
     "this machine itself; ask an admin to enter it, or add its network to music.server_networks in the settings"
 )
@@ -86,7 +87,7 @@ def why_not(address: str, allowed: net.Networks) -> str | None:
     if isinstance(found, IPv6Address) and any(found in network for network in _WITHIN_V6):
         found = IPv4Address(int(found) & 0xFFFF_FFFF)
     if found in _NEVER:
-        return "never that of a music server"
+        return NEVER_ALLOWED
     why = net.why_blocked(str(found), allowed)
     return LOOPBACK_REFUSED if why and found.is_loopback else why
 

@@ -154,7 +154,7 @@ def test_fail_fast_fails_new_jobs_and_a_retry_succeeds_when_the_gateway_is_back(
         assert (late["status"], late["error_code"]) == ("failed", "GW_5XX")
 
         sim.outage(None)
-        until(lambda: "The gateway is away" not in server.client.get("/convert").text)
+        until(lambda: 'id="gateway"' not in server.client.get("/convert").text)
         server.client.post(f"/api/jobs/{late['id']}/retry")
         assert server.ended(late["id"])["status"] == "complete"
 

@@ -13,6 +13,7 @@ import pytest
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, refusal, valid
 from tests.apps.convert.waiting import until
+from tests.text import names
 from tidegate_apps.convert.gateway import Embedded, GatewayLimits
 from tidegate_apps.convert.gateway.refusals import ROWS
 
@@ -62,7 +63,7 @@ def test_an_unknown_mapping_is_refused_with_those_that_there_are(url: str, mappi
     answer = process(url, pdfs.text(), mapping)
 
     assert refusal(answer) == (400, "unknown_mapping")
-    assert "give one of layout, text" in answer.json()["detail"]
+    assert names(answer.json()["detail"], "layout", "text")
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html", "application/xml;q=0", "image/*, text/plain"])

@@ -118,7 +118,7 @@ def test_a_file_that_is_no_mapping_is_told_at_the_start(tmp_path: Path, name: st
 def test_a_folder_that_is_not_there_is_told_with_the_name_of_the_setting(tmp_path: Path) -> None:
     with (
         database("sqlite-apsw", tmp_path) as db,
-        pytest.raises(ValueError, match=r"convert\.mappings: .*nowhere is no folder"),
+        pytest.raises(ValueError, match=r"convert\.mappings: .*nowhere"),
         made(db, tmp_path, mappings=str(tmp_path / "nowhere")),
     ):
         pass

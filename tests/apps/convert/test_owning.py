@@ -119,8 +119,7 @@ def test_what_was_no_pdf_is_retried_nowhere(each: Place) -> None:
     job = each.upload(b"no PDF").json()["job"]
     assert "/retry" not in each.client.get(f"/jobs/{each.number(job)}").text
     refused = each.client.post(f"/api/v1/jobs/{each.number(job)}/retry")
-    assert refused.status_code == 409
-    assert "was refused before it was queued" in refused.json()["detail"]
+    assert (refused.status_code, refused.json()["code"]) == (409, "refused")
     assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
     assert not each.queue.retry(each.number(job))
     assert each.queue.retry_many(queue="convert").matched == 0
@@ -207,8 +206,7 @@ def test_what_has_lost_its_pdf_to_retention_is_retried_nowhere_and_keeps_its_cod
 
     assert "/retry" not in each.client.get(f"/jobs/{each.number(job)}").text
     refused = each.client.post(f"/api/v1/jobs/{each.number(job)}/retry")
-    assert refused.status_code == 409
-    assert "would need is gone" in refused.json()["detail"]
+    assert (refused.status_code, refused.json()["code"]) == (409, "refused")
     assert code_of(each.client.post(f"/api/jobs/{job}/retry")) == (404, "EXPIRED")
     assert not each.queue.retry(each.number(job))
     assert each.queue.retry_many(queue="convert").matched == 0
@@ -374,7 +372,7 @@ def test_files_that_no_job_knows_are_swept_and_no_others(each: Place) -> None:
 @pytest.mark.req("CNV-16")
 def test_both_are_on_a_schedule(place: Place) -> None:
     names = {schedule.name for schedule in place.queue._schedules.values()}  # noqa: SLF001 - what is declared
-    assert names == {"convert: old files", "convert: files without a job"}
+    assert (len(names), {name.partition(": ")[0] for name in names}) == (2, {"convert"})
     assert place.there.jobs.retention.enqueue().created
     assert place.there.jobs.sweep.enqueue().created
     drained = place.clock.run(place.queue.adrain("convert-upkeep"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def test_a_file_over_the_limit_is_refused_while_it_comes_and_leaves_no_job(tmp_p
 
         assert code_of(answer) == (413, "TOO_LARGE")
         assert answer.json()["most_bytes"] == 300_000
-        assert answer.json()["detail"] == "File exceeds 300,000 bytes limit."
+        assert "300,000 bytes" in answer.json()["detail"]
         assert answer.headers["connection"] == "close"
         assert place.client.get("/api/jobs").json()["jobs"] == []
         assert (place.files("pdf"), place.files("drafts")) == ([], [])
@@ -137,8 +138,9 @@ def test_a_disk_that_fails_at_the_last_step_is_an_io_error_too(place: Place) -> 
     assert code_of(answer) == (500, "IO_ERROR")
     assert place.get(answer.json()["job"])["original_filename"] == "mine.pdf"
     assert place.files("drafts") == []
-    stored = place.queue.row(place.number(answer.json()["job"])).error_message
-    assert stored == "Temporary storage issue. It was not tried.", "nobody will try it again"
+    stored = place.queue.row(place.number(answer.json()["job"])).error_message or ""
+    assert stored.startswith("Temporary storage issue.")
+    assert "retry" not in stored, "nobody will try it again"
 
 
 @pytest.mark.req("CNV-02")
@@ -254,10 +256,10 @@ def test_a_person_pauses_uploads_for_a_time(place: Place) -> None:
     assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": True}
     assert place.client.post("/api/convert/uploads/resume").json() == {"resumed": False}
     deeds = place.client.get("/api/v1/activity").json()["items"]
-    assert [(each["says"], each["origin"], each["after"]["state"]) for each in deeds] == [
-        ("local resumed key uploads of convert", "api", "on"), ("local paused key uploads of convert", "api", "paused"),
+    assert [(each["action"], each["name"], each["key"], each["origin"], each["after"]["state"]) for each in deeds] == [
+        ("target_resumed", "convert", "uploads", "api", "on"), ("target_paused", "convert", "uploads", "api", "paused"),
     ]  # fmt: skip
-    assert 'href="/convert">paused key uploads of convert' in place.client.get("/activity").text
+    assert len(re.findall(r'href="/convert">[^<]*\buploads\b', place.client.get("/activity").text)) == 2
     assert place.upload().status_code == 202
     assert code_of(place.client.post("/api/convert/uploads/pause", json={"seconds": 60}, headers=ELSEWHERE))[0] == 401
 

@@ -85,7 +85,7 @@ def test_a_browser_that_uploaded_before_there_was_a_user_still_fetches_its_files
     add_user(place)
     assert place.client.get(f"/api/jobs/{job}/download").status_code == 200
     page = place.client.get("/convert")
-    assert (page.status_code, "Sign in to upload files." in page.text) == (200, True)
+    assert (page.status_code, 'data-closed="not_signed_in"' in page.text) == (200, True)
     assert place.upload().status_code == 401
 
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.apps.feeds.building import HOUR, Desk, fetched
 from tests.databases import Database
+from tests.text import message, numbers
 from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.rights import Role
@@ -267,10 +268,10 @@ def test_a_page_shows_no_password_of_the_address_that_a_feed_moves_to(desk: Desk
     found = fetched(304, url="http://a.example/new?token=hunter2")
     desk.answers[old] = replace(found, history=((301, "http://a.example/old"),))
     desk.add(old)
-    for said in ("It says that it has moved", "It says that it has moved", "It was moved"):
+    for _ in range(3):  # the third is believed
         desk.poll()
         page = client.get("/feeds/1", headers=bearer(desk, Role.VIEWER)).text
-        assert f"{said} to http://ann:…@a.example/new?token=…" in page
+        assert "http://ann:…@a.example/new?token=…" in page
         assert "hunter2" not in page
         desk.clock.advance(2 * HOUR)
     assert desk.sources.get(1).feed_url == "http://ann:hunter2@a.example/new?token=hunter2"
@@ -391,23 +392,24 @@ def test_every_form_of_the_pages_works_without_script(desk: Desk, client: TestCl
     def post(path: str, **fields: str) -> str:
         answer = client.post(path, data=fields, headers={"origin": "http://127.0.0.1"})
         assert answer.status_code == 200, answer.text
-        return answer.text
+        return message(answer.text)[0]
 
-    assert "was added" in post("/feeds/add", feed_url="a.example/f")
+    assert post("/feeds/add", feed_url="a.example/f") == "good"
     assert desk.sources.get(1).feed_url == "https://a.example/f"
-    assert "Nothing was added" in post("/feeds/add", feed_url="https://a.example/f")
-    assert "Nothing was added" in post("/feeds/add", feed_url="x y")
-    assert "is polled now" in post("/feeds/1/poll", back="/feeds/1")
-    assert "is disabled until" in post("/feeds/1/disable")
+    assert post("/feeds/add", feed_url="https://a.example/f") == "bad"
+    assert post("/feeds/add", feed_url="x y") == "bad"
+    assert post("/feeds/1/poll", back="/feeds/1") == "good"
+    assert post("/feeds/1/disable") == "good"
     assert desk.sources.get(1).feed_disable_reason == "manual"
-    assert "Nothing was changed" in post("/feeds/1/poll")
-    assert "is enabled" in post("/feeds/1/enable")
+    assert post("/feeds/1/poll") == "warn"
+    assert post("/feeds/1/enable") == "good"
+    assert desk.sources.get(1).feed_disabled_at is None
     opml = b'<opml><body><outline xmlUrl="http://b.example/f"/><outline xmlUrl="x"/></body></opml>'
     sent = client.post("/feeds/import", files={"file": ("a.opml", opml)}, headers={"origin": "http://127.0.0.1"})
-    assert "1 added, 0 were there already, 1 have no address" in sent.text
+    assert numbers(message(sent.text)[1]) == [1, 0, 1]  # added, there already, without an address
     assert "b.example" in client.get("/feeds/export.opml").text
-    assert "was removed" in post("/feeds/1/remove")
-    assert "Nothing was changed" in post("/feeds/1/enable")
+    assert post("/feeds/1/remove") == "good"
+    assert post("/feeds/1/enable") == "warn"
 
 
 def test_a_notice_leads_to_the_page_of_its_feed(desk: Desk, client: TestClient) -> None:

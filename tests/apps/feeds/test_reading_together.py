@@ -53,7 +53,7 @@ async def test_that_no_process_can_be_started_is_not_the_fault_of_a_feed() -> No
     reading = asyncio.ensure_future(Reader(among=among).parse(feed("good"), "", URL))
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))  # none but those that are open already
     try:
-        with pytest.raises(ChildError, match="could not be started"):
+        with pytest.raises(ChildError):
             await reading
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)

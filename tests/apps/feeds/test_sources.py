@@ -252,11 +252,21 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
 
     found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds())).items
 
-    key = f"key {source.id} of feeds"
-    assert [(each.deed.actor, each.what, each.before(str), each.after(str)) for each in found] == [
-        ("bob", f"disabled {key}", "enabled", "disabled, why manual, feed A"),
-        ("ada", f"enabled {key}", "disabled, why gone, by auto", "enabled, feed A"),
-        ("ada", f"added {key}", "", "feed A"),
+    assert {(each.deed.place.name, each.deed.place.lane) for each in found} == {("feeds", str(source.id))}
+    assert [(each.deed.actor, each.deed.action, each.deed.was, each.deed.became) for each in found] == [
+        (
+            "bob",
+            "target_disabled",
+            {"state": "enabled"},
+            {"state": "disabled", "why": "manual", "until": None, "feed": "A"},
+        ),
+        (
+            "ada",
+            "target_enabled",
+            {"state": "disabled", "why": "gone", "by": "auto"},
+            {"state": "enabled", "feed": "A"},
+        ),
+        ("ada", "target_added", {}, {"feed": "A"}),
     ]
 
 

@@ -242,5 +242,5 @@ def test_a_badge_is_put_changed_and_taken_away_and_a_wrong_one_is_refused(queue:
     ):
         with pytest.raises(ValueError, match=said):
             Badge(**given)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="kind: 'song' is not allowed"):
+    with pytest.raises(ValueError, match="kind: 'song'"):
         library.badge("song", 1, None)  # type: ignore[arg-type]

@@ -39,12 +39,8 @@ def test_refused_credentials_stop_all_calls_of_that_user_and_are_told_once_to_th
         assert len([call for call in s.world.calls if call.user == "ada"]) == 1
         assert len(s.world.times("bob")) == 288
         ((event, notice),) = s.heard
-        assert (event.user, str(notice.kind), notice.icon, notice.title) == (
-            "ada",
-            "fatal",
-            "error",
-            "Svc needs your attention",
-        )
+        assert (event.user, str(notice.kind), notice.icon) == ("ada", "fatal", "error")
+        assert "Svc" in notice.title
         assert notice.advice
         assert notice.message.endswith(notice.advice)
         state = s.state()

@@ -103,13 +103,13 @@ def test_the_commands_connect_list_and_disconnect(
         return said.out + said.err
 
     assert "lastfm       Not connected" in run("status")
-    assert "connected: Last.fm of local" in run("connect", "lastfm", "user=ada7")
-    assert "lastfm       Not tried yet" in run("status")
+    assert names(run("connect", "lastfm", "user=ada7"), "Last.fm", "local")
     assert '"state": "new"' in run("status", "--json")
     assert "nothing yet" in run("list", "tracks")
     assert "plays" in run("list", "plays", "--find", "song", code=2)
     assert run("sync", "lastfm", "--wait", "0", code=8)
-    assert "disconnected: Last.fm of local" in run("disconnect", "lastfm")
+    assert names(run("disconnect", "lastfm"), "Last.fm", "local")
+    assert '"state": "none"' in run("status", "--json")
     assert "'nosuch'" in run("disconnect", "nosuch", code=7)
     assert names(run("connect", "lastfm", code=2), "user: ", "User name")
     assert "browser" in run("connect", "spotify", code=2)

@@ -62,7 +62,7 @@ def test_an_error_is_exit_code_1(command: Command) -> None:
     run = command("doctor")
 
     assert run.code == Exit.NEGATIVE
-    assert "  error sqlite:///tidegate.db cannot be used" in run.out
+    assert re.search(r"^  error .*sqlite:///tidegate\.db", run.out, re.MULTILINE)
     assert run.out.endswith("\n1 error.\n")
 
 
@@ -119,7 +119,7 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_a_warning(
 def test_a_server_that_others_reach_needs_somebody_who_can_sign_in(command: Command) -> None:
     Path("tidegate.toml").write_text("[server]\nhost = '0.0.0.0'\n")
 
-    assert "fix: tidegate user add NAME --role admin\n" in command("doctor").out
+    assert "tidegate user add" in command("doctor").out
     assert command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=PASSWORD).code == Exit.OK
     assert re.search(r"^  ok    .*0\.0\.0\.0", command("doctor").out, re.MULTILINE)
 

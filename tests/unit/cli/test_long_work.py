@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import numbers
 from tests.unit.cli.conftest import Command
 from tidegate.cli.at_store import Stopped
 from tidegate.cli.exits import Exit
@@ -94,8 +95,8 @@ def test_a_second_ctrl_c_ends_it_at_once() -> None:
 
 
 def test_a_copy_that_was_stopped_is_not_there(q: Queue, tmp_path: Path) -> None:
-    watched = long_work(lambda _: "no copy was made", as_json=False)
-    with pytest.raises(Stopped, match="no copy was made"), watched as work:  # noqa: PT012
+    watched = long_work(lambda _: "no copy", as_json=False)
+    with pytest.raises(Stopped, match="no copy"), watched as work:  # noqa: PT012
         ctrl_c()
         backups.backup(q.store, tmp_path / "copy.db", stages=work)
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == []
@@ -152,7 +153,7 @@ def test_a_terminal_shows_a_bar_beside_clean_output(q: Queue, url: str, options:
     out, shown = at_a_terminal("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--url", url, *options)
 
     assert ("Retrying" in shown and f"of {JOBS}" in shown) is bar
-    assert (out == f"{JOBS} jobs queued again (bulk action 1).\n") is bar
+    assert (numbers(out) == [JOBS, 1]) is bar
 
 
 def at_a_terminal(*args: str) -> tuple[str, str]:

@@ -27,10 +27,7 @@ def test_every_profile_plays_and_fits_a_terminal(command: Command, profile: str)
 def test_the_table_and_the_timeline_of_the_sync_profile(command: Command) -> None:
     out = command("simulate", "--profile", "sync", "--outage", "2h down").out.splitlines()
 
-    assert out[1:3] == [
-        "  backoff 30s, doubling up to 30m, give or take 25%",
-        "  2h down, from 30m on; a call every 5m for 6h",
-    ]
+    assert [re.findall(r"\d+[smh%]", line) for line in out[1:3]] == [["30s", "30m", "25%"], ["2h", "30m", "5m", "6h"]]
     table = {line.partition("  ")[0]: line.split()[-3:] for line in out if line.startswith(("calls", "recovered"))}
     assert table["calls made"][1:] == ["72", "120"]
     assert table["calls that failed"][1:] == ["24", "72"]
@@ -38,7 +35,7 @@ def test_the_table_and_the_timeline_of_the_sync_profile(command: Command) -> Non
     assert len(lanes["outage"].strip()) == 23
     assert set(lanes["plain loop"]) == {"o", "x"}
     assert set(lanes["Tidegate"]) >= {"o", "x", "-"}
-    assert any("told: sync works again" in line for line in out)
+    assert sum("told: " in line for line in out) == 2  # the trouble, and its end
 
 
 def test_json_is_one_document_and_the_same_for_the_same_seed(command: Command) -> None:
@@ -78,9 +75,9 @@ def test_its_numbers_are_told_in_words(command: Command) -> None:
     )
     out = command(*own.split(), "--interval", "30s", "--open-for", "1m", "--cooldown", "gone=1/2d").out
 
-    assert "backoff 1s, times 3 up to 9s, no jitter" in out
+    assert re.search(r"backoff .*\b1s\b.*\b3\b.*\b9s\b", out)
     assert re.search(r"50% .*4 .*30s.*1m", out)
-    assert "cooldown gone 1x: 2d" in out
+    assert re.search(r"cooldown .*\bgone\b.*\b2d\b", out)
 
 
 @pytest.mark.alone

@@ -138,7 +138,7 @@ class FakeModel:
         return cls(json.loads(text)["n"])
 
 
-NOT_STORED = "cannot be stored; give plain values, dataclasses, enums, datetimes or pydantic models"
+NOT_STORED = "…"  # that it cannot be stored, and what can be
 
 
 def says(error: Exception, message: str) -> bool:

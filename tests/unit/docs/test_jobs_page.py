@@ -102,7 +102,8 @@ def test_what_people_do_is_recorded_under_names_that_are_listed() -> None:
     source = "".join(map(inspect.getsource, (actions, job_actions, bulk_work, trials)))
     recorded = re.findall(r'"((?:queue|jobs?|breaker|target)_(?:\w+ed|forgotten|reset))"', source)
 
-    assert set(first_column(PAGE, "event of a queue or a target")) == set(recorded)
+    listed = [{row[0] for row in rows} for rows in tables(PAGE).values() if any(row[0] in recorded for row in rows)]
+    assert set(recorded) in listed
 
 
 def test_every_error_is_listed_and_the_first_are_names_of_the_package() -> None:

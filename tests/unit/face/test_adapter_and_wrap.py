@@ -235,5 +235,5 @@ def test_a_copy_of_a_wrapped_client_is_behind_the_same_gates_and_a_pickle_of_one
     with pytest.raises(Held):
         wrapped.history(5)
 
-    with pytest.raises(TypeError, match=r"cannot be pickled.* pickle the client itself"):
+    with pytest.raises(TypeError, match=r"\bpickle"):
         pickle.dumps(wrapped)

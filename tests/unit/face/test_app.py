@@ -17,7 +17,7 @@ from tidegate.secrets import Secrets
 from tidegate.settings import SettingsError, load
 
 CITY = Code(
-    name="NO_CITY", reason=Reason.ITEM, reach=Reach.ITEM, message="There is no such city.", advice="Check the name."
+    name="NO_CITY", reason=Reason.ITEM, reach=Reach.ITEM, message="No city has that name.", advice="Check the name."
 )
 
 
@@ -77,7 +77,7 @@ def test_installing_gives_tables_jobs_schedules_codes_and_settings(tmp_path: Pat
     assert there.capacity["weather"].limits.cap == 7
     assert queue.get(there.jobs.enqueue("Oslo").id).queue == "weather"
     assert queue.queues() == {"weather"}
-    assert there.codes["NO_CITY"].message == "There is no such city."
+    assert there.codes["NO_CITY"].message == "No city has that name."
     with pytest.raises(ValueError, match=r"'weather\.fetch 0"):
         queue.schedule("0 * * * *", there.jobs, ("Rome",))
 

@@ -44,7 +44,7 @@ def test_an_application_changes_its_own_tables_only(sql: str, tmp_path: Path) ->
     with pytest.raises(ValueError, match="convert_"):
         Db(unopened, "convert", statements=f"-- name: it\n{sql};")
     (tmp_path / "0001_it.sql").write_text(f"{sql};")
-    with pytest.raises(ValueError, match=r"migration 0001_it: .* is not of convert"):
+    with pytest.raises(ValueError, match=r"migration 0001_it: .*\bconvert"):
         Db(unopened, "convert", migrations=tmp_path)
 
 

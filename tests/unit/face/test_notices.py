@@ -22,10 +22,9 @@ def test_a_fatal_fault_tells_once_and_later_ticks_tell_nothing_more() -> None:
         scene.clock.advance("5m")
 
     (notice,) = scene.events.notices()
-    assert (notice.kind, notice.icon, notice.title) == (NoticeKind.FATAL, "error", "spotify needs your attention")
-    assert notice.message == (
-        "The service refused the credentials. Connect the account again, or enter new credentials."
-    )
+    assert (notice.kind, notice.icon, notice.code) == (NoticeKind.FATAL, "error", "unauthorized")
+    assert "spotify" in notice.title
+    assert notice.message.startswith(CORE["unauthorized"].message)
     assert (notice.key, notice.operation) == (7, None)
     assert notice.episode == pytest.approx(1_700_000_000.0)
     assert scene.events.assert_one("notice").user == 7

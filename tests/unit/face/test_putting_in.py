@@ -74,7 +74,7 @@ def test_a_connection_of_another_library_is_refused(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", driver="apsw") as q:
         job = q.job()(handler)
         other = sqlite3.connect(":memory:")
-        with pytest.raises(TypeError, match="it is of sqlite3, the queue uses apsw"):
+        with pytest.raises(TypeError, match=r"\bsqlite3\b.*\bapsw\b"):
             job.options(connection=other).enqueue(ARTIST)
         other.close()
 
@@ -120,7 +120,7 @@ def test_long_and_strange_keys_are_told_apart(q: Queue) -> None:
 def test_a_unique_that_json_cannot_hold_is_refused(q: Queue) -> None:
     job = q.job(unique=lambda a: object())(handler)
 
-    with pytest.raises(TypeError, match=r"unique: .* cannot be stored"):
+    with pytest.raises(TypeError, match=r"unique: .*\bobject\b"):
         job.enqueue(ARTIST)
 
 
@@ -128,12 +128,10 @@ def test_a_job_can_be_refused_with_a_code_of_the_book_or_of_ones_own(q: Queue) -
     job = q.job(target=Target("spotify", rules=rules.spotify))(handler)
     known, own = job.refuse((ARTIST,), "scope_missing"), job.refuse((ARTIST,), "NOT_PDF", "This is no PDF.")
 
-    assert (known.get().error_code, known.get().error_message) == (
-        "scope_missing",
-        "Spotify wants your permission for this.",
-    )
+    assert known.get().error_code == "scope_missing"
+    assert known.get().error_message == rules.spotify.book["scope_missing"].message
     assert (own.state(), own.get().error_message) == (JobState.FAILED, "This is no PDF.")
-    with pytest.raises(ValueError, match="code: '' is no code"):
+    with pytest.raises(ValueError, match="code: ''"):
         job.refuse((ARTIST,), "")
 
 
@@ -187,7 +185,7 @@ def test_waiting_ends_with_the_job(q: Queue, clock: VirtualClock) -> None:
         job = slow.enqueue(7)
         stop = asyncio.Event()
         worker = asyncio.create_task(q.arun_worker(stop=stop))
-        with pytest.raises(TimeoutError, match=r"job 1 is still running after 10s"):
+        with pytest.raises(TimeoutError, match=r"job 1 .*\brunning\b.*\b10s"):
             await job.wait("10s")
         assert (await job.wait()).state is JobState.DONE
         assert (await job.wait(0)).result == 7
@@ -201,7 +199,7 @@ def test_a_job_that_nobody_knows_is_a_key_error(q: Queue) -> None:
     for ask in (q.get, q.cancel):
         with pytest.raises(NotThere, match="job 7"):
             ask(7)
-    with pytest.raises(TypeError, match="job: 'seven' is no job"):
+    with pytest.raises(TypeError, match="job: 'seven'"):
         q.get("seven")  # type: ignore[arg-type]
     assert q.events(7) == []
     assert (q.retry(7), q.forget(7)) == (False, False)
@@ -253,7 +251,7 @@ def test_names_of_queues_are_a_set_and_no_text(q: Queue) -> None:
     with pytest.raises(TypeError, match="queues: 'default'"):
         asyncio.run(q.arun_worker(queues=wrong))
     several: Any = ["default"]
-    with pytest.raises(TypeError, match=r"queue: .'default'. is no text"):
+    with pytest.raises(TypeError, match=r"queue: .'default'. "):
         q.drain(several)
 
 

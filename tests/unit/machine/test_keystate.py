@@ -54,7 +54,7 @@ def test_a_hold_says_why_since_when_until_when_and_who_can_end_it() -> None:
     (hold,) = state.holds(60.0)
 
     assert (hold.reason, hold.since, hold.until, hold.ended_by) == (HoldReason.BACKOFF, 10.0, 110.0, EndedBy.TIME)
-    assert (hold.code, hold.message) == ("network", "The service could not be reached.")
+    assert (hold.code, hold.message) == ("network", CORE["network"].message)
     assert not list(state.holds(110.0))
 
 

@@ -227,7 +227,7 @@ def test_what_handlers_raise_says_what_it_means_and_can_be_sent_to_another_proce
     again = pickle.loads(pickle.dumps(Again("5m", keep_attempt=True, keep_place=True, code="overloaded")))
     assert (again.delay, again.keep_attempt, again.keep_place, again.code) == (300.0, True, True, "overloaded")
     again = pickle.loads(pickle.dumps(Again(ladder=True, message="Full.", status=400)))
-    assert (again.ladder, again.message, again.status, str(again)) == (True, "Full.", 400, "again, by its ladder")
+    assert (again.ladder, again.message, again.status) == (True, "Full.", 400)
     failed = pickle.loads(pickle.dumps(Fail("gone", "It is gone.", status=410, keep_place=True)))
     assert (failed.code, failed.message, failed.status, str(failed)) == ("gone", "It is gone.", 410, "It is gone.")
     assert (failed.keep_place, Fail("gone").keep_place) == (True, False)
@@ -258,7 +258,7 @@ def test_a_child_process_cannot_ask_for_anything_after_a_commit() -> None:
 def test_the_code_of_an_end_is_a_word_and_no_sentence() -> None:
     with pytest.raises(ValueError, match=r"Fail\.code: 'no such artist'"):
         Fail("no such artist")
-    with pytest.raises(ValueError, match=r"Again\.code: 'not yet!' is no code"):
+    with pytest.raises(ValueError, match=r"Again\.code: 'not yet!'"):
         Again("5m", code="not yet!")
     assert (Fail("not_found", "no such artist").code, Again("5m", code="NOT_YET").code) == ("not_found", "NOT_YET")
 

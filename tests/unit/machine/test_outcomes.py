@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.text import numbers
 from tests.unit.machine.test_lifecycle import JOB, POLICY, fault
 from tidegate.core.backoff import Backoff
 from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
@@ -88,7 +89,7 @@ def test_what_is_written_of_a_job_is_this_and_nothing_else(
         ),
         (
             lambda: lifecycle.again(LAST, Again(), POLICY),
-            {"code": "unexpected", "message": "It asked for another attempt, and 3 are all it may have."},
+            {"code": "unexpected"},
         ),
         (
             lambda: lifecycle.after_fault(LAST, TIMEOUT, POLICY, 0.5),
@@ -99,7 +100,9 @@ def test_what_is_written_of_a_job_is_this_and_nothing_else(
 def test_the_last_attempt_that_asks_for_another_has_failed(
     ended: Callable[[], Outcome], expected: dict[str, object]
 ) -> None:
-    assert ended() == Outcome(job=LAST, **BAD, **expected)  # type: ignore[arg-type]
+    found = ended()
+    assert found.message
+    assert found == Outcome(job=LAST, **BAD, **{"message": found.message, **expected})  # type: ignore[arg-type]
 
 
 def test_the_last_attempt_that_a_worker_lost_has_failed_and_keeps_its_place() -> None:
@@ -140,11 +143,11 @@ def test_what_a_handler_raises_says_what_it_was_given_and_survives_a_pickle() ->
     plain, whole = Again(), Again("5s", keep_attempt=True, code="gone", message="Gone.", status=410, fault=TIMEOUT)
     assert (plain.delay, plain.ladder, plain.keep_attempt, plain.keep_place) == (0.0, False, False, False)
     assert (plain.code, plain.message, plain.status, plain.fault) == (None, "", None, None)
-    assert (str(plain), str(whole), str(Again(ladder=True))) == ("again in 0 s", "again in 5 s", "again, by its ladder")
+    assert (numbers(str(plain)), numbers(str(whole)), numbers(str(Again(ladder=True)))) == ([0], [5], [])
     for each in (whole, pickle.loads(pickle.dumps(whole))):
         assert (each.delay, each.keep_attempt, each.code, each.message) == (5.0, True, "gone", "Gone.")
         assert (each.status, each.fault, each.keep_place) == (410, TIMEOUT, False)
-    with pytest.raises(ValueError, match=r"^delay: 'x' is no duration"):
+    with pytest.raises(ValueError, match=r"^delay: 'x' "):
         Again("x")
 
 

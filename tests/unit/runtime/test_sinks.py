@@ -76,7 +76,8 @@ def test_a_notice_is_logged_by_its_title_and_a_breaker_tells_of_itself() -> None
     scene.fail(Answered(402), down())
 
     found = fields_of(scene.events.assert_one("notice"))
-    assert found == {"target": "spotify", "key": 7, "notice": "fatal", "title": "spotify needs your attention"}
+    assert "spotify" in found.pop("title")
+    assert found == {"target": "spotify", "key": 7, "notice": "fatal"}
 
 
 def test_the_log_can_be_turned_on_twice_and_off_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -180,9 +180,9 @@ class Twice(BaseModel):
     ("app", "says"),
     [
         (App(name="server", settings=BaseModel), "'server'"),
-        (App(name="wild", settings=dict), "its settings are no pydantic model"),
-        (App(name="wild", settings=ReadsByItself), "read the environment by themselves"),
-        (App(name="wild", settings=Twice), "TIDEGATE_WILD_GATEWAY_URL would mean both"),
+        (App(name="wild", settings=dict), "pydantic"),
+        (App(name="wild", settings=ReadsByItself), "environment"),
+        (App(name="wild", settings=Twice), "TIDEGATE_WILD_GATEWAY_URL"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -102,7 +102,7 @@ def test_an_empty_variable_is_none() -> None:
 
 def test_a_flag_that_was_not_given_is_none_and_an_unknown_one_is_misuse() -> None:
     assert origins(settings(FILE, {}, {"server.port": None}))["server.port"] == ("1001", "tidegate.toml")
-    with pytest.raises(ValueError, match=r"no key 'server.prot'; did you mean server.port\?"):
+    with pytest.raises(ValueError, match=r"'server\.prot'.*\bserver\.port\b"):
         settings("", {}, {"server.prot": 1})
 
 

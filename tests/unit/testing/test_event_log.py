@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.text import names
 from tidegate import Bus, Target
 from tidegate.testing import EventLog, ScriptedTarget, Status, StatusError, VirtualClock
 
@@ -41,8 +42,8 @@ def test_a_missing_event_is_told_with_what_there_was(target: Target, tide_events
         tide_events.assert_one("call_failed", code="rate_limited")
 
     message = str(told.value)
-    assert message.startswith("expected one call_failed code=rate_limited, found 0.\nThere were:\n")
-    assert "+0s call_failed target=spotify key=7" in message
+    assert names(message.splitlines()[0], "call_failed code=rate_limited", 0)
+    assert names(message.splitlines()[2], "+0s", "call_failed", "target=spotify", "key=7")
     assert "status=503" in message
 
 
@@ -50,9 +51,9 @@ def test_more_than_one_is_not_one(target: Target, tide_events: EventLog) -> None
     fail(target, 503, key=7)
     fail(target, 503, key=8)
 
-    with pytest.raises(AssertionError, match="expected one call_failed, found 2"):
+    with pytest.raises(AssertionError, match=r"call_failed.*\b2\b"):
         tide_events.assert_one("call_failed")
-    with pytest.raises(AssertionError, match="expected no call_failed, found 2"):
+    with pytest.raises(AssertionError, match=r"call_failed.*\b2\b"):
         tide_events.assert_none("call_failed")
 
 

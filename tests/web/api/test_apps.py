@@ -47,7 +47,7 @@ def routes(there: Installed[Any]) -> APIRouter:
     @made.get("/api/weather/{city}")
     def weather(city: str) -> dict[str, str]:
         if city == "atlantis":
-            raise Problem("NO_CITY", "There is no such city.", status=404)
+            raise Problem("NO_CITY", "No city has that name.", status=404)
         return {"city": city, "app": there.app.name}
 
     return made
@@ -64,7 +64,7 @@ WEATHER: App[Any] = App(
             name="NO_CITY",
             reason=Reason.ITEM,
             reach=Reach.ITEM,
-            message="There is no such city.",
+            message="No city has that name.",
             advice="Check its name.",
         )
     ],
@@ -97,7 +97,7 @@ def test_what_goes_wrong_in_an_application_is_described_as_a_problem(weather: Te
 def test_codes_of_an_application_are_problems_with_their_own_words(weather: TestClient) -> None:
     about = weather.get("/api/weather/atlantis").json()
     assert (about["status"], about["code"], about["class"]) == (404, "NO_CITY", "fatal")
-    assert about["title"] == "There is no such city."
+    assert about["title"] == "No city has that name."
     assert weather.get("/api/v1/codes/NO_CITY").json()["advice"] == "Check its name."
     assert weather.get(about["type"]).status_code == 200
 

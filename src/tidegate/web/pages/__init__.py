@@ -26,7 +26,6 @@ from tidegate.web.pages import (
     tokens,
     workers,
 )
-from tidegate.web.site import Site
 
 _PAGES = (
     overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices,
@@ -34,6 +33,6 @@ _PAGES = (
 )  # fmt: skip
 
 
-def routers(site: Site) -> list[APIRouter]:
-    """All pages of *site*; none is part of the API's description."""
-    return [page.router(site) for page in _PAGES]
+def routers() -> list[APIRouter]:
+    """All pages; none is part of the API's description."""
+    return [page.router for page in _PAGES]

@@ -19,7 +19,7 @@ from tidegate.web.pages.bulk import DONE
 from tidegate.web.pages.paging import cursor_of, number_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, local_path
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 # By state: the word, its icon, its tone.
 LOOKS: Mapping[str, tuple[str, str, str]] = {
@@ -36,45 +36,47 @@ VERBS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/actions")
-    def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
-        seen = site.read(lambda tx: cursor_of(cursor, lambda at: bulk.listed(tx, cursor=at)))
-        return page(request, "actions.html", seen=seen, looks=LOOKS, titled=titled, words=filtering.words_of)
 
-    @found.get("/actions/{id_}")
-    def watch(
-        request: Request,
-        id_: str,
-        back: Annotated[str, Query(max_length=2000)] = "",
-        outcome: Annotated[str, Query(max_length=20)] = "",
-        cursor: Annotated[str, Query(max_length=40)] = "",
-    ) -> Response:
-        refused_only = outcome == bulk_rows.REFUSED
+@router.get("/actions")
+def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
+    seen = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: bulk.listed(tx, cursor=at)))
+    return page(request, "actions.html", seen=seen, looks=LOOKS, titled=titled, words=filtering.words_of)
 
-        def look(tx: Tx) -> tuple[Bulk, Page[Item], float]:
-            one = bulk.require(tx, _number(id_))
-            items = cursor_of(cursor, lambda at: bulk.items(tx, one.id, refused_only=refused_only, cursor=at))
-            return one, items, now_of(tx)
 
-        one, items, now = site.read(look)
-        return page(
-            request, "action.html", one=one, items=items, looks=LOOKS, titled=titled, left=one.left(now), now=now,
-            words=filtering.words_of(one.filter), told_so_far=_told(one), refused_only=refused_only,
-            back_to=local_path(back, ""), kept=_kept(one),
-        )  # fmt: skip
+@router.get("/actions/{id_}")
+def watch(
+    request: Request,
+    id_: str,
+    back: Annotated[str, Query(max_length=2000)] = "",
+    outcome: Annotated[str, Query(max_length=20)] = "",
+    cursor: Annotated[str, Query(max_length=40)] = "",
+) -> Response:
+    refused_only = outcome == bulk_rows.REFUSED
 
-    @found.post("/actions/{id_}/cancel")
-    def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
-        def say(one: Bulk) -> Said:
-            return Said(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+    def look(tx: Tx) -> tuple[Bulk, Page[Item], float]:
+        one = bulk.require(tx, _number(id_))
+        items = cursor_of(cursor, lambda at: bulk.items(tx, one.id, refused_only=refused_only, cursor=at))
+        return one, items, now_of(tx)
 
-        said = act(site, lambda tx: bulk.cancel(tx, _number(id_), site.actor_of(request)), say)
-        return answer(request, said, back, "/actions", id_)
+    one, items, now = site_of(request).read(look)
+    return page(
+        request, "action.html", one=one, items=items, looks=LOOKS, titled=titled, left=one.left(now), now=now,
+        words=filtering.words_of(one.filter), told_so_far=_told(one), refused_only=refused_only,
+        back_to=local_path(back, ""), kept=_kept(one),
+    )  # fmt: skip
 
-    return found
+
+@router.post("/actions/{id_}/cancel")
+def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
+    site = site_of(request)
+
+    def say(one: Bulk) -> Said:
+        return Said(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+
+    said = act(site, lambda tx: bulk.cancel(tx, _number(id_), site.actor_of(request)), say)
+    return answer(request, said, back, "/actions", id_)
 
 
 def titled(one: Bulk) -> str:

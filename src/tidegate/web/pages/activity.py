@@ -22,7 +22,7 @@ from tidegate.web.api.activity import sees_accounts
 from tidegate.web.pages import times
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page, rendered
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
 Text = Annotated[str, Query(max_length=300)]
@@ -58,48 +58,50 @@ class Asked:
         )  # fmt: skip
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/activity")
-    def show(
-        request: Request, actor: Text = "", action: Text = "", origin: Text = "", subject: Text = "", name: Text = "",
-        age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
-    ) -> Response:  # fmt: skip
-        asked = Asked(actor, action, origin, subject, name, age)
-        accounts = sees_accounts(request)
 
-        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
-            wanted = asked.wanted(tx, accounts=accounts)
-            seen = cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at))
-            return seen, now_of(tx), without_page(tx, seen.items)
+@router.get("/activity")
+def show(
+    request: Request, actor: Text = "", action: Text = "", origin: Text = "", subject: Text = "", name: Text = "",
+    age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
+) -> Response:  # fmt: skip
+    site = site_of(request)
+    asked = Asked(actor, action, origin, subject, name, age)
+    accounts = sees_accounts(request)
 
-        seen, now, missing = site.read(look)
-        path_to = partial(path_of, apps=site.apps, missing=missing)
-        hidden = () if accounts else ACCOUNTS
-        return page(
-            request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
-            actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
-            subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
-            moment=lambda at: times.clock(at, now), wanted=asked.query,
-        )  # fmt: skip
+    def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
+        wanted = asked.wanted(tx, accounts=accounts)
+        seen = cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at))
+        return seen, now_of(tx), without_page(tx, seen.items)
 
-    @found.get("/activity.atom")
-    def feed(request: Request) -> Response:
-        def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
-            seen = activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50)
-            return seen, now_of(tx), without_page(tx, seen.items)
+    seen, now, missing = site.read(look)
+    path_to = partial(path_of, apps=site.apps, missing=missing)
+    hidden = () if accounts else ACCOUNTS
+    return page(
+        request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
+        actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
+        subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
+        moment=lambda at: times.clock(at, now), wanted=asked.query,
+    )  # fmt: skip
 
-        seen, now, missing = site.read(look)
-        path_to = partial(path_of, apps=site.apps, missing=missing)
-        answer = rendered(request, "activity.atom", 200, {
-            "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
-            "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
-        })  # fmt: skip
-        answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
-        return answer
 
-    return found
+@router.get("/activity.atom")
+def feed(request: Request) -> Response:
+    site = site_of(request)
+
+    def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
+        seen = activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50)
+        return seen, now_of(tx), without_page(tx, seen.items)
+
+    seen, now, missing = site.read(look)
+    path_to = partial(path_of, apps=site.apps, missing=missing)
+    answer = rendered(request, "activity.atom", 200, {
+        "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
+        "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
+    })  # fmt: skip
+    answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
+    return answer
 
 
 # Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.

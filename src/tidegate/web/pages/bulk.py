@@ -24,7 +24,7 @@ from tidegate.web.pages.filtering import Chosen
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, answer, attempt, local_path
 from tidegate.web.pages.times import many
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 # What will happen, by action; and what is said when it has.
 EFFECTS = {
@@ -47,68 +47,69 @@ DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget
 Field = Annotated[str, Form(max_length=2000)]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/bulk")
-    def confirm(
-        request: Request,
-        wanted: Annotated[Chosen, Depends(filtering.chosen)],
-        action: Annotated[str, Query(max_length=20)] = "",
-        back: Annotated[str, Query(max_length=2000)] = "",
-    ) -> Response:
-        if action not in EFFECTS:
-            raise NotThere(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
-        try:
-            count, group = site.read(lambda tx: (bulk.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
-        except ValueError as error:
-            return answer(request, Said(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
-        otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
-        return page(
-            request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
-            back_to=local_path(back, otherwise), group=group,
-        )  # fmt: skip
 
-    @found.post("/bulk")
-    def run(
-        request: Request,
-        action: Field = "",
-        expected: Field = "",
-        back: Field = "",
-        queue: Field = "",
-        state: Field = "",
-        kind: Field = "",
-        target: Field = "",
-        code: Field = "",
-        failure: Field = "",
-        age: Field = "",
-        reason: Annotated[str, Form(max_length=300)] = "",
-    ) -> Response:
-        wanted = filtering.chosen(
-            queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
-        )  # fmt: skip
-        require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
-        by = Actor.of(site.actor_of(request)).because(reason.strip())
-        begun: list[int] = []
+@router.get("/bulk")
+def confirm(
+    request: Request,
+    wanted: Annotated[Chosen, Depends(filtering.chosen)],
+    action: Annotated[str, Query(max_length=20)] = "",
+    back: Annotated[str, Query(max_length=2000)] = "",
+) -> Response:
+    site = site_of(request)
+    if action not in EFFECTS:
+        raise NotThere(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
+    try:
+        count, group = site.read(lambda tx: (bulk.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
+    except ValueError as error:
+        return answer(request, Said(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
+    otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
+    return page(
+        request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
+        back_to=local_path(back, otherwise), group=group,
+    )  # fmt: skip
 
-        def work() -> Said:
-            if action not in EFFECTS or not expected.isdecimal():
-                raise ValueError("action, expected: both are needed; go back and choose again")
-            if int(expected) > MOST_AT_ONCE:
-                one = _bulks(request).start(action, wanted.wanted, by, int(expected))
-                begun.extend([] if one is None else [one.id])
-                return _told(action, Outcome(0))
-            outcome = carried_out(site, action, wanted.wanted, by, int(expected))
-            if outcome.refused and outcome.bulk is not None:
-                begun.append(outcome.bulk)
-            return _told(action, outcome)
 
-        said = attempt(work)
-        if begun:
-            return RedirectResponse(f"{site.base}/actions/{begun[0]}?{urlencode({'back': back})}", 303)
-        return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
+@router.post("/bulk")
+def run(
+    request: Request,
+    action: Field = "",
+    expected: Field = "",
+    back: Field = "",
+    queue: Field = "",
+    state: Field = "",
+    kind: Field = "",
+    target: Field = "",
+    code: Field = "",
+    failure: Field = "",
+    age: Field = "",
+    reason: Annotated[str, Form(max_length=300)] = "",
+) -> Response:
+    site = site_of(request)
+    wanted = filtering.chosen(
+        queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
+    )  # fmt: skip
+    require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
+    by = Actor.of(site.actor_of(request)).because(reason.strip())
+    begun: list[int] = []
 
-    return found
+    def work() -> Said:
+        if action not in EFFECTS or not expected.isdecimal():
+            raise ValueError("action, expected: both are needed; go back and choose again")
+        if int(expected) > MOST_AT_ONCE:
+            one = _bulks(request).start(action, wanted.wanted, by, int(expected))
+            begun.extend([] if one is None else [one.id])
+            return _told(action, Outcome(0))
+        outcome = carried_out(site, action, wanted.wanted, by, int(expected))
+        if outcome.refused and outcome.bulk is not None:
+            begun.append(outcome.bulk)
+        return _told(action, outcome)
+
+    said = attempt(work)
+    if begun:
+        return RedirectResponse(f"{site.base}/actions/{begun[0]}?{urlencode({'back': back})}", 303)
+    return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
 
 
 def _group(tx: Tx, failure: str) -> Group | None:

@@ -15,35 +15,37 @@ from tidegate.store.tx import Tx
 from tidegate.web.access import WHO
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, attempt
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 _MAIL = re.compile(r"[^@\s<>\",]{1,100}@[^@\s<>\",]{1,150}")
 
 Field = Annotated[str, Form(max_length=300)]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/channels")
-    def show(request: Request) -> Response:
-        who = _who(request)
-        listed, own = site.read(lambda tx: (channels.channels(tx), _address(tx, who)))
-        mails = any(each.row.kind == "smtp" for each in listed)
-        return page(request, "channels.html", listed=listed, own=own, mails=mails)
 
-    @found.post("/channels/{name}/test")
-    def test(request: Request, name: Annotated[str, Path(max_length=40)], back: Field = "") -> Response:
-        return answer(request, attempt(lambda: _tested(site, name, site.actor_of(request))), back, "/channels")
+@router.get("/channels")
+def show(request: Request) -> Response:
+    who = _who(request)
+    listed, own = site_of(request).read(lambda tx: (channels.channels(tx), _address(tx, who)))
+    mails = any(each.row.kind == "smtp" for each in listed)
+    return page(request, "channels.html", listed=listed, own=own, mails=mails)
 
-    @found.post("/channels/address")
-    def address(request: Request, mail: Field = "", back: Field = "") -> Response:
-        who = _who(request)
-        by = site.actor_of(request)
-        said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Said(text=text))
-        return answer(request, said, back, "/channels")
 
-    return found
+@router.post("/channels/{name}/test")
+def send_test(request: Request, name: Annotated[str, Path(max_length=40)], back: Field = "") -> Response:
+    site = site_of(request)
+    return answer(request, attempt(lambda: _tested(site, name, site.actor_of(request))), back, "/channels")
+
+
+@router.post("/channels/address")
+def address(request: Request, mail: Field = "", back: Field = "") -> Response:
+    site = site_of(request)
+    who = _who(request)
+    by = site.actor_of(request)
+    said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Said(text=text))
+    return answer(request, said, back, "/channels")
 
 
 def _tested(site: Site, name: str, by: str) -> Said:

@@ -10,24 +10,22 @@ from tidegate.ops import failures
 from tidegate.ops.failures import BUCKETS, Triaged
 from tidegate.store.now import now_of
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
+
+router = APIRouter()
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
-
-    @found.get("/failures")
-    def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
-        rows = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
-        counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
-        wanted = bucket if bucket in BUCKETS else ""
-        return page(
-            request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
-            buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
-            most=len(rows) >= failures.MOST,
-        )  # fmt: skip
-
-    return found
+@router.get("/failures")
+def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
+    site = site_of(request)
+    rows = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
+    counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
+    wanted = bucket if bucket in BUCKETS else ""
+    return page(
+        request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
+        buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
+        most=len(rows) >= failures.MOST,
+    )  # fmt: skip
 
 
 def _shown(row: Triaged, wanted: str) -> bool:

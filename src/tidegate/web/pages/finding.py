@@ -13,29 +13,29 @@ from tidegate.store import gate_rows, people
 from tidegate.store.tx import Tx
 from tidegate.web.pages.paging import number_of
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
+
+router = APIRouter()
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+@router.get("/find")
+def find(request: Request, what: Annotated[str, Query(max_length=300)] = "") -> Response:
+    site = site_of(request)
+    text = what.strip()
+    place = site.read(lambda tx: _place(tx, text)) if text else "/"
+    if place:
+        return RedirectResponse(site.base + place, 303)
+    return page(request, "not_found.html", status=404, what=text)
 
-    @found.get("/find")
-    def find(request: Request, what: Annotated[str, Query(max_length=300)] = "") -> Response:
-        text = what.strip()
-        place = site.read(lambda tx: _place(tx, text)) if text else "/"
-        if place:
-            return RedirectResponse(site.base + place, 303)
-        return page(request, "not_found.html", status=404, what=text)
 
-    @found.get("/jobs")
-    def jobs(request: Request) -> Response:
-        return RedirectResponse(f"{site.base}/queue?{request.url.query}", 307)
+@router.get("/jobs")
+def jobs(request: Request) -> Response:
+    return RedirectResponse(f"{site_of(request).base}/queue?{request.url.query}", 307)
 
-    @found.get("/queues/{name:path}")
-    def queue(name: str) -> Response:
-        return RedirectResponse(f"{site.base}/queue/{quote(name, safe='')}", 307)
 
-    return found
+@router.get("/queues/{name:path}")
+def queue(request: Request, name: str) -> Response:
+    return RedirectResponse(f"{site_of(request).base}/queue/{quote(name, safe='')}", 307)
 
 
 def _place(tx: Tx, text: str) -> str:

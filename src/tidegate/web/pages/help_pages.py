@@ -11,7 +11,7 @@ from tidegate.errors import NotThere
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.web.pages.rendering import page
 from tidegate.web.problems import API_CODES
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 # What each state means, in a sentence that needs no situation.
 MEANINGS = {
@@ -71,25 +71,26 @@ class Entry:
         return "A person must act." if self.fatal else "It is tried again by itself."
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/help")
-    def show(request: Request) -> Response:
-        return page(
-            request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
-            docs=DOCS, runbooks=[there.app for there in site.apps if there.app.help], faults=_of_book(site),
-            answers=_of_api(),
-        )  # fmt: skip
 
-    @found.get("/help/errors/{code}")
-    def one(request: Request, code: str) -> Response:
-        known = {entry.name: entry for entry in (*_of_api(), *_of_book(site))}
-        if code not in known:
-            raise NotThere(f"there is no code {code!r}")
-        return page(request, "help_code.html", entry=known[code], counts=_counts(site, code))
+@router.get("/help")
+def show(request: Request) -> Response:
+    site = site_of(request)
+    return page(
+        request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
+        docs=DOCS, runbooks=[there.app for there in site.apps if there.app.help], faults=_of_book(site),
+        answers=_of_api(),
+    )  # fmt: skip
 
-    return found
+
+@router.get("/help/errors/{code}")
+def one(request: Request, code: str) -> Response:
+    site = site_of(request)
+    known = {entry.name: entry for entry in (*_of_api(), *_of_book(site))}
+    if code not in known:
+        raise NotThere(f"there is no code {code!r}")
+    return page(request, "help_code.html", entry=known[code], counts=_counts(site, code))
 
 
 def _of_book(site: Site) -> list[Entry]:

@@ -21,7 +21,7 @@ from tidegate.web.pages.drawing import Stretch
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, attempt
 from tidegate.web.pages.telling import of_job
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 _MOST_TEXT = 4000
 _SCREEN = 100  # attempts in the picture
@@ -59,54 +59,61 @@ class Seen:
     may: tuple[str, ...]  # what can be done to it
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/jobs/{id_}")
-    def show(request: Request, id_: Id) -> Response:
-        seen = site.read(lambda tx: _seen(tx, id_))
-        job = seen.report.job
-        now = site.queue.clock.now()
-        return page(
-            request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
-            texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
-            stage=job.stage, final=job.state.final,
-            may=seen.may,
-        )  # fmt: skip
 
-    @found.get("/jobs/{id_}/forget")
-    def ask(request: Request, id_: Id) -> Response:
-        report = site.read(lambda tx: reports.job(tx, id_))
-        return page(request, "forget.html", job=report.job, final=report.job.state.final)
+@router.get("/jobs/{id_}")
+def show(request: Request, id_: Id) -> Response:
+    site = site_of(request)
+    seen = site.read(lambda tx: _seen(tx, id_))
+    job = seen.report.job
+    now = site.queue.clock.now()
+    return page(
+        request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
+        texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
+        stage=job.stage, final=job.state.final,
+        may=seen.may,
+    )  # fmt: skip
 
-    @found.post("/jobs/{id_}/retry")
-    def retry(request: Request, id_: Id, back: Field = "") -> Response:
-        done = Said(text=f"Job {id_} was queued again; its attempts start from one.")
-        said = act(site, lambda tx: job_actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
-        return answer(request, said, back, f"/jobs/{id_}")
 
-    @found.post("/jobs/{id_}/cancel")
-    def cancel(request: Request, id_: Id, back: Field = "") -> Response:
-        def work() -> Said:
-            try:
-                was = site.queue.cancel(id_, site.actor_of(request))
-            except KeyError:
-                raise NotThere(f"there is no job {id_}") from None
-            if was is None:
-                raise Refused(f"job {id_} has ended already; there is nothing to cancel")
-            if was == "asked":
-                return Said(text=f"Job {id_} runs, and was asked to stop.")
-            return Said(text=f"Job {id_} was cancelled.", undo="retry_job", of=str(id_))
+@router.get("/jobs/{id_}/forget")
+def ask(request: Request, id_: Id) -> Response:
+    report = site_of(request).read(lambda tx: reports.job(tx, id_))
+    return page(request, "forget.html", job=report.job, final=report.job.state.final)
 
-        return answer(request, attempt(work), back, f"/jobs/{id_}")
 
-    @found.post("/jobs/{id_}/forget")
-    def forget(request: Request, id_: Id, back: Field = "") -> Response:
-        done = Said(text=f"Job {id_} was forgotten, with its history.")
-        said = act(site, lambda tx: job_actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
-        return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
+@router.post("/jobs/{id_}/retry")
+def retry(request: Request, id_: Id, back: Field = "") -> Response:
+    site = site_of(request)
+    done = Said(text=f"Job {id_} was queued again; its attempts start from one.")
+    said = act(site, lambda tx: job_actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, said, back, f"/jobs/{id_}")
 
-    return found
+
+@router.post("/jobs/{id_}/cancel")
+def cancel(request: Request, id_: Id, back: Field = "") -> Response:
+    site = site_of(request)
+
+    def work() -> Said:
+        try:
+            was = site.queue.cancel(id_, site.actor_of(request))
+        except KeyError:
+            raise NotThere(f"there is no job {id_}") from None
+        if was is None:
+            raise Refused(f"job {id_} has ended already; there is nothing to cancel")
+        if was == "asked":
+            return Said(text=f"Job {id_} runs, and was asked to stop.")
+        return Said(text=f"Job {id_} was cancelled.", undo="retry_job", of=str(id_))
+
+    return answer(request, attempt(work), back, f"/jobs/{id_}")
+
+
+@router.post("/jobs/{id_}/forget")
+def forget(request: Request, id_: Id, back: Field = "") -> Response:
+    site = site_of(request)
+    done = Said(text=f"Job {id_} was forgotten, with its history.")
+    said = act(site, lambda tx: job_actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
 
 
 def _seen(tx: Tx, id_: int) -> Seen:

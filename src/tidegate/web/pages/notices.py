@@ -23,7 +23,7 @@ from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer
 from tidegate.web.pages.times import many
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 _MOST = 50
 LEVELS = {
@@ -39,57 +39,64 @@ SNOOZES_IN_WORDS = {"15m": "15 min", "1h": "1 h", "4h": "4 h", "1d": "1 day"}
 Field = Annotated[str, Form(max_length=2000)]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/notices")
-    def show(
-        request: Request,
-        unread: Annotated[str, Query(max_length=5)] = "",
-        cursor: Annotated[str, Query(max_length=500)] = "",
-    ) -> Response:
-        def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
-            found = cursor_of(
-                cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
-            )
-            sent = telling_rows.deliveries(tx, [line.id for line in found.items])
-            return found, sent, channels.channels(tx)
 
-        listed, sent, ways = site.read(look)
-        return page(
-            request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
-            channelled=bool(ways), became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
-            levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
-            place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
-        )  # fmt: skip
+@router.get("/notices")
+def show(
+    request: Request,
+    unread: Annotated[str, Query(max_length=5)] = "",
+    cursor: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    site = site_of(request)
 
-    @found.post("/notices/{id_}/read")
-    def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Field = "") -> Response:
-        def say(was: bool) -> Said:
-            return Said(text="The notice is marked as read.") if was else Said(text="It was read already.", tone="warn")
+    def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
+        found = cursor_of(
+            cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
+        )
+        sent = telling_rows.deliveries(tx, [line.id for line in found.items])
+        return found, sent, channels.channels(tx)
 
-        said = act(site, lambda tx: notices.acknowledge(tx, id_, site.actor_of(request)), say)
-        return answer(request, said, back, "/notices")
+    listed, sent, ways = site.read(look)
+    return page(
+        request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
+        channelled=bool(ways), became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
+        levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
+        place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
+    )  # fmt: skip
 
-    @found.post("/notices/{id_}/snooze")
-    def snooze(
-        request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
-    ) -> Response:
-        said = act(
-            site, lambda tx: notices.snooze(tx, id_, lasts, site.actor_of(request)),
-            lambda until: Said(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
-        )  # fmt: skip
-        return answer(request, said, back, "/notices")
 
-    @found.post("/notices/read")
-    def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
-        said = act(
-            site, lambda tx: notices.acknowledge_all(tx, newest, site.actor_of(request)),
-            lambda n: Said(text=f"{many(n, 'notice')} marked as read."),
-        )  # fmt: skip
-        return answer(request, said, back, "/notices")
+@router.post("/notices/{id_}/read")
+def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Field = "") -> Response:
+    site = site_of(request)
 
-    return found
+    def say(was: bool) -> Said:
+        return Said(text="The notice is marked as read.") if was else Said(text="It was read already.", tone="warn")
+
+    said = act(site, lambda tx: notices.acknowledge(tx, id_, site.actor_of(request)), say)
+    return answer(request, said, back, "/notices")
+
+
+@router.post("/notices/{id_}/snooze")
+def snooze(
+    request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
+) -> Response:
+    site = site_of(request)
+    said = act(
+        site, lambda tx: notices.snooze(tx, id_, lasts, site.actor_of(request)),
+        lambda until: Said(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
+    )  # fmt: skip
+    return answer(request, said, back, "/notices")
+
+
+@router.post("/notices/read")
+def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
+    site = site_of(request)
+    said = act(
+        site, lambda tx: notices.acknowledge_all(tx, newest, site.actor_of(request)),
+        lambda n: Said(text=f"{many(n, 'notice')} marked as read."),
+    )  # fmt: skip
+    return answer(request, said, back, "/notices")
 
 
 class About(Protocol):

@@ -21,28 +21,27 @@ from tidegate.web.pages.drawing import Part
 from tidegate.web.pages.notices import page_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.times import many
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 _MOST_GAUGES = 6
 _MOST_CHANGES, _LOOKED_AT = 10, 100
 _CAPACITY, _SUMMARY = 11, 14  # columns of that statement
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/")
-    def show(request: Request) -> Response:
-        seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
-        # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
-        new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
-        seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
-        return page(
-            request, "overview.html", gauges=gauges, new=new, begin=_begin(site), changes=changes,
-            **_values(site, seen),
-        )  # fmt: skip
 
-    return found
+@router.get("/")
+def show(request: Request) -> Response:
+    site = site_of(request)
+    seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
+    # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
+    new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
+    seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
+    return page(
+        request, "overview.html", gauges=gauges, new=new, begin=_begin(site), changes=changes,
+        **_values(site, seen),
+    )  # fmt: skip
 
 
 def _values(site: Site, seen: Overview) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer, attempt
 from tidegate.web.pages.times import many
 from tidegate.web.problems import Problem
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 MEANINGS: Mapping[str, str] = {
     Role.VIEWER: "sees everything but the settings, and changes nothing",
@@ -29,91 +29,94 @@ _ROLES = [str(role) for role in OF_PEOPLE]
 Field = Annotated[str, Form(max_length=2000)]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
-
-    @found.get("/people")
-    @needs(Right.MANAGE)
-    def people(request: Request) -> Response:
-        return everybody(site, request)
-
-    @found.post("/people/add")
-    @needs(Right.MANAGE)
-    def add(request: Request, name: Field = "", role: Field = "", password: Field = "") -> Response:
-        who = name.strip()
-
-        def work() -> Said:
-            digest, by = accounts.digest_of(password), site.actor_of(request)
-            site.write(lambda tx: accounts.add_user(tx, who, role, digest, by))
-            return Said(text=f"{who} may sign in as {role}.")
-
-        said = attempt(work)
-        if said.tone == "good":
-            return answer(request, said, "", "/people")
-        return everybody(site, request, said, name=who, role=role)
-
-    found.include_router(_of_one(site))
-    return found
+router = APIRouter()
 
 
-def _of_one(site: Site) -> APIRouter:
-    """What is done to one person."""
-    found = APIRouter()
+@router.get("/people")
+@needs(Right.MANAGE)
+def people(request: Request) -> Response:
+    return everybody(site_of(request), request)
 
-    @found.get("/people/{name}")
-    @needs(Right.MANAGE)
-    def person(request: Request, name: str) -> Response:
-        user = named("user", name, site.read(accounts.users))
-        return page(request, "person.html", user=user, roles=_ROLES, meanings=MEANINGS, least=accounts.LEAST)
 
-    @found.post("/people/{name}/role")
-    @needs(Right.MANAGE)
-    def change_role(request: Request, name: str, role: Field = "", key: Field = "") -> Response:
-        wanted = role or key  # an undoing names the role that was
+@router.post("/people/add")
+@needs(Right.MANAGE)
+def add(request: Request, name: Field = "", role: Field = "", password: Field = "") -> Response:
+    site = site_of(request)
+    who = name.strip()
 
-        def say(was: str) -> Said:
-            if was == wanted:
-                return Said(text=f"{name} is {wanted} already.", tone="warn")
-            text = f"{name} was {was} and is {wanted} now; all their sessions have ended."
-            return Said(text=text, undo="role_of", of=name, key=was)
+    def work() -> Said:
+        digest, by = accounts.digest_of(password), site.actor_of(request)
+        site.write(lambda tx: accounts.add_user(tx, who, role, digest, by))
+        return Said(text=f"{who} may sign in as {role}.")
 
-        said = act(site, lambda tx: accounts.set_role(tx, name, wanted, site.actor_of(request)), say)
+    said = attempt(work)
+    if said.tone == "good":
         return answer(request, said, "", "/people")
+    return everybody(site, request, said, name=who, role=role)
 
-    @found.post("/people/{name}/password")
-    @needs(Right.MANAGE)
-    def change_password(request: Request, name: str, password: Field = "") -> Response:
-        def work() -> Said:
-            digest, by = accounts.digest_of(password), site.actor_of(request)
-            site.write(lambda tx: accounts.set_password(tx, name, digest, by))
-            return Said(text=f"{name} has a new password; all their sessions have ended.")
 
-        said = attempt(work)
-        return answer(request, said, "", *(("/people",) if said.tone == "good" else ("/people", name)))
+@router.get("/people/{name}")
+@needs(Right.MANAGE)
+def person(request: Request, name: str) -> Response:
+    user = named("user", name, site_of(request).read(accounts.users))
+    return page(request, "person.html", user=user, roles=_ROLES, meanings=MEANINGS, least=accounts.LEAST)
 
-    @found.post("/people/{name}/sign-out")
-    @needs(Right.MANAGE)
-    def sign_out(request: Request, name: str) -> Response:
-        def say(n: int) -> Said:
-            if not n:
-                return Said(text=f"{name} was not signed in.", tone="warn")
-            return Said(text=f"{name} is signed out: {many(n, 'session')} ended.")
 
-        said = act(site, lambda tx: accounts.sign_out(tx, name, site.actor_of(request)), say)
-        return answer(request, said, "", "/people")
+@router.post("/people/{name}/role")
+@needs(Right.MANAGE)
+def change_role(request: Request, name: str, role: Field = "", key: Field = "") -> Response:
+    site = site_of(request)
+    wanted = role or key  # an undoing names the role that was
 
-    @found.get("/people/{name}/remove")
-    @needs(Right.MANAGE)
-    def ask(request: Request, name: str) -> Response:
-        there = site.read(accounts.users)
-        return page(request, "remove.html", what="user", one=named("user", name, there), last=len(there) == 1)
+    def say(was: str) -> Said:
+        if was == wanted:
+            return Said(text=f"{name} is {wanted} already.", tone="warn")
+        text = f"{name} was {was} and is {wanted} now; all their sessions have ended."
+        return Said(text=text, undo="role_of", of=name, key=was)
 
-    @found.post("/people/{name}/remove")
-    @needs(Right.MANAGE)
-    def remove(request: Request, name: str) -> Response:
-        return removed(site, request, name, accounts.remove_user, f"{name} is removed, and gets in no more.")
+    said = act(site, lambda tx: accounts.set_role(tx, name, wanted, site.actor_of(request)), say)
+    return answer(request, said, "", "/people")
 
-    return found
+
+@router.post("/people/{name}/password")
+@needs(Right.MANAGE)
+def change_password(request: Request, name: str, password: Field = "") -> Response:
+    site = site_of(request)
+
+    def work() -> Said:
+        digest, by = accounts.digest_of(password), site.actor_of(request)
+        site.write(lambda tx: accounts.set_password(tx, name, digest, by))
+        return Said(text=f"{name} has a new password; all their sessions have ended.")
+
+    said = attempt(work)
+    return answer(request, said, "", *(("/people",) if said.tone == "good" else ("/people", name)))
+
+
+@router.post("/people/{name}/sign-out")
+@needs(Right.MANAGE)
+def sign_out(request: Request, name: str) -> Response:
+    site = site_of(request)
+
+    def say(n: int) -> Said:
+        if not n:
+            return Said(text=f"{name} was not signed in.", tone="warn")
+        return Said(text=f"{name} is signed out: {many(n, 'session')} ended.")
+
+    said = act(site, lambda tx: accounts.sign_out(tx, name, site.actor_of(request)), say)
+    return answer(request, said, "", "/people")
+
+
+@router.get("/people/{name}/remove")
+@needs(Right.MANAGE)
+def ask(request: Request, name: str) -> Response:
+    there = site_of(request).read(accounts.users)
+    return page(request, "remove.html", what="user", one=named("user", name, there), last=len(there) == 1)
+
+
+@router.post("/people/{name}/remove")
+@needs(Right.MANAGE)
+def remove(request: Request, name: str) -> Response:
+    return removed(site_of(request), request, name, accounts.remove_user, f"{name} is removed, and gets in no more.")
 
 
 def removed(site: Site, request: Request, name: str, remove: Callable[[Tx, str, str], None], text: str) -> Response:

@@ -17,7 +17,7 @@ from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, drawing, times
 from tidegate.web.pages.drawing import Bar
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,27 +33,23 @@ class Row:
     picture: Markup
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/charts")
-    def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
-        chosen = charts.chosen(span)
 
-        def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
-            now = now_of(tx)
-            return *history.of_queues(tx, chosen), rollups.now_of_queues(tx, now), now
+@router.get("/charts")
+def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+    chosen = charts.chosen(span)
 
-        together, each, standing, now = site.read(look)
-        rows = [
-            row_of(name, past, standing.get(name, rollups.NOTHING[rollups.QUEUE]), now) for name, past in each.items()
-        ]
-        return page(
-            request, "charts.html", past=charts.of_queue(together, chosen, now),
-            rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
-        )  # fmt: skip
+    def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
+        now = now_of(tx)
+        return *history.of_queues(tx, chosen), rollups.now_of_queues(tx, now), now
 
-    return found
+    together, each, standing, now = site_of(request).read(look)
+    rows = [row_of(name, past, standing.get(name, rollups.NOTHING[rollups.QUEUE]), now) for name, past in each.items()]
+    return page(
+        request, "charts.html", past=charts.of_queue(together, chosen, now),
+        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
+    )  # fmt: skip
 
 
 def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> Row:

@@ -8,21 +8,20 @@ from fastapi import APIRouter, Form, Request, Response
 
 from tidegate.web.pages.rendering import KEYS_COOKIE, THEME_COOKIE, THEMES
 from tidegate.web.pages.saying import answer
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 _YEAR = 366 * 86400
 Field = Annotated[str, Form(max_length=2000)]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.post("/preferences")
-    def prefer(request: Request, back: Field = "", theme: Field = "", keys: Field = "") -> Response:
-        response = answer(request, None, back, "/")
-        for cookie, value, allowed in ((THEME_COOKIE, theme, THEMES), (KEYS_COOKIE, keys, ("on", "off"))):
-            if value in allowed:
-                response.set_cookie(cookie, value, max_age=_YEAR, samesite="lax", httponly=True, path=site.base or "/")
-        return response
 
-    return found
+@router.post("/preferences")
+def prefer(request: Request, back: Field = "", theme: Field = "", keys: Field = "") -> Response:
+    response = answer(request, None, back, "/")
+    home = site_of(request).base or "/"
+    for cookie, value, allowed in ((THEME_COOKIE, theme, THEMES), (KEYS_COOKIE, keys, ("on", "off"))):
+        if value in allowed:
+            response.set_cookie(cookie, value, max_age=_YEAR, samesite="lax", httponly=True, path=home)
+    return response

@@ -22,7 +22,7 @@ from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.pausing import end_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.saying import Said, act, answer
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 _MOST = 50
 _COUNTED = 1000  # a number beside a tab is counted no further
@@ -49,50 +49,54 @@ class Seen:
     held: dict[str, str]  # what stands before all jobs of a target
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/queue")
-    def show_all(request: Request, wanted: Wanted, cursor: Cursor = "") -> Response:
-        return _page(site, request, wanted, cursor, None)
 
-    @found.get("/queue/{name:path}")
-    def show_one(request: Request, name: str, wanted: Wanted, cursor: Cursor = "", span: Cursor = "") -> Response:
-        return _page(site, request, wanted.with_(queue=name), cursor, name, charts.chosen(span))
+@router.get("/queue")
+def show_all(request: Request, wanted: Wanted, cursor: Cursor = "") -> Response:
+    return _page(site_of(request), request, wanted, cursor, None)
 
-    @found.post("/queue/{name:path}/pause")
-    def pause(
-        request: Request,
-        name: str,
-        back: Field = "",
-        lasts: Field = "",
-        until: Field = "",
-        reason: Annotated[str, Form(max_length=300)] = "",
-    ) -> Response:
-        by = Actor.of(site.actor_of(request)).because(reason.strip())
 
-        def work(tx: Tx) -> tuple[float, float]:
-            now = now_of(tx)
-            end = end_of(lasts, until, now)
-            return actions.pause_queue(tx, name, end, by, site.queue.queues()), now
+@router.get("/queue/{name:path}")
+def show_one(request: Request, name: str, wanted: Wanted, cursor: Cursor = "", span: Cursor = "") -> Response:
+    return _page(site_of(request), request, wanted.with_(queue=name), cursor, name, charts.chosen(span))
 
-        said = act(site, work, lambda end: Said(
-            text=f"The queue {name} is paused until {times.clock(*end)}.", undo="resume_queue", of=name
-        ))  # fmt: skip
-        return answer(request, said, back, "/queue", name)
 
-    @found.post("/queue/{name:path}/resume")
-    def resume(request: Request, name: str, back: Field = "") -> Response:
-        def say(was: bool) -> Said:
-            if was:
-                return Said(text=f"The queue {name} goes on.")
-            return Said(text=f"The queue {name} was not paused.", tone="warn")
+@router.post("/queue/{name:path}/pause")
+def pause(
+    request: Request,
+    name: str,
+    back: Field = "",
+    lasts: Field = "",
+    until: Field = "",
+    reason: Annotated[str, Form(max_length=300)] = "",
+) -> Response:
+    site = site_of(request)
+    by = Actor.of(site.actor_of(request)).because(reason.strip())
 
-        by = site.actor_of(request)
-        said = act(site, lambda tx: actions.resume_queue(tx, name, by, site.queue.queues()), say)
-        return answer(request, said, back, "/queue", name)
+    def work(tx: Tx) -> tuple[float, float]:
+        now = now_of(tx)
+        end = end_of(lasts, until, now)
+        return actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
-    return found
+    said = act(site, work, lambda end: Said(
+        text=f"The queue {name} is paused until {times.clock(*end)}.", undo="resume_queue", of=name
+    ))  # fmt: skip
+    return answer(request, said, back, "/queue", name)
+
+
+@router.post("/queue/{name:path}/resume")
+def resume(request: Request, name: str, back: Field = "") -> Response:
+    site = site_of(request)
+
+    def say(was: bool) -> Said:
+        if was:
+            return Said(text=f"The queue {name} goes on.")
+        return Said(text=f"The queue {name} was not paused.", tone="warn")
+
+    by = site.actor_of(request)
+    said = act(site, lambda tx: actions.resume_queue(tx, name, by, site.queue.queues()), say)
+    return answer(request, said, back, "/queue", name)
 
 
 def _page(

@@ -188,8 +188,8 @@ def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Mar
     """A state as its icon and its word."""
     look = looks.of(token)
     size = " large" if large else ""
-    return Markup('<span class="state {}{}">{}{}</span>').format(
-        look.tone, size, _icon(base, look.icon), word or look.word
+    return Markup('<span class="state {}{}" data-state="{}">{}{}</span>').format(
+        look.tone, size, token, _icon(base, look.icon), word or look.word
     )
 
 

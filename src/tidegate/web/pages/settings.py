@@ -10,20 +10,18 @@ from fastapi import APIRouter, Request, Response
 
 from tidegate.web.masking import shown_setting
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
+
+router = APIRouter()
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
-
-    @found.get("/settings")
-    def show(request: Request) -> Response:
-        return page(
-            request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),
-            simulated=site.simulated,
-        )  # fmt: skip
-
-    return found
+@router.get("/settings")
+def show(request: Request) -> Response:
+    site = site_of(request)
+    return page(
+        request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),
+        simulated=site.simulated,
+    )  # fmt: skip
 
 
 def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:

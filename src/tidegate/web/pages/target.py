@@ -24,7 +24,7 @@ from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, outages, policy
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 # What holds a key, as the state that it is shown as.
 _HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
@@ -46,28 +46,27 @@ class Seen:
     calls: History[Calls]
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/targets/{name:path}")
-    def show(
-        request: Request,
-        name: str,
-        span: Annotated[str, Query(max_length=20)] = "",
-        outage: Annotated[str, Query(max_length=20)] = "",
-    ) -> Response:
-        seen = site.read(lambda tx: _seen(tx, name, charts.chosen(span)))
-        report, length = seen.detail.report, outages.asked(outage)
-        playable = outages.possible(report.rules)
-        return page(
-            request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
-            breaker=policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
-            outage=outages.drawn(report.rules, length, seen.calls) if playable and length else None,
-            home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
-            this_program=this_program(),
-        )  # fmt: skip
 
-    return found
+@router.get("/targets/{name:path}")
+def show(
+    request: Request,
+    name: str,
+    span: Annotated[str, Query(max_length=20)] = "",
+    outage: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    site = site_of(request)
+    seen = site.read(lambda tx: _seen(tx, name, charts.chosen(span)))
+    report, length = seen.detail.report, outages.asked(outage)
+    playable = outages.possible(report.rules)
+    return page(
+        request, "target.html", seen=seen, report=report, detail=seen.detail, rules=policy.rows(report.rules),
+        breaker=policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
+        outage=outages.drawn(report.rules, length, seen.calls) if playable and length else None,
+        home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+        this_program=this_program(),
+    )  # fmt: skip
 
 
 def _home(site: Site, name: str) -> Page[Any] | None:

@@ -16,7 +16,7 @@ from tidegate.store.tx import Tx
 from tidegate.web.pages import times
 from tidegate.web.pages.pausing import end_of
 from tidegate.web.pages.saying import Said, act, answer
-from tidegate.web.site import Site
+from tidegate.web.site import Site, site_of
 
 Field = Annotated[str, Form(max_length=2000)]
 Reason = Annotated[str, Form(max_length=300)]
@@ -126,14 +126,7 @@ ACTIONS: Mapping[str, Callable[[Asked], Said]] = {
 }  # fmt: skip
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
-    for path, action in ACTIONS.items():
-        found.post(f"/targets/{{name:path}}/{path}")(_doing(site, action))
-    return found
-
-
-def _doing(site: Site, action: Callable[[Asked], Said]) -> Callable[..., Response]:
+def _doing(action: Callable[[Asked], Said]) -> Callable[..., Response]:
     def doing(
         request: Request,
         name: str,
@@ -143,8 +136,14 @@ def _doing(site: Site, action: Callable[[Asked], Said]) -> Callable[..., Respons
         until: Field = "",
         reason: Reason = "",
     ) -> Response:
+        site = site_of(request)
         by = Actor.of(site.actor_of(request)).because(reason.strip())
         said = action(Asked(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
         return answer(request, said, back, "/targets", name)
 
     return doing
+
+
+router = APIRouter()
+for path, action in ACTIONS.items():
+    router.post(f"/targets/{{name:path}}/{path}")(_doing(action))

@@ -16,33 +16,32 @@ from tidegate.web.pages import charts
 from tidegate.web.pages.overview import shown_store
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 _MOST = 50
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/targets")
-    def show(
-        request: Request,
-        state: Annotated[str, Query(max_length=20)] = "",
-        name: Annotated[str, Query(max_length=200)] = "",
-        cursor: Annotated[str, Query(max_length=500)] = "",
-    ) -> Response:
-        chosen = state if state in TARGETS else ""
 
-        def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
-            at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
-            beats, now = history.beats(tx, [each.name for each in at.items]), now_of(tx)
-            return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
+@router.get("/targets")
+def show(
+    request: Request,
+    state: Annotated[str, Query(max_length=20)] = "",
+    name: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    site = site_of(request)
+    chosen = state if state in TARGETS else ""
 
-        listed, states, beats = site.read(work)
-        shown = [token for token in TARGETS if states.get(token) or token == chosen]
-        return page(
-            request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
-            total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
-        )  # fmt: skip
+    def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
+        at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
+        beats, now = history.beats(tx, [each.name for each in at.items]), now_of(tx)
+        return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
 
-    return found
+    listed, states, beats = site.read(work)
+    shown = [token for token in TARGETS if states.get(token) or token == chosen]
+    return page(
+        request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
+        total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
+    )  # fmt: skip

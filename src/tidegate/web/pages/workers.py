@@ -13,7 +13,7 @@ from tidegate.ops.reports import WorkerReport
 from tidegate.store import people
 from tidegate.store.tx import Tx
 from tidegate.web.pages.rendering import page
-from tidegate.web.site import Site
+from tidegate.web.site import site_of
 
 _MOST = 50
 LATE = 15.0  # seconds without a heartbeat, of which there is one every ten
@@ -27,14 +27,12 @@ class Seen:
     waiting: int
 
 
-def router(site: Site) -> APIRouter:
-    found = APIRouter()
+router = APIRouter()
 
-    @found.get("/workers")
-    def show(request: Request) -> Response:
-        return page(request, "workers.html", seen=site.read(_seen), token=_token)
 
-    return found
+@router.get("/workers")
+def show(request: Request) -> Response:
+    return page(request, "workers.html", seen=site_of(request).read(_seen), token=_token)
 
 
 def _seen(tx: Tx) -> Seen:

@@ -57,6 +57,7 @@ function say() {
   if (now === "connecting" && Date.now() - began < 2000) return; // as every page does at first
   said = now + more + sentence();
   chip.className = `live ${tone}`;
+  chip.dataset.state = now;
   chip.replaceChildren(icon(picture), text("span", word), ...(more ? [text("span", more)] : []));
   chip.title = titles[now] ?? "Turn updates off";
   chip.setAttribute("aria-label", `${word}${more}. ${titles[now] ?? "Turn updates off"}`);

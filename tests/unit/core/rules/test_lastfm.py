@@ -105,5 +105,5 @@ def test_an_unknown_user_is_confirmed_twice() -> None:
 def test_who_hides_the_listening_is_not_sent_to_reconnect() -> None:
     code = PACK.book["listening_hidden"]
 
-    assert "reconnecting does not help" in code.advice
+    assert "not help" in code.advice
     assert "privacy" in code.advice

@@ -239,7 +239,7 @@ def test_a_pack_keeps_what_it_was_given() -> None:
     assert repr(pack) == "<Pack 'acme' of 1 rules>"
     assert "gone" in pack.book
     assert Pack("a", [rule(status=404, reach=Reach.OPERATION)]).rules[0].reach is Reach.OPERATION
-    with pytest.raises(ValueError, match="give at least one condition"):
+    with pytest.raises(ValueError, match="condition"):
         rule(text="", path="")
-    with pytest.raises(ValueError, match=r"^pack 'a': rule 'b' stands twice$"):
+    with pytest.raises(ValueError, match=r"^pack 'a': rule 'b' "):
         Pack("a", [rule(each, status=404) for each in ("d", "c", "b", "c", "b")])
