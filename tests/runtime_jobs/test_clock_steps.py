@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import play, queue_on, working
 from tests.store.jobs import rows
-from tidegate import Again, NotThere, Queue
+from tidegate import Again, Capacity, NotThere, Queue, Target
+from tidegate.core.events import NoticeKind
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store import claims
+from tidegate.store import claims, notice_rows
 from tidegate.store.claims import Lane
+from tidegate.store.notice_rows import NewNotice
 
 DAY = 86400.0
 MINUTE = 60.0
@@ -201,3 +204,124 @@ def _noting(q: Queue, ran: list[str]) -> Any:
         ran.append(what)
 
     return note
+
+
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+def test_delays_and_children_go_on_over_a_step_and_dates_stay(db: Database, step: float) -> None:
+    clock = VirtualClock()
+    ran: dict[str, float] = {}
+    with queue_on(db, clock) as q:
+
+        @q.job(queue="mail", name="note")
+        async def note(what: str) -> None:
+            ran[what] = clock.monotonic()
+            if what == "parent":
+                await asyncio.sleep(15 * MINUTE)
+
+        delayed, date = note.options(due="20m").enqueue("delayed"), clock.now() + 10 * DAY
+        note.options(after=[note.enqueue("parent")]).enqueue("child")
+        note.options(after=[delayed], due="30m").enqueue("late child")
+        dated = note.options(due=date).enqueue("dated").id
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(10)
+                clock.step_wall(step)
+                await asyncio.sleep(35 * MINUTE)
+
+        play(clock, main)
+        assert abs(q.store.now() - clock.now()) < 1
+        assert ran.keys() == {"delayed", "parent", "child", "late child"}
+        assert ran["child"] == pytest.approx(15 * MINUTE, abs=5)
+        assert ran["delayed"] == pytest.approx(20 * MINUTE, abs=15)
+        assert ran["late child"] == pytest.approx(30 * MINUTE, abs=15)
+        assert q.get(dated).due_at == date
+
+
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+def test_what_was_sent_to_a_full_target_counts_for_its_time_over_a_step(db: Database, step: float) -> None:
+    clock = VirtualClock()
+    sent: list[float] = []
+    with queue_on(db, clock) as q:
+        # It shows nothing of what it has taken, so that our own sends alone fill it.
+        target = Target("full", backoff=None, capacity=Capacity(2, depth=lambda: 0, own="30m"))
+
+        @q.job(queue="mail", name="send", target=target)
+        async def send(n: int) -> None:
+            sent.append(clock.monotonic())
+
+        send.enqueue_many([(each,) for each in range(4)])
+
+        async def main() -> None:
+            async with working(q):
+                await asyncio.sleep(MINUTE)
+                clock.step_wall(step)
+                await asyncio.sleep(28 * MINUTE)
+                assert abs(q.store.now() - clock.now()) < 1
+                assert len(sent) == 2
+                await asyncio.sleep(3 * MINUTE)
+
+        play(clock, main)
+    assert len(sent) == 4
+
+
+def test_a_notice_from_before_a_step_back_is_followed_by_its_end(db: Database) -> None:
+    clock = VirtualClock()
+    place = notice_rows.Place(subject="target", name="shop")
+    with queue_on(db, clock) as q:
+        _noting(q, [])
+        trouble = NewNotice(
+            kind=NoticeKind.FATAL, level="error", place=place, episode=clock.now(), title="t", message="m"
+        )
+        q.store.write(lambda tx: notice_rows.raised(tx, trouble))
+        clock.step_wall(-DAY)
+        play(clock, lambda: _work(q, 11 * MINUTE))
+        assert abs(q.store.now() - clock.now()) < 1
+        q.store.write(lambda tx: notice_rows.ended(tx, place, (NoticeKind.FATAL,)))
+
+        ((created, ended),) = rows(q.store, "select created_at, ended_at from tg_notice where name = 'shop'")
+        assert ended - created == pytest.approx(11 * MINUTE, abs=MINUTE)
+
+
+STATEMENTS = """
+-- name: add
+insert into shop_order (id, due_at, written_at) values (:id, {now} + 3600, {now});
+
+-- name: left
+select id, due_at - {now} from shop_order order by id;
+
+-- name: shift_orders
+update shop_order set due_at = due_at + :by, written_at = written_at + :by
+where written_at < :after or written_at > :is;
+"""
+
+
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_times_of_an_application_follow_once(db: Database, tmp_path: Path, step: float, alone: bool) -> None:
+    """Also where another process, which does not know the application, has found the step."""
+    clock = VirtualClock()
+    table = "create table shop_order (id bigint primary key, due_at double precision, written_at double precision);"
+    (tmp_path / "0001_shop.sql").write_text(table)
+
+    def opened(q: Queue) -> Any:
+        _noting(q, [])
+        return q.db("shop", statements=STATEMENTS, migrations=tmp_path)
+
+    with queue_on(db, clock) as q, queue_on(db, clock) as other:
+        shop = opened(q)
+        _noting(other, [])
+        play(clock, lambda: _work(q, 10))
+        shop.all("add", id=1)
+        clock.step_wall(step)
+        finder = q if alone else other
+        play(clock, lambda: _work(finder, 11 * MINUTE))
+        with queue_on(db, clock) as fresh:
+            found = opened(fresh)
+            play(clock, lambda: _work(fresh, 15))
+            found.all("add", id=2)
+            play(clock, lambda: _work(q, 15))
+            assert abs(q.store.now() - clock.now()) < 1
+            ((_, first), (_, second)) = found.all("left")
+    assert first == pytest.approx(3600 - 11 * MINUTE - 30, abs=15)
+    assert second == pytest.approx(3600 - 15, abs=5)

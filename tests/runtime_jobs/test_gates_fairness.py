@@ -42,6 +42,9 @@ class Watched:
     def one_migrator(self) -> None:
         self._tx.one_migrator()
 
+    def named(self, beginning: str) -> list[str]:
+        return self._tx.named(beginning)
+
     def others_write(self, table: str) -> bool:
         return self._tx.others_write(table)
 

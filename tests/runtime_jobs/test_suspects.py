@@ -14,6 +14,8 @@ from tidegate.core.job import JobState
 from tidegate.face.target import Target
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.in_flight import PROVEN_AFTER, seconds_alone
+from tidegate.store import claims
+from tidegate.store.claims import Lane
 
 
 class Watched:
@@ -131,6 +133,18 @@ def test_a_long_suspect_is_cleared_after_a_time_that_doubles_with_each_death(
         assert (q.get(long).suspect, q.get(long).deaths_alone) == (0, 0)
 
 
+def test_a_long_job_that_was_often_unlucky_keeps_others_waiting_for_five_minutes_at_most(
+    clock: VirtualClock, db: Database
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        jobs.put(0, 3600.0, deaths=9)
+        jobs.put(1, 1.0)
+        jobs.work(600, poll_every=1.0)
+
+        assert 290 < jobs.began[1] - jobs.began[0] < 310
+
+
 def test_a_suspect_behind_a_shut_gate_keeps_no_others_waiting(clock: VirtualClock, db: Database) -> None:
     with queue_on(db, clock) as q:
         held = Watched(q, clock, target=Target("down", clock=clock))
@@ -224,3 +238,31 @@ def test_explain_says_that_a_suspect_runs_alone(clock: VirtualClock, db: Databas
                 return [str(why.reason) for why in q.explain(id_)]
 
         assert play(clock, main) == ["runs_alone"]
+
+
+def _nothing(n: int) -> None: ...
+
+
+@pytest.mark.parametrize("allowed", [1, 5])
+def test_how_many_deaths_alone_fail_a_job_is_said_where_it_is_declared(
+    clock: VirtualClock, db: Database, allowed: int
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock, max_crashes=allowed, attempts=100)
+        id_ = jobs.put(0, 1.0, deaths=1)
+        lane = Lane("default", "", "")
+        q.job(queue="other", name="other")(_nothing)
+        for deaths in range(1, allowed + 1):
+            q.store.write(lambda tx: claims.claim_suspect(tx, lane, id_, "dead", 30.0))
+            clock.advance(31)
+
+            async def swept() -> None:
+                async with working(q, grace=0, concurrency=1, queues={"other"}):
+                    await asyncio.sleep(15)
+
+            play(clock, swept)
+            assert (q.get(id_).state, q.get(id_).deaths_alone) == ("failed" if deaths == allowed else "queued", deaths)
+        assert q.get(id_).error_code == "worker_lost"
+        assert q.retry(id_, by="ada")
+        jobs.work(20)
+        assert q.get(id_).state == "done"

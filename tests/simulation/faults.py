@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EVERY = 90.0  # seconds between two faults, on average
+DAYS_EVERY = 2400.0  # the same of the steps of the wall clock by days
+DAY = 86400.0
+FAR_AHEAD = 20 * DAY  # as far as the music of a listener without a mark is found: it looks 30 days back
 SERVER_DIES = 4 * 3600.0  # the same of the deaths of the server; each takes half a second of ours
 
 Fault = Callable[["World", float], Coroutine[Any, Any, None]]
@@ -135,6 +138,28 @@ async def silent_channel(world: World, lasts: float) -> None:
 
 async def step(world: World, lasts: float) -> None:
     by = world.dice.choice((-1, 1)) * lasts
+    _step(world, by)
+
+
+async def step_by_days(world: World, end: float) -> None:
+    """The clock of the host of the database is set wrong by days, ahead or back: for a while, or for good."""
+    dice = world.dice_of("days")
+    while await world.rest(dice.expovariate(1 / DAYS_EVERY), end):
+        by = dice.choice((-1, 1)) * dice.uniform(1, 400) * DAY
+        _step(world, by)
+        if dice.random() < 0.5:  # it is set right again, before or after it is believed
+            await world.rest(dice.uniform(5, 1200), end)
+            _step(world, -by)
+
+
+def set_right(world: World) -> None:
+    """At the end, in half of the worlds. In the others the clock stays wrong, if it is not far ahead."""
+    ahead = world.clock.now() - world.time.now()
+    if ahead > FAR_AHEAD or (abs(ahead) > 1 and world.dice_of("clock").random() < 0.5):
+        _step(world, -ahead)
+
+
+def _step(world: World, by: float) -> None:
     world.note("step", by)
     world.stepped_at = world.clock.monotonic()
     world.clock.step_wall(by)

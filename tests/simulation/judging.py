@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tests.acceptance.checker import EVENTS, FINAL, TALLIES
+from tests.simulation import poison
 from tests.simulation.services import LIMIT, Service
 from tests.simulation.world import World
 
@@ -22,6 +23,7 @@ def wrong(world: World) -> list[str]:
     """Every promise that was broken, in words."""
     found = [*world.wrong, *_jobs(world), *_calls(world), *_rests(world), *_numbers(world)]
     found += [] if world.stepped else _moments(world)
+    found += poison.wrong(world)
     found += world.mailbox.wrong(world.rows, world.judged_at, calm=world.calm)
     return found + [f"{part.name}: {each}" for part in world.parts for each in part.wrong()]
 

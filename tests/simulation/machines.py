@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation import poison
 from tests.simulation.loop import Process
-from tests.simulation.services import declared, declared_after
+from tests.simulation.services import declared, declared_after, declared_brief, declared_innocent, declared_poison
 from tests.simulation.store_weather import OnWeather
 from tidegate import Installed
 
@@ -29,6 +31,9 @@ class Machine:
         )
         self.kinds = {each: declared(self.queue, each, service) for each, service in world.services.items()}
         self.after = declared_after(self.queue)
+        self.brief = declared_brief(self.queue)
+        self.innocent = declared_innocent(self.queue, partial(poison.works, world, self))
+        self.poison = declared_poison(self.queue, partial(poison.dies, world, self))
         self.telling = world.mailbox.telling(self.queue)
         self.queue.alongside(lambda: self.telling.run(every=LOOK))
         self.there: dict[str, Installed[Any]] = {each.name: each.install(self.queue) for each in world.parts}

@@ -51,6 +51,20 @@ def _taken_away(statement: Statement) -> Statement:
     return changed("take_back", (" and lease_until < :now", ""))(early)
 
 
+def _convicted_together(statement: Statement) -> Statement:
+    counted = changed("lost_leases", ("deaths_alone + suspect", "deaths_alone + 1"))(statement)
+    return changed(
+        "take_back",
+        ("deaths_alone = deaths_alone + suspect", "deaths_alone = deaths_alone + 1"),
+        ("suspect = case when :outcome = 'ready' then 1 else 0 end", "suspect = 0"),
+    )(counted)
+
+
+def _parents_forgotten(statement: Statement) -> Statement:
+    chosen = changed("old_jobs", ("link.parent = old.id and", "link.parent = -1 and"))(statement)
+    return changed("forget", ("link.parent = tg_job.id and", "link.parent = -1 and"))(chosen)
+
+
 OF_THE_CORE: dict[str, Bug] = {
     "a result counts whatever its lease": Bug(
         wrong_words(
@@ -71,6 +85,16 @@ OF_THE_CORE: dict[str, Bug] = {
         wrong_words("lost_leases", ("lease_until < :now", "lease_until < 0")), seed=20, calm=False, hours=1
     ),
     "a wait is not waited": Bug(wrong_words("promote", ("due_at <= :now", "due_at > 0"))),
+    "a crash counts against all that ran beside it": Bug(
+        Planted(_convicted_together), seed=2, calm=False, hours=1, said="failed for others"
+    ),
+    "a crash leaves nobody to run alone": Bug(
+        wrong_words("take_back", ("suspect = case when :outcome = 'ready' then 1 else 0 end", "suspect = 0")),
+        seed=2, calm=False, hours=1,
+    ),
+    "a parent is forgotten while its child waits": Bug(
+        Planted(_parents_forgotten), hours=1, said="without the result of its parent"
+    ),
     "a child is never free": Bug(wrong_words("free_children", ("parents_open > n", "parents_open > 0"))),
     "a number is kept twice": Bug(wrong_words("tally", (":delta)", ":delta * 2)"))),
     "a pause is forgotten": Bug(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from tidegate import Context, Queue, Target
 from tidegate.core.backoff import Backoff
 from tidegate.runtime.clock import VirtualClock
 
+BRIEF = 300.0  # seconds that a job is kept
 LIMIT = 2  # jobs at a time, at one target
 LASTING = {"queued", "running", "done", "failed", "cancelled"}
 ILLS = ("down", "unavailable", "garbage", "slow", "hangs", "cuts")
@@ -38,13 +39,17 @@ class Service:
         default_factory=list
     )  # who calls, and how often it had stood still
     most: int = 0
+    under_way: set[tuple[int, int]] = field(default_factory=set)  # by job and fence
+    called_by: dict[tuple[int, int], Process | None] = field(default_factory=dict)  # by job and fence
 
     async def call(self, job: Context) -> dict[str, int]:
         self.begun.setdefault(job.id, []).append((self.clock.monotonic(), job.fence))
         self.note("call", self.name, job.id, job.fence)
         process = here()
+        self.called_by[job.id, job.fence] = process
         mine = (process, 0 if process is None else process.stops)
         self.active.append(mine)
+        self.under_way.add((job.id, job.fence))
         # Whoever stood still may have lost its lease, and cannot know it before it goes on.
         self.most = max(self.most, sum(each is None or each.stops == stops for each, stops in self.active))
         try:
@@ -65,6 +70,7 @@ class Service:
             return {"fence": job.fence}
         finally:
             self.active.remove(mine)
+            self.under_way.discard((job.id, job.fence))
 
 
 def declared(queue: Queue, name: str, service: Service) -> Any:
@@ -79,6 +85,38 @@ def declared(queue: Queue, name: str, service: Service) -> Any:
         return await service.call(job)
 
     return call
+
+
+def declared_brief(queue: Queue) -> Any:
+    """The kind of job that is soon forgotten, unless another one waits for it."""
+    queue.keep("brief", done=BRIEF, failed=BRIEF, cancelled=BRIEF)
+
+    @queue.job(queue="brief", name="brief", attempts=1000)
+    async def brief(key: str) -> str:
+        await asyncio.sleep(0.1)
+        return key
+
+    return brief
+
+
+def declared_poison(queue: Queue, dies: Callable[[Context], Coroutine[Any, Any, None]]) -> Any:
+    """The kind of job that ends its process, among the calls of the services."""
+
+    @queue.job(queue="calls", name="poison", attempts=1000)
+    async def poison(key: str, job: Context) -> None:
+        await dies(job)
+
+    return poison
+
+
+def declared_innocent(queue: Queue, works: Callable[[Context], Coroutine[Any, Any, None]]) -> Any:
+    """The kind of job that is put in together with a poisonous one."""
+
+    @queue.job(queue="calls", name="innocent", attempts=1000)
+    async def innocent(key: str, job: Context) -> None:
+        await works(job)
+
+    return innocent
 
 
 def declared_after(queue: Queue) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ from tests.simulation.world import Planted, World
 from tools import figures
 
 ROOT = Path(__file__).parents[2]
-DAYS = range(1000, 1200)
+DAYS = range(1000, 1100)
+FRESH_DAYS = 100  # with seeds that nobody has seen before
 WORLDS = {bug.world: bug for bug in PLANTED.values()}
 # One bug of each kind runs in `make test`: a lease, a result, a feed, a file, a play.
 REPRESENTATIVE_BUGS = {
@@ -56,6 +58,20 @@ def test_an_hour_of_faults_breaks_no_promise(seed: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)  # less than others have: days begin when those are under way
 @pytest.mark.parametrize("seed", DAYS)
 def test_a_day_of_faults_breaks_no_promise(seed: int, tmp_path: Path) -> None:
+    played_for_a_day(tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("n", range(FRESH_DAYS))
+def test_a_day_of_a_fresh_seed_breaks_no_promise(n: int, tmp_path: Path) -> None:
+    """The seed is drawn here, so that all processes of a run have the same list of tests; a failure names it."""
+    seed = 1_000_000 + secrets.randbelow(10**9)
+    sys.stdout.write(f"day {n}: python -m tests.simulation {seed} 24{' --calm' if seed % 10 == 0 else ''}\n")
+    played_for_a_day(tmp_path, seed)
+
+
+def played_for_a_day(tmp_path: Path, seed: int) -> None:
     began, broken = time.process_time(), True
     try:
         assert_nothing_wrong(tmp_path, seed, hours=24)
@@ -70,12 +86,15 @@ def write_day(seed: int, seconds: float, *, broken: bool) -> None:
     days = figures.gather("simulated-days", str(seed), {"seed": seed, "seconds": seconds, "broken": broken})
     spent = sorted(each["seconds"] for each in days)
     rows = [
-        ("days played", f"{len(days)} of {len(DAYS)}"),
+        ("days played", f"{len(days)} of {len(DAYS) + FRESH_DAYS}"),
         ("days that broke a promise", len([each for each in days if each["broken"]])),
         ("processor time of a day, median", f"{spent[len(spent) // 2]:.0f} s"),
         ("processor time of a day, longest", f"{spent[-1]:.0f} s"),
     ]
-    figures.write("simulated-days", figures.table([f"seeds {DAYS[0]} to {DAYS[-1]}, 24 h each", "found"], rows))
+    figures.write(
+        "simulated-days",
+        figures.table([f"seeds {DAYS[0]} to {DAYS[-1]}, and {FRESH_DAYS} fresh ones, 24 h each", "found"], rows),
+    )
 
 
 def digest_of(seed: int, hash_seed: int) -> str:

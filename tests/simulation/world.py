@@ -6,10 +6,11 @@ Faults first; then none, and all must end well.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import hashlib
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 from fastapi.dependencies import models
 
-from tests.simulation import clients, faults, loop, people
+from tests.simulation import clients, faults, loop, people, poison
 from tests.simulation.loop import TrueTime
 from tests.simulation.machines import Machine
 from tests.simulation.mailbox import Mailbox
 from tests.simulation.parts import ALL, Part
+from tests.simulation.poison import Deaths
 from tests.simulation.quiet import loaded_dice, seldom_collected, silence
 from tests.simulation.server import Server
 from tests.simulation.services import Service
@@ -39,7 +41,7 @@ LOOK = 60.0  # seconds between two looks whether all has ended well
 # What applications do by the clock never ends; each of them says itself when it is done.
 OPEN = """
 select count(*) from tg_job where state in ('blocked', 'waiting', 'ready', 'running')
-and (queue in ('calls', 'after') or queue = 'notices')
+and queue in ('calls', 'after', 'brief', 'notices')
 """
 HISTORY = "select job, fence, seq, kind, round(at, 3), attempt, code from tg_event order by job, fence, seq"
 TOLD = "select kind, subject, name, lane, round(episode, 3), round(created_at, 3) from tg_notice order by id"
@@ -66,6 +68,7 @@ class World:
     hours: float = 1.0
     patience: float = 2 * 3600.0  # seconds that everything may take to end well, once nothing is broken any more
     calm: bool = False  # services fall ill, and nothing else breaks
+    days: bool = True  # the wall clock steps by days; never in a calm world
     planted: Planted = field(default_factory=Planted)
     with_parts: Sequence[str] = tuple(ALL)  # applications
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -84,6 +87,7 @@ class World:
     mended_at: float = 0.0
     judged_at: float = 0.0  # by the wall clock: what came later had no time to end
     wrong: list[str] = field(default_factory=list)
+    deaths: Deaths = field(default_factory=Deaths)  # by jobs that kill their worker
     server: Server = field(init=False)
     desk: OnWeather = field(init=False)  # of an operator, whose database never fails
     events: int = 0
@@ -92,6 +96,7 @@ class World:
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
         self._hash = hashlib.sha256()
+        self._spawned = set[asyncio.Task[None]]()
         self._raw: apsw.Connection | None = None
         for name in SERVICES:
             self.services[name] = Service(name, self.clock, self.dice_of(name), self.note)
@@ -144,6 +149,11 @@ class World:
             going.create_task(people.live(self, end))
             going.create_task(faults.live(self, end))
             going.create_task(faults.server_dies(self, end))
+            going.create_task(poison.families(self, end))
+            if not self.calm:
+                going.create_task(poison.live(self, end))
+            if self.days and not self.calm:
+                going.create_task(faults.step_by_days(self, end))
             for part in self.parts:
                 going.create_task(part.live(end))
         self._mended()
@@ -178,6 +188,12 @@ class World:
         """Lets time pass, at most until *end*; whether that is still ahead."""
         await asyncio.sleep(max(0.0, min(lasts, end - self.clock.monotonic())))
         return self.clock.monotonic() < end - 0.001  # timers fire a hair before their time
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs *work* outside of the process that asks."""
+        task = contextvars.Context().run(asyncio.get_running_loop().create_task, work)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
 
     def begin(self, name: str) -> Machine:
         made = Machine(name, self)
@@ -214,13 +230,14 @@ class World:
             each.queue.weather.mend()
             if each.process.still:
                 each.process.go_on()
+        faults.set_right(self)
         self.mended_at = self.clock.monotonic()
         self.note("mended")
 
     async def _converge(self) -> None:
         end = self.clock.monotonic() + self.patience
         while self.clock.monotonic() < end and not self._settled():
-            for part in self.parts:
+            for part in self.parts if self.machines else ():
                 part.put_right(self.machines[0])
             await asyncio.sleep(LOOK)
 

@@ -121,7 +121,7 @@ class Jobs:
         return self.store.write(claims.promote)
 
     def take_back(self) -> int:
-        return self.store.write(lambda tx: claims.take_back(tx, "worker_lost", "Three times."))
+        return self.store.write(lambda tx: claims.take_back(tx, claims.LostRule("worker_lost"), "Three times."))
 
     def expire(self) -> int:
         return self.store.write(lambda tx: claims.expire(tx, "expired", "Too old."))

@@ -65,6 +65,24 @@ def test_leases_retries_and_expiry_move_with_the_clock(jobs: Jobs, step: float) 
     assert notices(jobs) == 1
 
 
+def test_times_of_jobs_move_back_however_long_ago_they_were_written(jobs: Jobs) -> None:
+    host = Host(jobs)
+    host.check()
+    old = jobs.one(due_in=5 * DAY, expires_in=6 * DAY)
+    for _ in range(6):
+        passes(DAY / 2, host)
+        host.check()
+    jobs.clock.advance(-DAY)
+    passes(10, host)
+    new = jobs.one(due_in=60.0)  # written after the step, before a check
+    host.check()
+
+    now = jobs.clock.now
+    assert jobs.get(old).due_at == pytest.approx(now + 2 * DAY, abs=20)
+    assert jobs.get(old).expires_at == pytest.approx(now + 3 * DAY, abs=20)
+    assert jobs.get(new).due_at == pytest.approx(now + 60, abs=1)
+
+
 def test_what_was_finished_before_a_step_forward_is_not_older_by_it(jobs: Jobs) -> None:
     host = Host(jobs)
     host.check()

@@ -136,7 +136,7 @@ _ROWS = (
      "Remove the entry, or replace its address."),
     ("own_disk", "transient", "self", "ERROR", "There is no room left on our own disk.",
      "Free some space; work goes on by itself."),
-    ("worker_lost", "transient", "self", "ERROR", "The work stopped before it was finished, three times alone.",
+    ("worker_lost", "transient", "self", "ERROR", "The worker stopped each time while this job ran alone.",
      "Look at the log of the workers; then retry it."),
     ("expired", "item", "item", "WARN", "It waited too long to be of use.", "Start it again if it is still wanted."),
     ("parent_failed", "item", "item", "WARN", "What it waits for will not be done.",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 DEFAULT_ATTEMPTS = 10
+DEFAULT_CRASHES = 3  # deaths of workers while a job ran alone that fail it
 NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from tidegate.core.events import Notice
 from tidegate.face.db_rules import check_migration, check_statement, check_values, parameters_of, writes
 from tidegate.store import activity_rows, notice_rows
+from tidegate.store.clock_steps import SHIFTS, is_behind
 from tidegate.store.dialect import Dialect, bodies, statements
 from tidegate.store.migrate import Migration, migrate, migrations_in
 from tidegate.store.tx import BoundStatement, Row, Store, Tx
@@ -193,6 +194,8 @@ class Db:
             migrate(store, self.migrations)
             store.add(statements(self._text, store.dialect, f"{self.app}."))
             self._attached = store
+            if any(name.startswith(SHIFTS) for name in self._bodies) and store.read(lambda tx: is_behind(tx, self.app)):
+                store.write(store.check_clock)  # its times follow the steps that others have found
 
     def _store(self) -> Store:
         store = self._open()

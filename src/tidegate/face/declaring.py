@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,9 +14,18 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_code, valid_name, whole
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import DEFAULT_ATTEMPTS, while_mask
+from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, while_mask
 from tidegate.core.serial import MOST, Serial, encode
 from tidegate.face.job_function import Intake, JobFunction
+from tidegate.face.job_types import (
+    AsyncDone,
+    AsyncValue,
+    Key,
+    KeywordContext0,
+    KeywordContext1,
+    KeywordContext2,
+    KeywordContext3,
+)
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits, place_of
@@ -31,50 +40,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 A = TypeVar("A")
 R = TypeVar("R")
-Out_co = TypeVar("Out_co", covariant=True)
-Key = str | tuple[str, ...] | Callable[..., Hashable]
-
-
-class KeywordContext0(Protocol[Out_co]):
-    """A function that takes the Context by keyword only. No type can leave out such a parameter."""
-
-    def __call__(self, *, job: Context) -> Out_co: ...
-
-
-class KeywordContext1(Protocol[Out_co]):
-    """The same, with one more parameter that has no default."""
-
-    def __call__(self, a: Any, /, *, job: Context) -> Out_co: ...
-
-
-class KeywordContext2(Protocol[Out_co]):
-    """The same with two."""
-
-    def __call__(self, a: Any, b: Any, /, *, job: Context) -> Out_co: ...
-
-
-class KeywordContext3(Protocol[Out_co]):
-    """The same with three."""
-
-    def __call__(self, a: Any, b: Any, c: Any, /, *, job: Context) -> Out_co: ...
-
-
-class KeywordContext4(Protocol[Out_co]):
-    """The same with four."""
-
-    def __call__(self, a: Any, b: Any, c: Any, d: Any, /, *, job: Context) -> Out_co: ...
-
-
-Named = (
-    KeywordContext0[Out_co]
-    | KeywordContext1[Out_co]
-    | KeywordContext2[Out_co]
-    | KeywordContext3[Out_co]
-    | KeywordContext4[Out_co]
-)
-# What an `async def` returns: a `Done`, or a value that may be inside of one.
-AsyncDone = Coroutine[Any, Any, Done[R]]
-AsyncValue = Coroutine[Any, Any, R | Done[R]]
 
 
 class Declare(Protocol):
@@ -107,13 +72,37 @@ class Declare(Protocol):
         self, fn: Callable[Concatenate[A, Context, P], R | Done[R]], /
     ) -> JobFunction[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, fn: Named[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    def __call__(self, fn: KeywordContext0[AsyncDone[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def __call__(self, fn: Named[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    def __call__(self, fn: KeywordContext0[AsyncValue[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def __call__(self, fn: Named[Done[R]], /) -> JobFunction[..., R]: ...
+    def __call__(self, fn: KeywordContext0[Done[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def __call__(self, fn: Named[R | Done[R]], /) -> JobFunction[..., R]: ...
+    def __call__(self, fn: KeywordContext0[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[R | Done[R]], /) -> JobFunction[..., R]: ...
     @overload
     def __call__(self, fn: Callable[P, AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
@@ -144,6 +133,7 @@ class Declaration:
     cancellable: bool = True
     fail_fast_code: str = FAIL_FAST
     lost_code: str = WORKER_LOST
+    max_crashes: int = DEFAULT_CRASHES
 
     def __post_init__(self) -> None:
         valid_name(self.queue, field="queue")
@@ -170,6 +160,7 @@ class Declaration:
         for what in ("fail_fast_code", "lost_code"):
             if getattr(self, what) not in (CORE if pack is None else pack.book):
                 raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
+        whole(self.max_crashes, field="max_crashes", most=1000)
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
@@ -212,6 +203,7 @@ class Declaration:
             cancellable=self.cancellable,
             fail_fast_code=self.fail_fast_code,
             lost_code=self.lost_code,
+            max_crashes=self.max_crashes,
         )
         return JobFunction(queue, kind, self.intake(signature, queue.most_args))
 

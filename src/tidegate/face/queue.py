@@ -19,14 +19,23 @@ from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Level, Reach, Reason
-from tidegate.core.job import DEFAULT_ATTEMPTS, Job, NewJob
+from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, Job, NewJob
 from tidegate.core.logs import logger
 from tidegate.core.pack import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.db import Db, DbTx, Source
-from tidegate.face.declaring import AsyncDone, AsyncValue, Declaration, Declare, Key, Named
+from tidegate.face.declaring import Declaration, Declare
 from tidegate.face.job_function import Call, JobFunction
+from tidegate.face.job_types import (
+    AsyncDone,
+    AsyncValue,
+    Key,
+    KeywordContext0,
+    KeywordContext1,
+    KeywordContext2,
+    KeywordContext3,
+)
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
 from tidegate.face.working import Working
@@ -162,6 +171,7 @@ class Queue(Working):
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
+    # The same as `Declare`, for a decorator without parentheses.
     @overload
     def job(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
@@ -179,13 +189,37 @@ class Queue(Working):
     @overload
     def job(self, fn: Callable[Concatenate[A, Context, P], R | Done[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
     @overload
-    def job(self, fn: Named[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    def job(self, fn: KeywordContext0[AsyncDone[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def job(self, fn: Named[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    def job(self, fn: KeywordContext0[AsyncValue[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def job(self, fn: Named[Done[R]], /) -> JobFunction[..., R]: ...
+    def job(self, fn: KeywordContext0[Done[R]], /) -> JobFunction[..., R]: ...
     @overload
-    def job(self, fn: Named[R | Done[R]], /) -> JobFunction[..., R]: ...
+    def job(self, fn: KeywordContext0[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[R | Done[R]], /) -> JobFunction[..., R]: ...
     @overload
     def job(self, fn: Callable[P, AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
@@ -216,6 +250,7 @@ class Queue(Working):
         cancellable: bool = ...,
         fail_fast_code: str = ...,
         lost_code: str = ...,
+        max_crashes: int = ...,
     ) -> Declare: ...
     def job(
         self,
@@ -238,6 +273,7 @@ class Queue(Working):
         cancellable: bool = True,
         fail_fast_code: str = FAIL_FAST,
         lost_code: str = WORKER_LOST,
+        max_crashes: int = DEFAULT_CRASHES,
     ) -> Any:
         """Makes a job of a function. It takes ordinary parameters, and a `Context` where it has one as an annotation.
 
@@ -252,12 +288,14 @@ class Queue(Working):
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
         attempt that follows another one, takes arguments as *key* does, and returns what it found, or None. *process*:
         in a child process with these limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not
-        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often.
+        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often. *max_crashes*:
+        deaths of workers while a job ran alone that fail it.
         """
         said = Declaration(
             queue=queue, name=name, aliases=aliases, target=target, key=key, unique=unique, while_=while_,
             attempts=attempts, per_code=per_code or {}, backoff=backoff, verify=verify, process=process,
             expires=expires, cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
+            max_crashes=max_crashes,
         )  # fmt: skip
         said.policy()
         if fn is not None:

@@ -7,7 +7,7 @@ before anything leaves, so that any number of workers together never send more t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 # How long a question may take before somebody else may ask it.
@@ -63,6 +63,17 @@ class Filling:
             "asking_until": self.asking_until, "failures": self.failures, "failed_at": self.failed_at,
             "retry_at": self.retry_at, "own": [[send.job, send.at, send.done] for send in self.own],
         })  # fmt: skip
+
+    def shifted(self, shift: Callable[[float], float]) -> Filling:
+        """As a clock shows it that was set: *shift* gives the new time for an old one. 0 is no time."""
+
+        def moved(at: float) -> float:
+            return shift(at) if at else 0.0
+
+        return replace(
+            self, at=moved(self.at), asking_until=moved(self.asking_until), failed_at=moved(self.failed_at),
+            retry_at=moved(self.retry_at), own=tuple(replace(send, at=shift(send.at)) for send in self.own),
+        )  # fmt: skip
 
     @classmethod
     def loaded(cls, text: str | None) -> Filling:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.job_attempts import Attempt
 
 PROVEN_AFTER = 10.0  # seconds that an attempt runs before it is no longer expected to crash its process
-_MAX_ALONE = 3600.0
+_MAX_ALONE = 300.0  # a long job that was often unlucky must not keep its worker from all others
 
 # The attempt whose handler runs in this context. A worker that is started inside of it (`drain`) is a part of it.
 current_attempt: ContextVar[Attempt | None] = ContextVar("tidegate_attempt", default=None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core.arguments import Hook, Parameters
+from tidegate.core.job import DEFAULT_CRASHES
 from tidegate.machine.lifecycle import WORKER_LOST, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits
 
@@ -30,3 +31,4 @@ class JobKind:
     limits: Limits = DEFAULT  # of a child process
     fail_fast_code: str = "overloaded"  # of a job that is not tried, because its target is shut
     lost_code: str = WORKER_LOST  # of a job whose work was cut short too often
+    max_crashes: int = DEFAULT_CRASHES  # deaths of workers while it ran alone that fail it

@@ -122,8 +122,10 @@ class Sweeper:
             return 0  # a newer worker may have other rules
         if not store.check_clock(tx):
             return 0
-        of_kinds = {name: kind.lost_code for name, kind in self._worker.kinds.items()}
-        taken = claims.take_back(tx, lost.name, lost.message, of_kinds)
+        of_kinds = {
+            name: claims.LostRule(kind.lost_code, kind.max_crashes) for name, kind in self._worker.kinds.items()
+        }
+        taken = claims.take_back(tx, claims.LostRule(lost.name), lost.message, of_kinds)
         sure = store.older_than(0.0, now_of(tx)) > 0
         return taken + (claims.expire(tx, old.name, old.message) if sure else 0)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Stage
+from tidegate.core.job import DEFAULT_CRASHES, NO_ATTEMPT_LEFT, Claimed, Ending, Stage
 from tidegate.store import failures, tallies
 from tidegate.store.failures import Failed
 from tidegate.store.settling import end_children
 from tidegate.store.tx import Row, Tx
 
-MOST_DEATHS = 3  # of workers, while a job ran alone
 _SLICE = 500
 
 
@@ -178,16 +178,24 @@ def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
     return bool(tx.all("save", {"id": id_, "fence": fence, "saved": saved}))
 
 
-def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {}) -> int:
-    """Takes jobs back from workers that were not heard of in time; *of_kinds* are the codes of kinds that have another.
+class LostRule(NamedTuple):
+    """The code of jobs of a kind that fail with their workers, and how many deaths alone that takes."""
 
-    They are ready again, as suspects; failed when three workers died while they ran alone or when they have no attempt
-    left; cancelled when a person asked.
+    code: str
+    max_crashes: int = DEFAULT_CRASHES
+
+
+def take_back(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule] = {}) -> int:
+    """Takes jobs back from workers that were not heard of in time; *rule* is for kinds that are not in *of_kinds*.
+
+    They are ready again, as suspects; failed when too many workers died while they ran alone or when they have no
+    attempt left; cancelled when a person asked.
     """
-    lost = [_Lost(*row) for row in tx.all("lost_leases", {"n": _SLICE})]
+    found = tx.all("lost_leases", {"n": _SLICE})
+    lost = [_Lost(*(*row, of_kinds.get(row[-1], rule).max_crashes)) for row in found]
     if not lost:
         return 0
-    codes = {each.id: of_kinds.get(each.kind, code) for each in lost}
+    codes = {each.id: of_kinds.get(each.kind, rule).code for each in lost}
     rows = []
     for each in lost:
         failed = each.stage is Stage.FAILED
@@ -222,7 +230,7 @@ def take_back(tx: Tx, code: str, message: str, of_kinds: Mapping[str, str] = {})
 
 def _why(lost: _Lost, killed: str) -> str:
     """Why a lost job is not tried again."""
-    return killed if lost.deaths_alone >= MOST_DEATHS else NO_ATTEMPT_LEFT
+    return killed if lost.deaths_alone >= lost.max_crashes else NO_ATTEMPT_LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +248,14 @@ class _Lost:
     stop_asked: int
     children: int
     kind: str
+    max_crashes: int
 
     @property
     def stage(self) -> Stage:
         """What becomes of its job."""
         if self.stop_asked:
             return Stage.CANCELLED
-        if self.deaths_alone >= MOST_DEATHS or self.attempt >= self.most_attempts:
+        if self.deaths_alone >= self.max_crashes or self.attempt >= self.most_attempts:
             return Stage.FAILED
         return Stage.READY
 

@@ -7,10 +7,12 @@ the clock. Ages are counted without the steps forward, so a clock that jumps ahe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from tidegate.core.events import NoticeKind
+from tidegate.machine.filling import Filling
 from tidegate.store import notice_rows
 from tidegate.store.notice_rows import NewNotice, Place
 from tidegate.store.tx import Tx
@@ -21,9 +23,12 @@ CONFIRMED = 600.0  # seconds that a clock must agree with elapsed time before it
 MAX_STEPS = 20  # that are remembered
 _ROW = "clock"
 _SHIFTS = (
-    "shift_leases", "shift_expiry", "shift_running_expiry", "shift_retries", "shift_holds", "shift_breakers",
-    "shift_target_pauses", "shift_queue_pauses", "shift_leaders", "shift_workers", "shift_requests",
+    "shift_leases", "shift_expiry", "shift_running_expiry", "shift_waiting", "shift_blocked", "shift_holds",
+    "shift_breakers", "shift_target_pauses", "shift_queue_pauses", "shift_leaders", "shift_workers", "shift_requests",
+    "shift_notices", "shift_gate_events",
 )  # fmt: skip
+SHIFTS = "shift_"  # how the names of the statements begin that move the times of an application
+_NONE_LATER = 1e18  # a time after which nothing was written
 
 
 class Step(NamedTuple):
@@ -50,13 +55,50 @@ def with_step(steps: Sequence[Step], now: float, by: float) -> tuple[Step, ...]:
     return (*kept, Step(now, left))[-MAX_STEPS:] if left > 0 else kept
 
 
-def shift(tx: Tx, now: float, by: float, *, mixed: bool) -> None:
-    """Moves the times of unfinished work: the clock was moved by *by* seconds, to *now*.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """The clock was moved by *by* seconds, to *to*. What was written from *after* to *to* was written after that."""
 
-    *mixed*: some rows may have been written after the step. Those whose time is nearer to the new clock stay.
-    """
+    by: float
+    to: float
+    after: float = _NONE_LATER
+
+    @property
+    def params(self) -> dict[str, float]:
+        return {"by": self.by, "was": self.to - self.by, "is": self.to, "after": self.after}
+
+    def moved(self, at: float) -> float:
+        return at if self.after <= at <= self.to else at + self.by
+
+
+def shift(tx: Tx, step: Shift) -> None:
+    """Moves the times of unfinished work."""
     for name in _SHIFTS:
-        tx.all(name, {"by": by, "was": now - by, "is": now, "all": int(not mixed)})
+        tx.all(name, step.params)
+    for name, kept in tx.all("kept_capacities"):
+        tx.all("target_capacity", {"name": name, "capacity": Filling.loaded(kept).shifted(step.moved).dumped()})
+
+
+def shift_applications(tx: Tx, total: float, followed: Mapping[str, float], step: Shift) -> dict[str, float]:
+    """Moves the times of the applications that this process knows; returns how far each has followed the clock.
+
+    *total* is the sum of all steps, and *followed* that up to which each application was moved. Another process may
+    have found a step that does not know all of them.
+    """
+    found = dict(followed)
+    for name in tx.named(SHIFTS):
+        app = name.partition(".")[0]
+        if by := total - followed.get(app, total):
+            tx.all(name, replace(step, by=by).params)
+        found[app] = total
+    return found
+
+
+def is_behind(tx: Tx, app: str) -> bool:
+    """Whether the clock has made steps that the times of an application did not follow."""
+    found = read(tx) or {}
+    followed: Any = found.get("followed", {})
+    return bool(found) and followed.get(app) != found.get("total", 0.0)
 
 
 def read(tx: Tx) -> dict[str, object] | None:

@@ -64,6 +64,9 @@ class PostgresTx:
         arrays = {column: array([row[column] for row in rows]) for column in statement.columns}
         return self._run(statement, {**shared, **arrays})
 
+    def named(self, beginning: str) -> list[str]:
+        return self._book.beginning(beginning)
+
     def plain(self, sql: str) -> None:
         self._connection.execute(sql)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.store import clock_steps
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Step, cutoff, with_step
+from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Shift, Step, cutoff, with_step
 from tidegate.store.tx import Tx
 
 _WHERE = "the database"
@@ -25,6 +25,7 @@ class ServerClock:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._last: tuple[float, float] | None = None  # the offset from our elapsed time, and the sum of steps, by then
+        self._looked = 0.0  # by our elapsed time
         self._steps: tuple[Step, ...] = ()
         self._ages_from = 0.0  # on the server's clock: before that, nothing is deleted because of its age
 
@@ -41,8 +42,12 @@ class ServerClock:
         steps = tuple(Step(*step) for step in found.get("steps", ()))
         ages_from, stepped_at = float(found.get("ages_from", 0.0)), found.get("stepped_at")
         by = self._stepped(now, boot, total, seen)
+        after = float(found.get("after", now))
         if by:
-            clock_steps.shift(tx, now, by, mixed=True)
+            # What was written since the last check may have been written after the step.
+            since = abs(by) / 2 if self._last is None else min(abs(by) / 2, boot - self._looked + TOLERATED)
+            after = now - since
+            clock_steps.shift(tx, Shift(by=by, to=now, after=after))
             clock_steps.end_notice(tx, _WHERE)
             clock_steps.notify(tx, _WHERE, now, by, _MOVED)
             total, steps, stepped_at = total + by, with_step(steps, now, by), now
@@ -52,8 +57,12 @@ class ServerClock:
             clock_steps.end_notice(tx, _WHERE)
             stepped_at = None
         ages_from = min(ages_from, now + CONFIRMED)
+        step = Shift(by=by, to=now, after=after)
+        followed = clock_steps.shift_applications(tx, total, found.get("followed", {}), step)
         new = {
             "total": total,
+            "followed": followed,
+            "after": after,
             "steps": [list(step) for step in steps],
             "stepped_at": stepped_at,
             "ages_from": ages_from,
@@ -61,6 +70,7 @@ class ServerClock:
         if {**new, "seen": found.get("seen")} != found or abs(now - seen) > _SEEN_EVERY:
             clock_steps.write(tx, {**new, "seen": now})
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
+        self._looked = boot
         return True
 
     def _stepped(self, now: float, boot: float, total: float, seen: float) -> float:

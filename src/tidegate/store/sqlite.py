@@ -49,6 +49,9 @@ class SqliteTx:
             found += self._execute(sql, {**shared, **row})
         return found
 
+    def named(self, beginning: str) -> list[str]:
+        return self._book.beginning(beginning)
+
     def plain(self, sql: str) -> None:
         self._execute(sql, {})
 

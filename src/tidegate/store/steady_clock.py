@@ -11,11 +11,12 @@ from __future__ import annotations
 import socket
 import threading
 import uuid
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.store import clock_steps
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Step, cutoff, with_step
+from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Shift, Step, cutoff, with_step
 from tidegate.store.tx import Tx
 
 _SEEN_EVERY = 10.0  # seconds between two writes of the time that was reached
@@ -57,6 +58,8 @@ class Anchor:
     held_until: float = 0.0  # seconds since boot
     ages_from: float = 0.0  # seconds since boot: before that, nothing is deleted because of its age
     steps: tuple[Step, ...] = ()
+    total: float = 0.0  # the sum of all steps that the store's time has made
+    followed: Mapping[str, float] = field(default_factory=dict)  # that sum when an application's times moved last
 
 
 def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
@@ -66,8 +69,9 @@ def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
         return fresh, 0.0
     if known.boot_id != read.boot_id:
         by = read.wall - known.seen
+        fresh = replace(fresh, total=known.total, followed=known.followed)
         if by < -TOLERATED:  # no time has passed at all, as far as anyone can know
-            return replace(fresh, steps=with_step(known.steps, read.wall, by)), by
+            return replace(fresh, steps=with_step(known.steps, read.wall, by), total=known.total + by), by
         doubtful = by > NOTICED  # the host was off, or its clock is ahead
         return replace(fresh, steps=known.steps, ages_from=read.boot + CONFIRMED if doubtful else 0.0), 0.0
     by = read.offset - known.offset
@@ -80,9 +84,8 @@ def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
         return replace(known, seen=now, held_offset=read.offset, held_until=until, ages_from=ages_from), 0.0
     if read.boot < known.held_until:
         return replace(known, seen=now), 0.0
-    return replace(
-        known, offset=read.offset, seen=read.wall, held_offset=None, steps=with_step(known.steps, read.wall, by)
-    ), by
+    steps = with_step(known.steps, read.wall, by)
+    return replace(known, offset=read.offset, seen=read.wall, held_offset=None, steps=steps, total=known.total + by), by
 
 
 class SteadyClock:
@@ -153,10 +156,12 @@ class SteadyClock:
         """Compares the wall clock with elapsed time, and stores what follows from it."""
         known, read = _stored(tx), self._read()
         new, by = decide(known, read)
-        # Before anything else in this transaction asks for the time.
-        self._anchor = new
+        self._anchor = new  # before anything else in this transaction asks for the time
+        step = Shift(by=by, to=new.seen)
         if by:
-            clock_steps.shift(tx, new.seen, by, mixed=False)
+            clock_steps.shift(tx, step)
+        new = replace(new, followed=clock_steps.shift_applications(tx, new.total, new.followed, step))
+        self._anchor = new
         host = socket.gethostname()
         if by and known is not None and known.boot_id != new.boot_id:
             clock_steps.notify(tx, host, new.seen, by, _MOVED, over=True)

@@ -33,6 +33,9 @@ class Tx(Protocol):
     def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         """One statement over a table of parameters (`{rows ...}`); the rows that it returns, of all of them."""
 
+    def named(self, beginning: str) -> list[str]:
+        """The statements of applications whose own name begins like that, in order: `feeds.shift_polls`."""
+
     def plain(self, sql: str) -> None:
         """A statement without a name: for migrations, and for a database that was put back."""
 
@@ -96,6 +99,10 @@ class Book(dict[str, Statement]):
             if statement.name in self:
                 raise ValueError(f"statement {statement.name!r} stands twice")
             self[statement.name] = statement
+
+    def beginning(self, beginning: str) -> list[str]:
+        """The statements of applications whose own name begins like that."""
+        return sorted(name for name in self if name.partition(".")[2].startswith(beginning))
 
     def __missing__(self, name: str) -> Statement:
         raise KeyError(f"there is no statement {name!r}")

@@ -93,7 +93,7 @@ class Submitter:
         async with self._calling() as lidarr:
             means = Means(
                 lidarr=lidarr, metadata=self._behind, setup=lambda: self._places.of(lidarr), now=clock.now,
-                sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
+                elapsed=clock.monotonic, sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
             )  # fmt: skip
             try:
                 if sub.entity_type == "artist" and self.metadata.state == "open":

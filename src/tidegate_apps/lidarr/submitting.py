@@ -42,6 +42,7 @@ class Means:
     metadata: Behind
     setup: Callable[[], Awaitable[Setup]]
     now: Callable[[], float]
+    elapsed: Callable[[], float]  # seconds of monotonic time
     sleep: Callable[[float], Awaitable[None]]
     refresh_wait: float
 
@@ -91,8 +92,11 @@ async def submit_album(
 
 async def _listed(means: Means, sub: Submission, added_at: float) -> Album | None:
     """The album as Lidarr lists it. Those of an artist that was just added come into being within seconds."""
+    # The time is of an earlier job, and the clock may have been set back since.
+    wait = min(added_at + means.refresh_wait - means.now(), means.refresh_wait)
+    until = means.elapsed() + wait
     while True:
         album = await means.lidarr.album(sub.musicbrainz_id)
-        if album is not None or means.now() >= added_at + means.refresh_wait:
+        if album is not None or means.elapsed() >= until:
             return album
         await means.sleep(_LOOK_EVERY)

@@ -69,6 +69,25 @@ def test_a_clock_that_is_set_back_by_days_keeps_no_feed_from_its_next_poll(desk:
     assert desk.poll_on(wait + 1) == 1
 
 
+@pytest.mark.parametrize("step", [-86400.0, 8 * 86400.0])
+def test_polls_and_rests_move_with_a_step_of_the_stores_clock(desk: Desk, step: float) -> None:
+    desk.add()
+    desk.add("http://b.example/f")
+    desk.poll()
+    desk.sources.disable(2, "network", "auto")
+    store, due, rest = desk.queue.store, desk.state().due_at or 0.0, desk.sources.get(2).active_from or 0.0
+    assert min(due, rest) > desk.now
+    store.write(store.check_clock)
+    desk.clock.step_wall(step)
+    for _ in range(2):
+        store.write(store.check_clock)
+        desk.clock.advance(601)
+
+    store.write(store.check_clock)
+    assert desk.state().due_at == pytest.approx(due + step)
+    assert (desk.state(2).due_at, desk.sources.get(2).active_from) == pytest.approx((rest + step, rest + step))
+
+
 def test_a_feed_that_nobody_named_is_called_what_it_calls_itself(desk: Desk) -> None:
     urls = [f"http://a.example/{n}" for n in range(3)]
     desk.sources.add_many([Wanted(feed_url=urls[0], name="Mine"), *(Wanted(feed_url=url) for url in urls[1:])], "ada")

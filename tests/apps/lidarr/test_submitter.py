@@ -181,3 +181,43 @@ def test_the_albums_of_a_new_artist_are_waited_for_once_and_not_each_for_itself(
 
     assert quick.clock.now() - began < 15
     assert quick.sent("POST /album") == 6
+
+
+@pytest.mark.parametrize("step", [-86400, 86400])
+def test_an_album_does_not_wait_for_the_time_before_a_step_of_the_clock(quick: Round, step: float) -> None:
+    quick.some(1, 1)
+    quick.sim.inside.catalogue["artist-0"] = ("Nina", [])  # the album never comes by itself
+    quick.look()
+    quick.sim.lose("GET /album")
+    assert quick.wake().submitted == 1  # the artist, who is new in Lidarr
+    quick.clock.step_wall(step)
+    for _ in range(2):
+        quick.queue.store.write(lambda tx: tx.all("clock"))
+        quick.clock.advance(601)
+    began = quick.clock.monotonic()
+
+    assert quick.wake().submitted == 1
+
+    assert abs(quick.queue.clock.now() - quick.clock.now()) < 1
+    assert quick.clock.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("step", [-86400, 86400])
+def test_what_a_look_has_checked_is_checked_again_after_its_time_over_a_step_of_the_clock(
+    quick: Round, step: float
+) -> None:
+    quick.artist("artist-0")
+    assert quick.look_job() == "done"
+    quick.clock.step_wall(step)
+    for _ in range(2):
+        quick.queue.store.write(lambda tx: tx.all("clock"))
+        quick.clock.advance(601)
+
+    def calls_of_a_look() -> int:
+        before = quick.sent("GET /artist") + quick.sent("GET /artist/lookup") + quick.sent("GET /album")
+        assert quick.look_job() == "done"
+        return quick.sent("GET /artist") + quick.sent("GET /artist/lookup") + quick.sent("GET /album") - before
+
+    assert calls_of_a_look() == 0
+    quick.clock.advance(float(quick.there.settings.enrich_every))
+    assert calls_of_a_look() > 0

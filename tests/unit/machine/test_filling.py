@@ -128,3 +128,16 @@ def test_what_is_known_from_the_future_holds_nobody() -> None:
     for known in (answered, silent, filling.asked(Filling(), "a", later)):
         assert not filling.room(known, LIMITS, later).ask
         assert filling.room(known, LIMITS, now).ask
+
+
+def test_times_move_with_the_clock_and_what_was_never_set_stays() -> None:
+    known = Filling(
+        depth=3, at=100.0, own=(filling.Send(7, 90.0, done=True),), failures=1, failed_at=95.0, retry_at=105.0
+    )
+
+    moved = known.shifted(lambda at: at + 1000)
+
+    assert (moved.at, moved.failed_at, moved.retry_at, moved.asking_until) == (1100.0, 1095.0, 1105.0, 0.0)
+    assert moved.own == (filling.Send(7, 1090.0, done=True),)
+    assert (moved.depth, moved.failures) == (3, 1)
+    assert Filling(asking="a", asking_until=5.0).shifted(lambda at: at - 2).asking_until == 3.0

@@ -1,6 +1,6 @@
 -- Steps of the clock: what is known of it, and the times that move with it.
 --
--- :by seconds from :was to :is. :all = 0 where some rows were written after the step: those are nearer to :is, and stay.
+-- :by seconds from :was to :is. What was written from :after to :is was written after the step, and stays.
 
 -- name: clock_lock
 select value from tg_store where name = :name {skip_locked};
@@ -10,43 +10,63 @@ insert into tg_store (name, value) values (:name, :value) on conflict (name) do 
 
 -- name: shift_leases
 update tg_job set lease_until = lease_until + :by
-where state = 'running' and (:all = 1 or abs(claimed_at - :was) < abs(claimed_at - :is));
+where state = 'running' and (claimed_at < :after or claimed_at > :is);
 
 -- name: shift_expiry
 update tg_job set expires_at = expires_at + :by
 where expires_at is not null and state in ('blocked', 'waiting', 'ready')
-    and (:all = 1 or abs(created_at - :was) < abs(created_at - :is));
+    and (created_at < :after or created_at > :is);
 
 -- name: shift_running_expiry
 update tg_job set expires_at = expires_at + :by
-where expires_at is not null and state = 'running' and (:all = 1 or abs(created_at - :was) < abs(created_at - :is));
+where expires_at is not null and state = 'running' and (created_at < :after or created_at > :is);
 
--- name: shift_retries
--- A first attempt at a time that a person chose stays there.
+-- name: shift_waiting
+-- A delay goes on. A first attempt at a time that the caller named stays there.
 update tg_job set due_at = due_at + :by
-where state = 'waiting' and last_at is not null and (:all = 1 or abs(last_at - :was) < abs(last_at - :is));
+where state = 'waiting' and (due_is_date = 0 or last_at is not null)
+    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :is);
+
+-- name: shift_blocked
+-- Or a child would wait for the time at which it was put in, once its parents are done.
+update tg_job set due_at = due_at + :by
+where state = 'blocked' and (due_is_date = 0 or last_at is not null)
+    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :is);
 
 -- name: shift_holds
-update tg_hold set until = until + :by where until is not null and (:all = 1 or abs(since - :was) < abs(since - :is));
+update tg_hold set until = until + :by where until is not null and (since < :after or since > :is);
 
 -- name: shift_breakers
 update tg_target set breaker_until = breaker_until + :by
-where breaker_until is not null and (:all = 1 or abs(breaker_until - :was) < abs(breaker_until - :is));
+where breaker_until is not null and (breaker_since < :after or breaker_since > :is);
 
 -- name: shift_target_pauses
 update tg_target set paused_until = paused_until + :by
-where paused_until is not null and (:all = 1 or abs(paused_at - :was) < abs(paused_at - :is));
+where paused_until is not null and (paused_at < :after or paused_at > :is);
 
 -- name: shift_queue_pauses
 update tg_queue set paused_until = paused_until + :by
-where paused_until is not null and (:all = 1 or abs(paused_at - :was) < abs(paused_at - :is));
+where paused_until is not null and (paused_at < :after or paused_at > :is);
 
 -- name: shift_leaders
-update tg_leader set until = until + :by where :all = 1 or abs(until - :was) < abs(until - :is);
+update tg_leader set until = until + :by where :after > :is or abs(until - :was) < abs(until - :is);
 
 -- name: shift_workers
-update tg_worker set seen_at = seen_at + :by where :all = 1 or abs(seen_at - :was) < abs(seen_at - :is);
+update tg_worker set seen_at = seen_at + :by where seen_at < :after or seen_at > :is;
 
 -- name: shift_requests
 update tg_request set lease_until = lease_until + :by
-where lease_until is not null and (:all = 1 or abs(lease_until - :was) < abs(lease_until - :is));
+where lease_until is not null and (:after > :is or abs(lease_until - :was) < abs(lease_until - :is));
+
+-- name: kept_capacities
+select name, capacity from tg_target where capacity is not null order by name {for_update};
+
+-- name: shift_notices
+-- What goes on, is not decided yet, or was over less than a day ago: whether it lasts is decided by these.
+update tg_notice set created_at = created_at + :by, ended_at = ended_at + :by, acked_at = acked_at + :by,
+    decided_at = decided_at + :by, told_at = told_at + :by, waits_until = waits_until + :by,
+    snoozed_until = snoozed_until + :by
+where (ended_at is null or decided_at is null or ended_at > :was - 86400) and (created_at < :after or created_at > :is);
+
+-- name: shift_gate_events
+update tg_gate_event set at = at + :by where at > :was - 86400 and (at < :after or at > :is);

@@ -3,13 +3,14 @@
 -- name: enqueue
 -- New jobs; a twin that holds the same unique leaves no row.
 insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
-                    unique_key, unique_while, parents, parents_open, cancellable)
+                    unique_key, unique_while, parents, parents_open, cancellable, due_is_date)
 select {job_number}given.queue, given.kind, given.target, given.lane,
        case when given.parents_open > 0 then 'blocked'
             when given.due_at > {now} or given.due_in > 0 then 'waiting' else 'ready' end,
        given.priority, {now}, coalesce(given.due_at, {now} + given.due_in, {now}), {now} + given.expires_in, given.args,
        given.most_attempts,
-       given.unique_key, given.unique_while, given.parents, given.parents_open, given.cancellable
+       given.unique_key, given.unique_while, given.parents, given.parents_open, given.cancellable,
+       case when given.due_at is null then 0 else 1 end
 from {rows queue text, kind text, target text, lane text, priority integer, due_at double precision, due_in double precision, expires_in double precision, args text, most_attempts integer, unique_key text, unique_while integer, parents integer, parents_open integer, cancellable integer}
 where true
 on conflict (kind, unique_key) where unique_key is not null and (unique_while & (case state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0
@@ -19,12 +20,12 @@ returning id, kind, unique_key, state;
 -- name: enqueue_one
 -- One new job that has neither a twin nor parents, as most have.
 insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
-                    cancellable)
+                    cancellable, due_is_date)
 values ({job_number}:queue, :kind, :target, :lane,
         case when cast(:due_at as double precision) > {now} or cast(:due_in as double precision) > 0
              then 'waiting' else 'ready' end,
         :priority, {now}, coalesce(:due_at, {now} + :due_in, {now}), {now} + :expires_in, :args, :most_attempts,
-        :cancellable)
+        :cancellable, case when cast(:due_at as double precision) is null then 0 else 1 end)
 returning id, state;
 
 -- name: twins

@@ -69,22 +69,25 @@ class LastFm(Provider):
         await self._client.ask("user.getInfo", user=self._values["user"])
 
     async def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
-        now = self._clock.now()
         reached = moment(mark)
-        since = now - LOOK_BACK if reached is None else reached - _OVERLAP
-        end = int(now) + 1  # the same for all pages, which new plays would shift
+        since = self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP
         for _ in range(_MOST_WALKS):
             try:
-                async for page in self._walk(int(since), end):
-                    since = reached = max([reached or since, *(play.at for play in page.plays)])
-                    yield Batch(items=page.plays, bad=page.bad, mark=str(int(reached)))
+                async for page in self._walk(int(since)):
+                    # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+                    times = [min(play.at, self._clock.now()) for play in page.plays]
+                    reached = max([*times, *([] if reached is None else [reached])], default=None)
+                    since = max([since, *(play.at for play in page.plays)])
+                    yield Batch(items=page.plays, bad=page.bad, mark=None if reached is None else str(int(reached)))
             except _Shifted:
                 continue  # from what was handed over on
             return
 
-    async def _walk(self, since: int, end: int) -> AsyncIterator[_Page]:
+    async def _walk(self, since: int) -> AsyncIterator[_Page]:
         """The pages of the history, from the oldest on; _Shifted when it was changed meanwhile, and they with it."""
-        first = await self._page(since, end, 1)
+        first = await self._page(since, None, 1)
+        # The newest play is the end for all pages, which new plays would shift. Our own clock may be wrong.
+        end = int(max((play.at for play in first.plays), default=since)) + 1
         for at in range(min(first.pages, _MOST_PAGES), 1, -1):
             page = await self._page(since, end, at)
             if page.total != first.total:
@@ -92,9 +95,10 @@ class LastFm(Provider):
             yield page
         yield first
 
-    async def _page(self, since: int, end: int, at: int) -> _Page:
+    async def _page(self, since: int, end: int | None, at: int) -> _Page:
+        bounds = {"from": since} if end is None else {"from": since, "to": end}
         document = await self._client.ask(
-            "user.getRecentTracks", user=self._values["user"], limit=_PAGE, page=at, **{"from": since, "to": end}
+            "user.getRecentTracks", user=self._values["user"], limit=_PAGE, page=at, **bounds
         )
         recent = mapping(document.get("recenttracks"), "recenttracks")
         about = part(recent, "@attr")

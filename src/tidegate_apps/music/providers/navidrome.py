@@ -66,8 +66,10 @@ class Navidrome(Provider):
         reached = moment(mark)
         since = int(self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP)
         async for plays, bad in self._history(since, all_of_it=reached is None):
-            reached = max([reached or since, *(min(play.at, self._clock.now()) for play in plays)])
-            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(int(reached)))
+            # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+            times = [min(play.at, self._clock.now()) for play in plays]
+            reached = max([*times, *([] if reached is None else [reached])], default=None)
+            yield Batch(items=tuple(plays), bad=tuple(bad), mark=None if reached is None else str(int(reached)))
 
     async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
         heard = set[str]()

@@ -62,8 +62,9 @@ class Spotify(Provider):
         for number_of_page in range(_MOST_PAGES):
             plays, bad, full = await self._since(after)
             gap = _gap(reached, plays) if full and reached and not number_of_page else None
-            reached = max([reached, after, *(min(_ms(play), now) for play in plays)])
-            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(reached), gap=gap)
+            # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+            reached = max([reached, *(min(_ms(play), now) for play in plays)])
+            yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(reached) if reached else None, gap=gap)
             if not full or reached <= after:
                 return
             after = reached
