@@ -13,6 +13,7 @@ JOBS = "select id, state, attempt, deaths_alone, fence, result, error_code from 
 EVENTS = "select job, fence, seq, kind, at, attempt, actor from tg_event order by job, fence, seq"
 TALLIES = "select what, sum(delta) from tg_tally group by what"
 FINAL = ("done", "failed", "cancelled")
+JUMP = 1_000_000_000  # that a restore adds to every fence
 
 
 def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
@@ -20,7 +21,8 @@ def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
     if url.startswith("sqlite"):
         import apsw  # the library that the workers use: two on one file would corrupt it
 
-        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        # A file that is missing must not be made again by the checker.
+        connection = apsw.Connection(url.removeprefix("sqlite:///"), apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(10_000)
         try:
             return [tuple(row) for row in connection.execute(sql)]
@@ -58,14 +60,20 @@ class Verdict:
         return "\n".join(told)
 
 
-def check(url: str, effects: Path, *, put: Collection[int], gone: Collection[int] | None = None) -> Verdict:
-    """*put*: the ids that were enqueued; *gone*: the processes that were killed, where only they may lose attempts."""
+def check(
+    url: str, effects: Path, *, put: Collection[int], gone: Collection[int] | None = None, restored: Sequence[int] = ()
+) -> Verdict:
+    """*put*: the ids that were enqueued; *gone*: the processes that were killed, where only they may lose attempts.
+
+    *restored*: for each restore, how many attempts had begun when its copy was made. It forgets what came later.
+    """
     verdict = Verdict()
     jobs = {row[0]: row for row in rows(url, JOBS)}
     events: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for event in rows(url, EVENTS):
         events[event[0]].append(event)
-    begun = _begun(effects)
+    cut_short = Counter(job for job, found in events.items() for event in found if event[3] == "restored")
+    begun = _begun(effects, {(job, event[1]) for job, found in events.items() for event in found}, cut_short, restored)
     verdict.jobs = len(jobs)
     wrong = verdict.wrong
     for id_ in put:
@@ -73,13 +81,13 @@ def check(url: str, effects: Path, *, put: Collection[int], gone: Collection[int
             wrong["nothing is lost"].append(f"job {id_} is gone")
     for id_, (_, state, attempt, alone, fence, result, code) in jobs.items():
         ends = {event[1]: event[3] for event in events[id_] if event[2] == 0}
-        _outcome(verdict, id_, state, fence, result, ends)
+        _outcome(verdict, id_, state, fence, result, ends, restores=len(restored))
         if state == "failed":
             if code == "worker_lost" and alone == 3:
                 verdict.poisoned += 1
-            else:
+            elif code != "parent_failed":  # the judge of a run with dependencies asks whether a parent did
                 wrong["every job succeeds"].append(f"job {id_} failed with {code} after {alone} deaths alone")
-        _attempts(verdict, id_, attempt, fence, ends, begun[id_])
+        _attempts(verdict, id_, attempt - cut_short[id_], fence, ends, begun[id_])
         for event in events[id_]:
             verdict.late_results += event[3] == "stale_result"
             if event[3] == "lost":
@@ -90,7 +98,9 @@ def check(url: str, effects: Path, *, put: Collection[int], gone: Collection[int
     return verdict
 
 
-def _outcome(verdict: Verdict, id_: int, state: str, fence: int, result: str | None, ends: dict[int, str]) -> None:
+def _outcome(
+    verdict: Verdict, id_: int, state: str, fence: int, result: str | None, ends: dict[int, str], *, restores: int
+) -> None:
     wrong = verdict.wrong
     if state not in FINAL:
         wrong["nothing is lost"].append(f"job {id_} is {state}")
@@ -102,10 +112,11 @@ def _outcome(verdict: Verdict, id_: int, state: str, fence: int, result: str | N
         wrong["one recorded outcome per job"].append(f"job {id_} ended at the fences {finals}")
     if state == "done":
         said = json.loads(result or "{}").get("fence")
-        if said != fence:
+        if said not in [fence - JUMP * jumps for jumps in range(restores + 1)]:
             wrong["only the newest lease's result counts"].append(f"job {id_}: fence {fence}, result of fence {said}")
-        if ends.get(fence) != "done":
-            wrong["one recorded outcome per job"].append(f"job {id_}: fence {fence} ended as {ends.get(fence)}")
+            said = fence
+        if ends.get(said) != "done":
+            wrong["one recorded outcome per job"].append(f"job {id_}: fence {said} ended as {ends.get(said)}")
 
 
 def _attempts(verdict: Verdict, id_: int, attempt: int, fence: int, ends: dict[int, str], begun: Counter[int]) -> None:
@@ -135,11 +146,17 @@ def _numbers(verdict: Verdict, url: str, jobs: Collection[tuple[Any, ...]]) -> N
         verdict.wrong["the numbers are right"].append(f"kept {kept}, counted {dict(counted)}")
 
 
-def _begun(effects: Path) -> defaultdict[int, Counter[int]]:
+def _begun(
+    effects: Path, known: Collection[tuple[int, int]], cut_short: Counter[int], restored: Sequence[int]
+) -> defaultdict[int, Counter[int]]:
+    """How often each lease was begun, without those that a restore has forgotten."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for line in effects.read_text().splitlines():
+    for i, line in enumerate(effects.read_text().splitlines()):
         id_, fence, _, _ = (int(part) for part in line.split())
-        found[id_][fence] += 1
+        epoch = fence // JUMP
+        forgotten = epoch < len(restored) and (i >= restored[epoch] or cut_short[id_] > 0)
+        if not forgotten or (id_, fence) in known:
+            found[id_][fence] += 1
     return found
 
 

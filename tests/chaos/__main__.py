@@ -41,7 +41,6 @@ def main(given: Sequence[str] | None = None) -> int:
             only=asked.only,
         )  # fmt: skip
         outcomes.append(run(plan, say))
-        say(f"{name}: {outcomes[-1].verdict}")
     say(table(outcomes))
     if figures.asked():
         figures.write("chaos", markdown(outcomes))

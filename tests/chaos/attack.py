@@ -20,8 +20,11 @@ from tests.chaos.clocks import Clock
 from tests.chaos.copies import Copies
 from tests.chaos.crew import Crew, Seat
 from tests.chaos.disks import SizeLimit, SmallDisk
+from tests.chaos.on_file import OnFile
 from tests.chaos.on_server import OnServer
+from tests.chaos.orders import Orders
 from tests.chaos.proxy import WireThread
+from tests.chaos.rollout import Rollout
 from tests.chaos.schedule import Blow
 from tests.chaos.server import ServerUnderFire
 
@@ -33,6 +36,7 @@ _HELD = "select id, fence from tg_job where state = 'running' and lease_by like 
 _DONE_AGAIN = "select 1 from tg_job where state = 'running' and ({})"
 _STILL_OPEN = "select 1 from tg_job where state in ('blocked', 'waiting', 'ready', 'running') and id in ({})"
 _LONGEST_PAUSE = 180.0  # seconds that a paused worker's jobs may take to be done again, on a slow machine
+_NEED_ROOM = ("harm the file", "roll out a version")
 _TRIES = 40  # to find the leader in the middle of a transaction
 _OPEN = "select 1 from pg_stat_activity where xact_start is not null and application_name = '{}'"
 
@@ -46,14 +50,14 @@ class Field:
     copies: Copies
     disk: SmallDisk | SizeLimit
     clocks: list[Clock]
-    acknowledged: Path
+    orders: Orders
     server: ServerUnderFire | None = None
     wire: WireThread | None = None
 
     @property
     def there(self) -> set[str]:
         """What some kinds of blows need."""
-        found = {"clock": self.clocks, "postgres": self.server}
+        found = {"clock": self.clocks, "postgres": self.server, "file": self.server is None}
         more = {} if (it := self.server) is None else {"disk of the server": it.disk, "clock of the server": it.clock}
         return {name for name, each in (*found.items(), *more.items()) if each}
 
@@ -79,15 +83,22 @@ class Attack:
     done: Counter[str] = field(default_factory=Counter)
     in_transaction: int = 0  # leaders that were killed in the middle of one
     on_server: OnServer | None = None
+    on_file: OnFile | None = None
     _ends: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     _watched: list[Watch] = field(default_factory=list)
     _put_in: int = 0  # how long the list of acknowledged jobs was when the enqueuer was killed last
     _copying: list[threading.Thread] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
+    _full: bool = False  # the disk
 
     def __post_init__(self) -> None:
         if self.at.server is not None and self.at.wire is not None:
             self.on_server = OnServer(self.at.server, self.at.wire, self._until)
+        else:
+            file = Path(self.at.url.removeprefix("sqlite:///"))
+            self.on_file = OnFile(file, self.at.orders, self.at.crew, self.at.copies, self._until, self._tend_all)
+        self.rollout = Rollout(self.at.url, self.at.orders, self.at.crew, self._until, self._over)
+        self.at.copies.environment = lambda: self.at.crew.environment
 
     def strike(self, blow: Blow) -> bool:
         """False when it is not possible just now."""
@@ -95,8 +106,12 @@ class Attack:
             "kill a worker": self._kill, "kill the leader": self._kill_leader, "kill the enqueuer": self._kill_enqueuer,
             "pause a worker": self._pause, "stop a worker": self._stop, "fill the disk": self._fill,
             "step a clock": self._step, "copy the database": self._copy,
+            "roll out a version": lambda _: self.rollout.begin(),
             **({} if self.on_server is None else self.on_server.strikes()),
+            **({} if self.on_file is None else self.on_file.strikes()),
         }  # fmt: skip
+        if self._full and blow.kind in _NEED_ROOM:
+            return False
         hit = do[blow.kind](blow)
         self.done[blow.kind] += hit
         return hit
@@ -113,6 +128,11 @@ class Attack:
             each[1]()
         if self.at.server is not None:
             self.at.server.tend()
+        self.rollout.tend()
+
+    def _tend_all(self) -> None:
+        self.at.crew.tend()
+        self.tend()
 
     def _done_again(self, watch: Watch) -> bool:
         """Whether another one is at it, or all of it has ended."""
@@ -161,7 +181,7 @@ class Attack:
 
     def _kill_enqueuer(self, blow: Blow) -> bool:
         """Only one that has put something in: on a slow machine, starting takes longer than that."""
-        there = self.at.acknowledged.stat().st_size
+        there = self.at.orders.acknowledged.stat().st_size
         if there == self._put_in:
             return False
         self._put_in = there
@@ -201,7 +221,10 @@ class Attack:
                 return bool(rows(self.at.url, _OPEN.format(seat.name)))
             except psycopg.Error:
                 return False
-        connection = apsw.Connection(self.at.url.removeprefix("sqlite:///"))
+        try:
+            connection = apsw.Connection(self.at.url.removeprefix("sqlite:///"), apsw.SQLITE_OPEN_READWRITE)
+        except apsw.Error:
+            return False
         connection.set_busy_timeout(150)  # what the others have open is closed by then
         try:
             connection.execute("begin immediate")
@@ -217,7 +240,9 @@ class Attack:
         if seat is None or seat.process is None:
             return False
         self.at.crew.pause(seat, blow.lasts)
-        if blow.roll < 0.7:  # the others wake when they wake
+        # SQLite has one writer: while that is paused, nobody does its jobs again.
+        locks_all = self.at.server is None and self._inside(seat)
+        if blow.roll < 0.7 and not locks_all:  # the others wake when they wake
             with contextlib.suppress(apsw.Error, psycopg.Error):
                 if held := dict(rows(self.at.url, _HELD.format(seat.process.pid))):
                     self._watched.append(Watch(seat, held))
@@ -232,8 +257,16 @@ class Attack:
 
     def _fill(self, blow: Blow) -> bool:
         disk, pids = self.at.disk, self.at.crew.pids()
+        if self._full:
+            return False
+
+        def free() -> None:
+            disk.free(pids)
+            self._full = False
+
         disk.fill(pids)
-        self._until(blow.lasts, lambda: disk.free(pids))
+        self._full = True
+        self._until(blow.lasts, free)
         return True
 
     def _step(self, blow: Blow) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -27,14 +28,22 @@ from tests.chaos.server import ServerUnderFire, server_under_fire
 WORKERS = 4
 _STILL = "select 1 from tg_job where kind <> 'sweeps' and state not in ('done', 'failed', 'cancelled') limit 1"
 _ANY = "select 1 from tg_job where state not in ('done', 'failed', 'cancelled') limit 1"
+_STUCK_COLUMNS = ("id", "kind", "state", "suspect", "attempt", "created_at", "due_at", "last_at", "lease_until")
+_STUCK = f"""select {", ".join(_STUCK_COLUMNS)} from tg_job
+    where state not in ('done', 'failed', 'cancelled') order by id limit 3"""
 _STATES = "select state, count(*) from tg_job where kind <> 'sweeps' group by state"
+_OUT_OF_MEMORY = "select count(*) from tg_event where code in ('child_memory', 'child_died')"
+_JOINED = "select count(*) from tg_job where kind = 'joins' and state = 'done'"
+_PARENTS = "select count(*) from tg_job where kind = 'gives'"
 _OPEN = ("blocked", "waiting", "ready", "running")
+_FENCED = re.compile(r'"event": "lease_(?:uncertain|lost)", "job": (\d+), "fence": (\d+)')
 _EVERY = 5.0  # seconds between two lines of progress
 _START = 300.0  # seconds that the workers may take to begin
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
 COPIED = "a copy can be made under fire"
 COPIES = "a copy that was made under fire can be put back"
 PROCESSES = "processes end only as they are told"
+FILE = "nothing is acknowledged without a file, and that is said"
 ENDS = "all jobs come to an end"
 
 Say = Callable[[str], None]
@@ -101,7 +110,11 @@ def run(plan: Plan, say: Say) -> Outcome:
             made=orders.made,
             drafts=orders.drafts,
             died=orders.died,
+            outdated=orders.outdated,
+            restored=orders.restored,
+            fenced=_fenced(at.crew),
         )
+        say(f"{plan.database}: {outcome.verdict}")
         _add(outcome, at.copies, at.crew, attack)
     outcome.seconds = time.monotonic() - began
     return outcome
@@ -140,7 +153,13 @@ def _field(plan: Plan, outcome: Outcome) -> Iterator[tuple[Field, Orders]]:
         people = stack.enter_context(crew(orders.write(), of_workers, shared if len(clocks) == 1 else None, folder))
         (folder / "copies").mkdir()
         copies = Copies(url, folder / "copies", server.server if server else None)
-        yield Field(url, people, copies, disk, clocks, orders.acknowledged, server, wire), orders
+        yield Field(url, people, copies, disk, clocks, orders, server, wire), orders
+
+
+def _fenced(people: Crew) -> set[tuple[int, int]]:
+    """Attempts whose lease ended while their worker lived: the database was away for too long."""
+    logs = [seat.log.read_text(errors="replace") for seat in people.started if seat.log.exists()]
+    return {(int(job), int(fence)) for log in logs for job, fence in _FENCED.findall(log)}
 
 
 def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:
@@ -227,7 +246,8 @@ def _quiet(plan: Plan, at: Field, orders: Orders, outcome: Outcome, say: Say) ->
                 said = time.monotonic()
                 say(f"{plan.database}: {why}")
             time.sleep(0.1)
-        outcome.broken[ENDS].append(f"in vain for {plan.patience:g} s: {why}; {_states(at.url)}")
+        stuck = [dict(zip(_STUCK_COLUMNS, row, strict=True)) for row in rows(at.url, _STUCK)]
+        outcome.broken[ENDS].append(f"in vain for {plan.patience:g} s: {why}; {_states(at.url)}, such as {stuck}")
 
     waited("the last jobs are still to end", lambda: not rows(at.url, _STILL))
     before = sweeps()
@@ -253,5 +273,15 @@ def _add(outcome: Outcome, copies: Copies, people: Crew, attack: Attack) -> None
         "leaders killed inside a transaction": attack.in_transaction,
     }  # fmt: skip
     outcome.copied(copies)
+    outcome.figures |= {
+        "workers that were replaced by a new version": attack.rollout.replaced,
+        "children that ran out of memory or were killed": int(rows(attack.at.url, _OUT_OF_MEMORY)[0][0]),
+        "jobs with parents, done": int(rows(attack.at.url, _JOINED)[0][0]),
+        "parents that retention left": int(rows(attack.at.url, _PARENTS)[0][0]),
+    }
+    if attack.on_file is not None:
+        outcome.figures |= attack.on_file.figures()
+        if attack.on_file.wrong:
+            outcome.broken[FILE] += attack.on_file.wrong
     if attack.on_server is not None:
         outcome.figures |= attack.on_server.figures()

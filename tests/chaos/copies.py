@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,24 +34,44 @@ class Copies:
     made: list[tuple[Path, int]] = field(default_factory=list)  # file, and the highest id that was there before
     failed: list[str] = field(default_factory=list)
     begun: int = 0
+    harmed: int = 0  # grows when the database is harmed, and when it is restored
+    environment: Callable[[], dict[str, str]] = dict  # of the version that is rolled out
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def make(self) -> bool:
         """One copy, while everybody works; False when the database would not have it."""
         self.begun += 1
+        harmed = self.harmed
         file = self.folder / f"copy-{next(self._numbers)}"
         try:
             newest = int(rows(self.url, "select coalesce(max(id), 0) from tg_job where state = 'done'")[0][0])
             if self.server is None:
-                tidegate("db", "backup", str(file), "--url", self.url)
+                self._tidegate("db", "backup", str(file), "--url", self.url)
             else:
                 self.server.tool("pg_dump", "-Fc", "-f", str(file), self.url)
         except (apsw.Error, psycopg.Error, subprocess.SubprocessError, RuntimeError) as error:
             # The disk is full, or the database restarts: it is made when it can be.
             self.failed.append(str(getattr(error, "stderr", None) or error))
             return False
+        if harmed != self.harmed:
+            self.failed.append("the database was harmed meanwhile")
+            return False
         self.made.append((file, newest))
         return True
+
+    def back_up(self, file: Path) -> bool:
+        """A backup of SQLite's file that `restore` puts back; False when the database would not have it."""
+        try:
+            self._tidegate("db", "backup", str(file), "--url", self.url)
+        except (RuntimeError, subprocess.SubprocessError):
+            return False
+        return True
+
+    def restore(self, file: Path) -> None:
+        self._tidegate("db", "restore", str(file), "--yes", "--url", self.url)
+
+    def _tidegate(self, *args: str) -> dict[str, Any]:
+        return tidegate(*args, environment=self.environment())
 
     def make_one(self, over: threading.Event, pause: float = 3.0) -> None:
         """One copy; while there is none at all, it is tried again after *pause* seconds, until the fire is *over*."""
@@ -73,7 +93,7 @@ class Copies:
         """The URL of one that was put back in a place of its own, and what is wrong with it."""
         url = self._restored(file)
         found = [f"damaged: {each}" for each in integrity(url)]
-        checked = tidegate("db", "check", "--json", "--url", url)
+        checked = self._tidegate("db", "check", "--json", "--url", url)
         if not checked["ok"]:
             found += [f"db check: {each}" for each in checked["wrong"]]
         if not rows(url, f"select 1 from tg_job where id = {newest} and state = 'done'") and newest:
@@ -87,21 +107,23 @@ class Copies:
     def _restored(self, file: Path) -> str:
         if self.server is None:
             url = f"sqlite:///{file}.db"
-            tidegate("db", "restore", str(file), "--yes", "--url", url)
+            self._tidegate("db", "restore", str(file), "--yes", "--url", url)
             return url
         name = file.name.replace("-", "_")
         self.server.tool("createdb", "--maintenance-db", self.url, name)
         url = self.server.url_of(name)
         self.server.tool("pg_restore", "--no-owner", "-d", url, str(file))
-        tidegate("db", "restore", "--yes", "--url", url)
+        self._tidegate("db", "migrate", "--url", url)  # the copy may be older than the version that is rolled out
+        self._tidegate("db", "restore", "--yes", "--url", url)
         return url
 
 
-def tidegate(*args: str) -> dict[str, Any]:
+def tidegate(*args: str, environment: Mapping[str, str] = {}) -> dict[str, Any]:
     """What a command answers as JSON."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    named = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    named |= environment
     command = [COMMAND, *args, *(() if "--json" in args else ("--json",))]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    run = subprocess.run(command, env=named, capture_output=True, text=True, check=False, timeout=_PATIENCE)
     if run.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(args)}: {run.stderr.strip()}")
     answer: dict[str, Any] = json.loads(run.stdout)

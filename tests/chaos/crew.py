@@ -40,6 +40,7 @@ class Seat:
     paused_until: float | None = None
     killed: bool = False
     started: float = 0.0
+    version: int = 0
 
     @property
     def free(self) -> bool:
@@ -53,12 +54,16 @@ class Crew:
     orders: Path
     workers: list[Seat]
     enqueuer: Seat
+    started: Sequence[Seat] = ()  # the workers, also after they were asked to leave
     leaving: list[tuple[subprocess.Popen[bytes], float]] = field(default_factory=list)
     stops: Counter[int] = field(default_factory=Counter)  # by exit code
     not_started: int = 0  # workers
     starts: int = 0  # of workers
     wrong: list[str] = field(default_factory=list)
     closing: bool = False
+    closed: bool = False  # nobody is started for now
+    version: int = 0  # of whoever is started next
+    environment: dict[str, str] = field(default_factory=dict)  # of that version
 
     @property
     def seats(self) -> list[Seat]:
@@ -72,7 +77,7 @@ class Crew:
                 self.wake(seat)
             if seat.process is not None and seat.process.poll() is not None:
                 self._ended(seat)
-            if seat.process is None and now - seat.started > 0.5:
+            if seat.process is None and now - seat.started > 0.5 and not self.closed:
                 self._start(seat)
         for process, until in list(self.leaving):
             if process.poll() is not None:
@@ -90,9 +95,10 @@ class Crew:
     def _start(self, seat: Seat) -> None:
         named = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
         named |= {NAME: str(self.orders), CALLED: seat.name, **({} if seat.clock is None else seat.clock.environment)}
+        named |= self.environment
         with seat.log.open("ab") as log:
             seat.process = subprocess.Popen(seat.command, cwd=_ROOT, env=named, stdout=log, stderr=log)
-        seat.killed, seat.started = False, time.monotonic()
+        seat.killed, seat.started, seat.version = False, time.monotonic(), self.version
         self.starts += seat is not self.enqueuer
 
     def _ended(self, seat: Seat) -> None:
@@ -144,6 +150,16 @@ class Crew:
         self.leaving.append((seat.process, time.monotonic() + _LONGEST_STOP))
         seat.process = None
 
+    def close(self) -> None:
+        """Kills everybody; nobody is started until it is open again."""
+        self.closed = True
+        for seat in self.seats:
+            self.kill(seat)
+        for process, _ in self.leaving:
+            process.kill()
+            process.wait()
+        self.leaving.clear()
+
     def no_more_jobs(self) -> None:
         self.kill(self.enqueuer)
         self.closing = True
@@ -158,7 +174,7 @@ class Crew:
 @contextlib.contextmanager
 def crew(orders: Path, clocks: Sequence[Clock | None], enqueuers: Clock | None, logs: Path) -> Iterator[Crew]:
     workers = [Seat(f"worker-{i}", WORKER, clock, logs / f"worker-{i}.log") for i, clock in enumerate(clocks, 1)]
-    found = Crew(orders, workers, Seat(THE_ENQUEUER, ENQUEUER, enqueuers, logs / "enqueuer.log"))
+    found = Crew(orders, [*workers], Seat(THE_ENQUEUER, ENQUEUER, enqueuers, logs / "enqueuer.log"), started=workers)
     try:
         found.tend()
         yield found

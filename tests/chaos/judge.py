@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from tests.acceptance.checker import Verdict, check, integrity, rows
 _JOBS = "select id, kind, state, fence, result from tg_job order by id"
 _NUMBERS = "select id, args from tg_job where kind <> 'sweeps'"
 _LEASES = "select id, state, lease_by from tg_job where lease_by is not null or lease_until is not null order by id"
-_TWINS = """select kind, args, count(*) from tg_job where kind <> 'sweeps'
+_TWINS = """select kind, args, count(*) from tg_job where kind not in ('sweeps', 'gives')
     group by kind, args having count(*) > 1 order by kind, args"""
 
-_LOST_BY = "select job, actor from tg_event where kind = 'lost'"
+_LOST_BY = "select job, fence, actor from tg_event where kind = 'lost'"
+_ORPHANED = (
+    "select link.child from tg_link as link join tg_job as job on job.id = link.parent where job.state = 'failed'"
+)
 _ENDS = "select id, kind, state, error_code from tg_job order by id"
-POISON = "kills"
+POISON, PARENT, CHILD = "kills", "gives", "joins"
 
 GUILTY = "a job fails for a dead worker only if it killed it"
 LOST = "nothing is lost"
@@ -28,15 +31,29 @@ STALE = "only the newest lease's result counts"
 FILES = "a recorded file is there, whole and its own"
 ORPHANS = "no file is left that no job stands for"
 LEASES = "no lease is left"
+PARENTS = "a job has the results of the jobs that it needs"
+OUTDATED = "a worker that is older than the schema claims nothing"
 SOUND = "the database is sound"
 # The four figures that decide, and which broken promises count for each; all others are "other".
 FIGURES = {"lost": (LOST,), "double": (DOUBLE,), "stale": (STALE,), "orphans": (ORPHANS, LEASES), "bad files": (FILES,)}
 
 
-def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path, died: Path) -> Verdict:
-    """What is true after the last sweep."""
+def judge(
+    url: str,
+    *,
+    acknowledged: Path,
+    begun: Path,
+    made: Path,
+    drafts: Path,
+    died: Path,
+    outdated: Path,
+    restored: Path,
+    fenced: Collection[tuple[int, int]] = (),
+) -> Verdict:
+    """What is true after the last sweep. *fenced*: jobs and fences that a living worker gave up."""
     said = _acknowledged(acknowledged)
-    verdict = check(url, begun, put={job for _, job in said})
+    restores = [int(line) for line in restored.read_text().split()]
+    verdict = check(url, begun, put={job for _, job in said}, restored=restores)
     _said_once(verdict, said)
     _put_in(verdict, said, rows(url, _NUMBERS))
     _named(verdict, rows(url, _JOBS), made)
@@ -46,7 +63,8 @@ def judge(url: str, *, acknowledged: Path, begun: Path, made: Path, drafts: Path
         verdict.wrong[LEASES].append(f"job {id_} is {state}, and {by} has it")
     for kind, args, times in rows(url, _TWINS):
         verdict.wrong[DOUBLE].append(f"there are {times} jobs {kind} {args}")
-    _poison(verdict, url, {int(line) for line in died.read_text().split()})
+    _outdated(verdict, begun, outdated)
+    _poison(verdict, url, {int(line) for line in died.read_text().split()}, fenced)
     for each in integrity(url):
         verdict.wrong[SOUND].append(each)
     return verdict
@@ -60,16 +78,33 @@ def figures(verdict: Verdict) -> dict[str, int]:
     return found
 
 
-def _poison(verdict: Verdict, url: str, died: set[int]) -> None:
-    """Jobs that kill their worker fail for that; others fail only after three kills from outside."""
-    outside = Counter(job for job, actor in rows(url, _LOST_BY) if int(actor.rsplit("-", 2)[1]) not in died)
+def _poison(verdict: Verdict, url: str, died: set[int], fenced: Collection[tuple[int, int]]) -> None:
+    """Jobs that kill their worker fail for that; others fail only after three losses that had another reason."""
+    outside = Counter(
+        job
+        for job, fence, actor in rows(url, _LOST_BY)
+        if int(actor.rsplit("-", 2)[1]) not in died or (job, fence) in fenced
+    )
+    orphaned = {id_ for (id_,) in rows(url, _ORPHANED)}
     for id_, kind, state, code in rows(url, _ENDS):
         if kind == POISON and (state, code) != ("failed", "worker_lost"):
             verdict.wrong[GUILTY].append(f"job {id_}, which kills its worker, is {state} with {code}")
-        if kind != POISON and state == "failed":
+        if kind == CHILD and code == "parent_failed":
+            if id_ not in orphaned:
+                verdict.wrong[GUILTY].append(f"job {id_} failed for its parents, and none of them did")
+        elif kind != POISON and state == "failed":
             verdict.innocent += 1
             if outside[id_] < 3:
                 verdict.wrong[GUILTY].append(f"job {id_} failed with {code} after {outside[id_]} kills from outside")
+
+
+def _outdated(verdict: Verdict, begun: Path, outdated: Path) -> None:
+    """Jobs that came after a migration are not begun by workers that were there before it."""
+    newest = {int(pid): int(id_) for pid, id_ in (line.split() for line in outdated.read_text().splitlines())}
+    for line in begun.read_text().splitlines():
+        job, fence, _, pid = (int(part) for part in line.split())
+        if pid in newest and newest[pid] < job:
+            verdict.wrong[OUTDATED].append(f"job {job}, fence {fence} was begun by process {pid}")
 
 
 def _acknowledged(file: Path) -> set[tuple[int, int]]:
@@ -96,9 +131,11 @@ def _named(verdict: Verdict, jobs: Iterable[tuple[Any, ...]], made: Path) -> Non
     """Each done job has its file, and each file its done job."""
     there = {file.name for file in made.iterdir()}
     for id_, kind, state, fence, result in jobs:
-        if kind in ("sweeps", POISON) or state != "done":
+        if kind in ("sweeps", POISON, PARENT) or state != "done":
             continue
         said = json.loads(result or "{}")
+        if kind == CHILD and said.get("parents") != [said.get("n")] * 2:
+            verdict.wrong[PARENTS].append(f"job {id_} got {said.get('parents')} of its parents")
         name = str(said.get("file"))
         if name not in there:
             verdict.wrong[FILES].append(f"job {id_}: {name} is not there")
@@ -107,7 +144,7 @@ def _named(verdict: Verdict, jobs: Iterable[tuple[Any, ...]], made: Path) -> Non
         data = (made / name).read_bytes()
         if (len(data), hashlib.sha256(data).hexdigest()) != (said.get("bytes"), said.get("sha256")):
             verdict.wrong[FILES].append(f"job {id_}: {name} is not what was recorded")
-        elif not data.startswith(f"job {id_} fence {fence} ".encode()):
+        elif not data.startswith(f"job {id_} fence {said.get('fence')} ".encode()):
             verdict.wrong[STALE].append(f"job {id_}: {name} was made under another lease than {fence}")
     for name in sorted(there):
         verdict.wrong[ORPHANS].append(f"the file {name}")

@@ -12,7 +12,7 @@ from tests.chaos.server import FULL, ServerUnderFire
 
 Until = Callable[[float, Callable[[], None]], None]
 # Who keeps time for all steps, and every lease lasts so much longer, or ends at once.
-_FAR = 15.0
+_STEPS = (15.0, 600.0, 10 * 86400.0, 400 * 86400.0)  # seconds
 
 
 @dataclass
@@ -57,7 +57,8 @@ class OnServer:
 
     def _step(self, blow: Blow) -> bool:
         assert self.server.clock is not None
-        self.server.clock.step(_FAR * (2 * blow.roll - 1))
+        dice = random.Random(blow.roll)
+        self.server.clock.step(dice.choice(_STEPS) * (2 * dice.random() - 1))
         return True
 
     def _cut(self, blow: Blow) -> bool:

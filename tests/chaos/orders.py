@@ -48,6 +48,31 @@ class Orders:
         return Path(self.folder) / "died.txt"
 
     @property
+    def outdated(self) -> Path:
+        """One line for each worker that a migration made outdated: process, and the highest job id of that moment."""
+        return Path(self.folder) / "outdated.txt"
+
+    @property
+    def restored(self) -> Path:
+        """One line for each restore: how many attempts had begun when the copy was made."""
+        return Path(self.folder) / "restored.txt"
+
+    @property
+    def hold(self) -> Path:
+        """While it is there, no jobs are put in."""
+        return Path(self.folder) / "hold"
+
+    @property
+    def held(self) -> Path:
+        """The enqueuer has seen `hold`."""
+        return Path(self.folder) / "held"
+
+    @property
+    def harmed(self) -> Path:
+        """While it is there, the database may be damaged: what it says decides about no file."""
+        return Path(self.folder) / "harmed"
+
+    @property
     def enough(self) -> Path:
         """Once it is there, no more jobs are put in."""
         return Path(self.folder) / "enough"
@@ -63,7 +88,7 @@ class Orders:
     def write(self) -> Path:
         for folder in (self.drafts, self.made):
             folder.mkdir(parents=True, exist_ok=True)
-        for file in (self.begun, self.acknowledged, self.swept, self.died):
+        for file in (self.begun, self.acknowledged, self.swept, self.died, self.outdated, self.restored):
             file.touch()
         there = Path(self.folder) / "orders.json"
         there.write_text(json.dumps(asdict(self)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
+import signal
 import time
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -13,13 +15,15 @@ from typing import Any
 from tests.acceptance.checker import rows
 from tests.chaos.orders import LEAVES, NUMBERS, given
 from tests.chaos.plants import late_file, planted_database
-from tests.chaos.results import publish, sweep
+from tests.chaos.results import Known, publish, sweep
 from tidegate import Backoff, Context, Queue
+from tidegate.children import Limits
 from tidegate.runtime.worker_policy import Tally
 from tidegate.store.tx import Store
 
 _ALWAYS = {"queued", "running", "done", "failed"}
-_KNOWN = "select id, fence, state from tg_job"
+_KNOWN = "select id, fence, state, result from tg_job"
+_CHUNK = 64 << 20  # bytes
 _OFTEN = Backoff(0.05, cap=0.5, jitter=0.5)
 
 orders = given()
@@ -44,7 +48,8 @@ class Effect:
     stumbles: bool = False
 
 
-q = Hasty(orders.url)
+# Parents are removed as soon as retention allows, while their children may still wait.
+q = Hasty(orders.url, retention={"given": {"done": 0.5}})
 
 
 def _number(a: Effect) -> int:
@@ -77,15 +82,46 @@ async def kills(a: Effect, job: Context) -> None:
     ctypes.string_at(0)
 
 
+@q.job(name="hoards", queue="chaos", process=Limits(memory_mb=256, time=60.0), unique=_number, while_=_ALWAYS,
+       attempts=1000, backoff=_OFTEN)  # fmt: skip
+def hoards(a: Effect, job: Context) -> dict[str, Any]:
+    """Takes more memory than its child process may have; then dies as if the kernel had chosen it; then succeeds."""
+    _begin(a, job)
+    kept = []
+    while job.attempt == 1:
+        kept.append(bytearray(_CHUNK))
+    if job.attempt == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _make(a, job)
+
+
+@q.job(name="gives", queue="given", attempts=1000, backoff=_OFTEN)
+def gives(a: Effect, job: Context) -> dict[str, int]:
+    _begin(a, job)
+    time.sleep(a.lasts)
+    return {"fence": job.fence, "n": a.n}
+
+
+@q.job(name="joins", queue="chaos", unique=_number, while_=_ALWAYS, attempts=1000, backoff=_OFTEN)
+def joins(a: Effect, job: Context) -> dict[str, Any]:
+    """Needs the results of its parents."""
+    _begin(a, job)
+    return {**_make(a, job), "parents": [found["n"] for found in job.parent_results.values()]}
+
+
 @q.job(name="sweeps", queue="chaos", unique=lambda _: 0, attempts=1000, backoff=_OFTEN)
 def sweeps(_: int, job: Context) -> dict[str, int]:
     _line(orders.begun, f"{job.id} {job.fence} {job.attempt} {os.getpid()}")
-    if orders.plant == "orphan-file":
-        gone = 0
-    else:
-        gone = sweep(orders, lambda: {id_: (fence, state) for id_, fence, state in rows(orders.url, _KNOWN)})
+    gone = 0 if orders.plant == "orphan-file" else sweep(orders, _known)
     _line(orders.swept, f"{job.id} {gone}")
     return {"fence": job.fence, "gone": gone}
+
+
+def _known() -> dict[int, Known]:
+    return {
+        id_: Known(fence, state, str(json.loads(result or "{}").get("file")))
+        for id_, fence, state, result in rows(orders.url, _KNOWN)
+    }
 
 
 def _begin(a: Effect, job: Context) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.orders import Orders
@@ -35,10 +36,21 @@ def publish(orders: Orders, job: int, fence: int, n: int) -> dict[str, object]:
     return {"n": n, "fence": fence, "file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def sweep(orders: Orders, jobs: Callable[[], Mapping[int, tuple[int, str]]]) -> int:
-    """Removes what no job stands for; *jobs*: fence and state of each, asked after the files were listed."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the database says of a job. A restore raises fences: the file of a done job is the one that it recorded."""
+
+    fence: int = 0
+    state: str = "gone"
+    file: str = ""
+
+
+def sweep(orders: Orders, jobs: Callable[[], Mapping[int, Known]]) -> int:
+    """Removes what no job stands for; *jobs* is asked after the files were listed."""
     there = [*orders.drafts.iterdir(), *orders.made.iterdir()]
     known = jobs()
+    if orders.harmed.exists():
+        return 0
     gone = 0
     for file in there:
         if not _stands(file, known, draft=file.parent == orders.drafts):
@@ -47,10 +59,12 @@ def sweep(orders: Orders, jobs: Callable[[], Mapping[int, tuple[int, str]]]) -> 
     return gone
 
 
-def _stands(file: Path, known: Mapping[int, tuple[int, str]], *, draft: bool) -> bool:
+def _stands(file: Path, known: Mapping[int, Known], *, draft: bool) -> bool:
     job, fence = (int(part) for part in file.stem.split("-")[:2])
-    newest, state = known.get(job, (0, "gone"))
-    return fence == newest and state in (("running",) if draft else ("running", "done"))
+    found = known.get(job, Known())
+    if found.state == "done":
+        return not draft and file.name == found.file
+    return fence == found.fence and found.state == "running"
 
 
 def _flush(folder: Path) -> None:

@@ -12,13 +12,14 @@ import apsw
 import pytest
 
 from tests.acceptance.checker import Verdict
-from tests.chaos.judge import DOUBLE, FILES, GUILTY, LEASES, LOST, ORPHANS, STALE, figures, judge
+from tests.chaos.judge import DOUBLE, FILES, GUILTY, LEASES, LOST, ORPHANS, OUTDATED, PARENTS, STALE, figures, judge
 from tests.chaos.results import content
 
 # The columns that the judge reads, and none of the checks that keep a real database from going wrong.
 SCHEMA = """
 create table tg_job (id, kind, args, state, attempt, deaths_alone, fence, result, error_code, lease_by, lease_until);
 create table tg_event (job, fence, seq, kind, at, attempt, actor);
+create table tg_link (parent, child);
 create table tg_tally (what, delta);
 insert into tg_tally values ('done', 3), ('failed', 1), ('done_total', 3);
 """
@@ -40,6 +41,8 @@ class Scene:
         self.job(2, "done", fence=2, lost=[1])
         self.job(3, "failed", fence=3, lost=[1, 2, 3], kind="kills")
         self.died.write_text("78\n")
+        self.outdated.touch()
+        self.restored.touch()
         self.job(4, "done", fence=1, kind="sweeps")
         self.acknowledged.write_text("10 1\n20 2\n30 3\n40 4")  # the last line was cut short by a kill
         self.begun.write_text("1 1 1 77\n2 1 1 77\n2 2 2 78\n3 1 1 77\n3 3 3 78\n4 1 1 77\n")
@@ -49,6 +52,8 @@ class Scene:
     acknowledged = property(lambda self: self.folder / "acknowledged.txt")
     begun = property(lambda self: self.folder / "begun.txt")
     died = property(lambda self: self.folder / "died.txt")
+    outdated = property(lambda self: self.folder / "outdated.txt")
+    restored = property(lambda self: self.folder / "restored.txt")
 
     def job(self, id_: int, state: str, *, fence: int, lost: list[int] | None = None, kind: str = "blocks") -> None:
         result = None
@@ -86,7 +91,7 @@ class Scene:
         self._database.close()
         return judge(
             f"sqlite:///{self.folder / 'jobs.db'}", acknowledged=self.acknowledged, begun=self.begun, made=self.made,
-            drafts=self.drafts, died=self.died,
+            drafts=self.drafts, died=self.died, outdated=self.outdated, restored=self.restored,
         )  # fmt: skip
 
 
@@ -131,8 +136,33 @@ WRONGS: dict[str, tuple[Callable[[Scene], object], str]] = {
     "two deaths for three": (lambda s: s.sql("update tg_job set deaths_alone = 2 where id = 3"), "every job succeeds"),
     "a job that kills its worker is done": (lambda s: s.sql("update tg_job set state = 'done' where id = 3"), GUILTY),
     "an innocent job failed for it": (lambda s: _innocent_failed(s, 3), GUILTY),
+    "an outdated worker took a job of the new schema": (lambda s: s.outdated.write_text("77 1\n"), OUTDATED),
+    "a parent was gone": (lambda s: s.sql("update tg_job set kind = 'joins' where id = 1"), PARENTS),
     "wrong numbers": (lambda s: s.sql("insert into tg_tally values ('ready', 1)"), "the numbers are right"),
 }
+
+
+def test_what_a_restore_forgets_is_not_asked_for(scene: Scene) -> None:
+    """Job 5 ran when the copy was made, and was done again; job 2 was done before it, and begun again after it."""
+    jump = 1_000_000_000
+    scene.job(5, "done", fence=jump + 2)
+    scene.sql("update tg_job set attempt = 2 where id = 5")
+    scene.sql("insert into tg_event values (5, ?, 1, 'restored', 0, 1, 'restore')", jump + 1)
+    scene.sql("update tg_job set fence = fence + ? where id = 2", jump)
+    scene.sql("update tg_tally set delta = delta + 1 where what = 'done'")
+    scene.begin("5 1 1 77")
+    scene.restored.write_text(f"{len(scene.begun.read_text().splitlines())}\n")
+    scene.begin("2 3 3 77")  # of what was lost: the copy does not know it
+    scene.begin(f"5 {jump + 2} 2 78")
+
+    assert dict(scene.verdict().wrong) == {}
+
+
+def test_an_attempt_from_before_the_copy_has_an_end(scene: Scene) -> None:
+    scene.begin("2 3 3 77")
+    scene.restored.write_text(f"{len(scene.begun.read_text().splitlines())}\n")
+
+    assert "every attempt has an end" in scene.verdict().wrong
 
 
 @pytest.mark.parametrize("case", WRONGS)

@@ -14,7 +14,7 @@ from tests.chaos.campaign import Outcome, Plan
 from tests.chaos.orders import Orders
 from tests.chaos.proxy import WireThread, wire_to
 from tests.chaos.report import markdown
-from tests.chaos.results import publish, sweep
+from tests.chaos.results import Known, publish, sweep
 from tests.chaos.schedule import KINDS, blows
 from tests.processes import wait
 
@@ -135,7 +135,15 @@ def test_the_sweep_keeps_what_a_job_stands_for_and_nothing_else(tmp_path: Path) 
     for name in ("1-1-ab", "2-2-ab", "2-1-ab"):
         (orders.drafts / name).touch()
 
-    gone = sweep(orders, lambda: {1: (1, "done"), 2: (2, "running"), 3: (1, "failed"), 4: (2, "ready")})
+    gone = sweep(
+        orders,
+        lambda: {
+            1: Known(1_000_000_001, "done", "1-1.txt"),
+            2: Known(2, "running"),
+            3: Known(1, "failed"),
+            4: Known(2, "ready"),
+        },
+    )
 
     assert gone == 6
     assert {file.name for file in orders.made.iterdir()} == {"1-1.txt", "2-2.txt"}

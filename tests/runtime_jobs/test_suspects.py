@@ -13,7 +13,7 @@ from tidegate import Queue
 from tidegate.core.job import JobState
 from tidegate.face.target import Target
 from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.in_flight import PROVEN_AFTER, seconds_alone
+from tidegate.runtime.in_flight import PROVEN_AFTER, runs_suspects, seconds_alone
 from tidegate.store import claims
 from tidegate.store.claims import Lane
 
@@ -266,3 +266,51 @@ def test_how_many_deaths_alone_fail_a_job_is_said_where_it_is_declared(
         assert q.retry(id_, by="ada")
         jobs.work(20)
         assert q.get(id_).state == "done"
+
+
+@pytest.mark.parametrize(("elsewhere", "makes_way"), [(0, True), (1, False)])
+def test_one_process_makes_way_for_a_suspect_and_the_others_go_on(
+    clock: VirtualClock, db: Database, elsewhere: int, makes_way: bool
+) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock)
+        jobs.put(0, 5.0)
+
+        async def main() -> None:
+            async with working(q, grace=0, poll_every=0.5):
+                await asyncio.sleep(1)
+                at_work_elsewhere(q, elsewhere, clock.now())
+                jobs.put(1, 1.0, deaths=1)
+                jobs.put(2, 1.0)
+                await asyncio.sleep(60)
+
+        play(clock, main)
+
+        assert (jobs.ended[0] <= jobs.began[2]) is makes_way
+        assert jobs.beside[1] == set()
+
+
+def at_work_elsewhere(q: Queue, processes: int, now: float) -> None:
+    """Workers of other hosts; the turn is theirs."""
+    began = now + 1 if int(now // 30) % 2 else now - 3600  # they come after this process, or before it
+    values = [f"('other-{n}', 'other', {n}, {began}, {now + 3600}, '[\"default\"]', 0, 0, 1)" for n in range(processes)]
+    if values:
+        columns = "id, host, pid, started_at, seen_at, queues, stopping, outdated, beat"
+        q.store.write(lambda tx: tx.plain(f"insert into tg_worker ({columns}) values {', '.join(values)}"))
+
+
+def test_more_processes_make_way_the_longer_a_suspect_waits_up_to_half_of_them() -> None:
+    def making_way(processes: int, waited: float, now: float = 0.0) -> list[int]:
+        return [i for i in range(processes) if runs_suspects(i, processes, waited, now)]
+
+    assert making_way(1, 0) == [0]
+    assert making_way(2, 600) == making_way(3, 600) == [0]
+    assert [making_way(6, waited) for waited in (-5, 0, 4.9, 5, 10, 600)] == [
+        [0], [0], [0], [0, 1], [0, 1, 2], [0, 1, 2],
+    ]  # fmt: skip
+
+
+def test_each_process_makes_way_in_its_turn() -> None:
+    turns = [[i for i in range(4) if runs_suspects(i, 4, 0, now)] for now in (0, 29, 30, 60, 90, 120)]
+
+    assert turns == [[0], [0], [3], [2], [1], [0]]

@@ -101,10 +101,10 @@ class Jobs:
         return mine
 
     def suspects(self) -> list[int]:
-        return self.store.read(lambda tx: [id_ for id_, _ in claims.suspects(tx, None)])
+        return self.store.read(lambda tx: [each.id for each in claims.suspects(tx, None)])
 
     def take_suspect(self, id_: int, worker: str = "w") -> Claimed:
-        lanes = dict(self.store.read(lambda tx: list(claims.suspects(tx, None))))
+        lanes = self.store.read(lambda tx: {each.id: each.lane for each in claims.suspects(tx, None)})
         (mine,) = self.store.write(lambda tx: claims.claim_suspect(tx, lanes[id_], id_, worker, LEASE))
         return mine
 

@@ -89,4 +89,6 @@ def test_workers_are_seen_until_they_say_goodbye_or_are_gone_for_a_day(jobs: Job
     assert [name for name, _, _ in workers()] == ["a"]
     jobs.clock.advance(86_401)
     jobs.store.write(lambda tx: tx.all("worker_gone", {"id": "c"}))
+    assert [name for name, _, _ in workers()] == ["a"]
+    jobs.store.write(lambda tx: tx.all("workers_forget", {"before": jobs.clock.now - 86_400, "n": 10}))
     assert workers() == []

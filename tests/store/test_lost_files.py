@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +17,9 @@ from tidegate.errors import StoreDamaged, StoreError, StoreMissing
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.store import backups
+from tidegate.store.dialect import Dialect
+from tidegate.store.opening import core_statements
+from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import wal_is_safe
 
 JOBS = 300
@@ -166,6 +172,39 @@ def test_a_database_that_was_here_is_not_made_again(db: Database) -> None:
         kind_on(q).enqueue("after")
 
     assert not db.path.exists()
+
+
+def test_a_file_that_is_removed_while_it_is_opened_is_not_made_again(db: Database) -> None:
+    filled(db)
+    db.path.unlink()  # after the check of the marker: an empty file beside the log would make SQLite drop that log
+
+    with pytest.raises(StoreMissing):
+        SqliteStore(str(db.path), core_statements(Dialect.SQLITE), time.time, db.driver)
+    assert not db.path.exists()
+
+
+def test_a_file_that_comes_and_goes_while_it_is_opened_is_refused_or_opened(db: Database) -> None:
+    ids = filled(db)
+    away, over = db.path.with_name("away"), threading.Event()
+
+    def move() -> None:
+        while not over.is_set():
+            db.path.rename(away)
+            time.sleep(0.0003)
+            away.rename(db.path)
+            time.sleep(0.0003)
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        for _ in range(300):
+            with contextlib.suppress(StoreError):
+                SqliteStore(str(db.path), core_statements(Dialect.SQLITE), time.time, db.driver).close()
+    finally:
+        over.set()
+        mover.join()
+    with opened(db) as q:
+        assert texts(q, ids) == TEXTS
 
 
 def test_an_empty_file_in_its_place_is_refused(db: Database) -> None:

@@ -25,7 +25,8 @@ LANES = 40
 # Small tables, and those that are read as a whole because that is what they are for.
 WHOLE = {
     "tallies": "tg_tally", "tally_take": "tg_tally", "targets": "tg_target", "workers": "tg_worker",
-    "worker_gone": "tg_worker", "leads_forget": "tg_leader", "migrations": "tg_migration",
+    "workers_forget": "tg_worker", "workers_at_work": "tg_worker",
+    "leads_forget": "tg_leader", "migrations": "tg_migration",
     "gate_events_prune": "tg_gate_event",
     # The check and the restoring of a database, and what goes back from the newest job so far and no further.
     "counted_jobs": "tg_job", "loose_links": "tg_job", "restored_fences": "tg_job", "list_newest_kinds": "tg_job",

@@ -6,10 +6,12 @@ import pytest
 
 from tests.databases import POSTGRES
 from tests.store.jobs import LEASE, Jobs
+from tidegate.errors import StoreBusy
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 from tidegate.store.clock_steps import CONFIRMED
 from tidegate.store.server_clock import ServerClock
+from tidegate.store.tx import Tx
 
 DAY = 86400.0
 
@@ -83,6 +85,50 @@ def test_times_of_jobs_move_back_however_long_ago_they_were_written(jobs: Jobs) 
     assert jobs.get(new).due_at == pytest.approx(now + 60, abs=1)
 
 
+@pytest.mark.parametrize("steps", [(400 * DAY, -395 * DAY), (8 * DAY, -8 * DAY), (-30 * DAY, 3 * DAY, 60 * DAY)])
+@pytest.mark.parametrize("between", [1.0, 3600.0])
+def test_times_move_with_each_of_several_steps(jobs: Jobs, steps: tuple[float, ...], between: float) -> None:
+    host = Host(jobs)
+    host.check()
+    running, retried = jobs.one(), jobs.one()
+    second = next(each for each in jobs.claim() if each.id == retried)
+    jobs.settle(lifecycle.again(second, Again(6 * 3600.0), KindPolicy()))
+    leased, due = jobs.get(running).lease_until, jobs.get(retried).due_at
+    assert leased is not None
+    for step in steps:
+        passes(between, host)
+        host.check()
+        passes(1.0, host)
+        jobs.clock.advance(step)
+        host.check()
+
+    moved = sum(steps)
+    assert jobs.get(running).lease_until == pytest.approx(leased + moved)
+    assert jobs.get(retried).due_at == pytest.approx(due + moved)
+
+
+def test_a_step_that_is_found_again_after_a_rollback_leaves_what_was_written_since(jobs: Jobs) -> None:
+    host = Host(jobs)
+    host.check()
+    passes(1.0, host)
+    jobs.clock.advance(400 * DAY)
+    late = jobs.one()
+    (held,) = jobs.claim()
+    assert held.id == late
+    passes(1.0, host)
+
+    def undone(tx: Tx) -> None:
+        host.clock.check(tx)
+        raise StoreBusy("the connection was cut")
+
+    with pytest.raises(StoreBusy):
+        jobs.store.write(undone)
+    passes(1.0, host)
+    host.check()
+
+    assert jobs.get(late).lease_until == pytest.approx(held.lease_until)
+
+
 def test_what_was_finished_before_a_step_forward_is_not_older_by_it(jobs: Jobs) -> None:
     host = Host(jobs)
     host.check()
@@ -153,3 +199,18 @@ def test_the_notice_ends_ten_minutes_after_the_step(jobs: Jobs) -> None:
     host.check()
 
     assert notices(jobs) == 0
+
+
+def test_a_step_does_not_end_the_time_in_which_a_clock_that_may_be_ahead_deletes_nothing(jobs: Jobs) -> None:
+    before = Host(jobs)
+    before.check()
+    finished = jobs.clock.now
+    jobs.clock.advance(8 * DAY)  # all workers were replaced meanwhile: nobody saw this step
+    host = Host(jobs)
+    host.check()
+    assert host.older_than(7 * DAY) < finished
+    passes(1.0, host)
+    jobs.clock.advance(10 * DAY)
+    host.check()
+
+    assert host.older_than(7 * DAY) < finished

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.core.job import Claimed
+from tidegate.runtime.in_flight import runs_suspects
 from tidegate.runtime.job_gates import GateTurn
 from tidegate.store import claims
 from tidegate.store.claims import Cycle, Front, Lane, Rounds
@@ -50,21 +51,42 @@ def claim(tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms) -> Tak
     return sharing.taken
 
 
-def suspect(tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms, *, alone: bool) -> Taken | None:
+def suspect(
+    tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms, *, alone: bool, duty: SuspectDuty | None
+) -> Taken | None:
     """The first suspect that may go; without a job when it must wait to run *alone*, and None when there is none.
 
-    It goes before everything else, as it was claimed before that.
+    It goes before everything else, as it was claimed before that. Without *duty* any suspect may be claimed.
     """
     sharing = _Sharing(tx, gates, terms)
     open_fronts = {front.place for front in fronts if gates.admits(front)}
-    for id_, lane in claims.suspects(tx, terms.cycle):
+    for each in claims.suspects(tx, terms.cycle):
+        lane = each.lane
         if (lane.queue, lane.target) not in open_fronts or not sharing.is_open(lane):
+            continue
+        if duty is not None and not duty.includes(lane.queue, each.waited):
             continue
         if not gates.eligible(lane.target) or gates.left(lane.target) <= 0:
             continue
-        if not alone or sharing.take_suspect(lane, id_):
+        if not alone or sharing.take_suspect(lane, each.id):
             return sharing.taken
     return None
+
+
+class SuspectDuty:
+    """Which suspects this worker makes way for: a few processes do, so that the others go on with their work."""
+
+    def __init__(self, tx: Tx, terms: Terms) -> None:
+        # A worker whose jobs were taken back was not seen for the time of a lease.
+        self._workers, self._now = claims.workers_at_work(tx, terms.lease)
+        self._process = next((each.process for each in self._workers if each.id == terms.worker), None)
+
+    def includes(self, queue: str, waited: float) -> bool:
+        """Whether it does for a suspect of *queue* that has *waited* so many seconds."""
+        processes = list(dict.fromkeys(each.process for each in self._workers if queue in each.queues))
+        if self._process not in processes:
+            return True  # its own heartbeat is late
+        return runs_suspects(processes.index(self._process), len(processes), waited, self._now)
 
 
 class _Sharing:

@@ -129,11 +129,22 @@ def _claim(
     terms = Terms(
         worker=wish.worker, lease=wish.lease, room=wish.room, slots=wish.slots, rounds=wish.cursor, cycle=wish.cycle
     )
-    found = claiming.suspect(tx, at_gates, fronts, terms, alone=wish.alone) if suspects else None
-    done.waits_to_be_alone = found is not None and not found.jobs
-    taken = claiming.claim(tx, at_gates, fronts, terms) if found is None else found
+    taken = _claim_suspect(tx, at_gates, fronts, terms, alone=wish.alone) if suspects else None
+    done.waits_to_be_alone = taken is not None and not taken.jobs
+    if taken is None:
+        taken = claiming.claim(tx, at_gates, fronts, terms)
+        if suspects and wish.alone and not taken.jobs:  # it has nothing else to do
+            taken = claiming.suspect(tx, at_gates, fronts, terms, alone=True, duty=None) or taken
     done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken.jobs if job.parents}
+
+
+def _claim_suspect(
+    tx: Tx, gates: GateTurn, fronts: Sequence[Front], terms: Terms, *, alone: bool
+) -> claiming.Taken | None:
+    # Nobody else works on the jobs of a cycle.
+    duty = claiming.SuspectDuty(tx, terms) if terms.cycle is None else None
+    return claiming.suspect(tx, gates, fronts, terms, alone=alone, duty=duty)
 
 
 def _parents_of(tx: Tx, child: int) -> dict[int, str | None]:

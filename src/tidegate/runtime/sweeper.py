@@ -34,6 +34,7 @@ _DAY = 86400.0
 RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 * _DAY}
 KEPT_EVENTS = 30 * _DAY  # of queues and targets
 KEPT_NOTICES = 30 * _DAY  # after they have ended
+_KEPT_WORKERS = _DAY  # after they were seen last
 _SLICE = 200
 _LANES = 1000  # that are looked at together
 _MORE = 0.1  # seconds between two slices, while there are more
@@ -151,6 +152,7 @@ class Sweeper:
             bulk_rows.prune(tx, older_than(bulk_rows.KEPT), _SLICE),
             activity_rows.prune(tx, older_than(activity_rows.KEPT), _SLICE),
             len(tx.all("leads_forget", {"n": _SLICE})),
+            len(tx.all("workers_forget", {"before": older_than(_KEPT_WORKERS), "n": _SLICE})),
         ]
         idle, self._held_from = gate_rows.prune_holds(tx, self._held_from, now, _LANES)
         return more or idle > 0 or _SLICE in slices

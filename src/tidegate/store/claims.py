@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,24 @@ class Lane:
     lane: str
     hold: str | None = None
     hold_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A ready job that must run alone, and for how many seconds it has been ready."""
+
+    id: int
+    lane: Lane
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAtWork:
+    """A worker that claims jobs, its process (host and pid), and the queues that it serves."""
+
+    id: str
+    process: tuple[str, int]
+    queues: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +139,18 @@ def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, cycle: Cycle | 
     return _take(tx, lane, picked, worker, lease)
 
 
-def suspects(tx: Tx, cycle: Cycle | None) -> Iterator[tuple[int, Lane]]:
-    """Ready jobs that must run alone, with their lanes."""
+def suspects(tx: Tx, cycle: Cycle | None) -> Iterator[Suspect]:
+    """Ready jobs that must run alone."""
     newest, began = (None, None) if cycle is None else (cycle.newest, cycle.began)
-    for id_, *lane in tx.all("suspects", {"newest": newest, "began": began, "n": _MOST_SUSPECTS}):
-        yield id_, Lane(*lane)
+    for id_, waited, *lane in tx.all("suspects", {"newest": newest, "began": began, "n": _MOST_SUSPECTS}):
+        yield Suspect(id_, Lane(*lane), waited)
+
+
+def workers_at_work(tx: Tx, seconds: float) -> tuple[list[WorkerAtWork], float]:
+    """Workers that claim jobs and were seen within *seconds*, the oldest first; and the time."""
+    rows = tx.all("workers_at_work", {"seconds": seconds})
+    found = [WorkerAtWork(id_, (host, pid), frozenset(json.loads(queues))) for id_, host, pid, queues, _ in rows]
+    return found, rows[0][-1] if rows else 0.0
 
 
 def claim_suspect(tx: Tx, lane: Lane, id_: int, worker: str, lease: float) -> list[Claimed]:

@@ -21,6 +21,7 @@ TOLERATED = 5.0  # seconds by which a clock may be corrected at once, as NTP doe
 NOTICED = 60.0  # seconds: users are notified of a larger step
 CONFIRMED = 600.0  # seconds that a clock must agree with elapsed time before it is believed again
 MAX_STEPS = 20  # that are remembered
+SLACK = 0.5  # seconds by which a clock may be corrected between two checks without a step
 _ROW = "clock"
 _SHIFTS = (
     "shift_leases", "shift_expiry", "shift_running_expiry", "shift_waiting", "shift_blocked", "shift_holds",
@@ -57,7 +58,10 @@ def with_step(steps: Sequence[Step], now: float, by: float) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """The clock was moved by *by* seconds, to *to*. What was written from *after* to *to* was written after that."""
+    """The clock was moved by *by* seconds, to *to*. What was written from *after* on was written after that.
+
+    Other connections go on writing, so a row may be a little newer than *to*.
+    """
 
     by: float
     to: float
@@ -65,10 +69,10 @@ class Shift:
 
     @property
     def params(self) -> dict[str, float]:
-        return {"by": self.by, "was": self.to - self.by, "is": self.to, "after": self.after}
+        return {"by": self.by, "was": self.to - self.by, "is": self.to, "after": self.after, "until": self.to + SLACK}
 
     def moved(self, at: float) -> float:
-        return at if self.after <= at <= self.to else at + self.by
+        return at if self.after <= at <= self.to + SLACK else at + self.by
 
 
 def shift(tx: Tx, step: Shift) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.store import clock_steps
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Shift, Step, cutoff, with_step
+from tidegate.store.clock_steps import CONFIRMED, NOTICED, SLACK, TOLERATED, Shift, Step, cutoff, with_step
 from tidegate.store.tx import Tx
 
 _WHERE = "the database"
@@ -25,7 +25,7 @@ class ServerClock:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._last: tuple[float, float] | None = None  # the offset from our elapsed time, and the sum of steps, by then
-        self._looked = 0.0  # by our elapsed time
+        self._right_at: float | None = None  # our elapsed time at the last check that found no step
         self._steps: tuple[Step, ...] = ()
         self._ages_from = 0.0  # on the server's clock: before that, nothing is deleted because of its age
 
@@ -44,13 +44,14 @@ class ServerClock:
         by = self._stepped(now, boot, total, seen)
         after = float(found.get("after", now))
         if by:
-            # What was written since the last check may have been written after the step.
-            since = abs(by) / 2 if self._last is None else min(abs(by) / 2, boot - self._looked + TOLERATED)
-            after = now - since
+            # What was written since the clock was known to be right may have been written after the step.
+            since = 2 * _SEEN_EVERY if self._right_at is None else boot - self._right_at + SLACK
+            after = now - min(abs(by) / 2, since)
             clock_steps.shift(tx, Shift(by=by, to=now, after=after))
             clock_steps.end_notice(tx, _WHERE)
             clock_steps.notify(tx, _WHERE, now, by, _MOVED)
             total, steps, stepped_at = total + by, with_step(steps, now, by), now
+            ages_from = ages_from + by if ages_from > now - by else ages_from
         elif now > seen + NOTICED and self._last is None:
             ages_from = now + CONFIRMED  # nobody has looked for a while: time has passed, or the clock is ahead
         elif stepped_at is not None and now > stepped_at + CONFIRMED:
@@ -70,7 +71,8 @@ class ServerClock:
         if {**new, "seen": found.get("seen")} != found or abs(now - seen) > _SEEN_EVERY:
             clock_steps.write(tx, {**new, "seen": now})
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
-        self._looked = boot
+        if not by:  # else this transaction may be rolled back, and the next check finds the same step
+            self._right_at = boot
         return True
 
     def _stepped(self, now: float, boot: float, total: float, seen: float) -> float:

@@ -14,7 +14,7 @@ from tidegate.store import local_disk, one_library
 from tidegate.store.combine import Combiner
 from tidegate.store.dialect import Dialect, Statement
 from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
-from tidegate.store.sqlite_files import OpenFiles, lacks_pages
+from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
 from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Book, Params, Row, Tx
 
@@ -89,8 +89,9 @@ class SqliteStore:
         self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
             local_disk.require_writable(path)
-            make_private(path)
-            self._files = OpenFiles(path)
+            if read_marker(path) is None:
+                make_private(path)
+            self._files = OpenFiles.opened(path)
             self._writer = self._connected()
         except BaseException:
             one_library.leave(path)
@@ -283,9 +284,12 @@ class SqliteStore:
         for _ in range(2):  # what another process does meanwhile is no damage
             pages = int(looking.execute("pragma page_count")[0][0])
             size = int(looking.execute("pragma page_size")[0][0])
-            if not pages or not lacks_pages(self.path, pages, size):
-                self._files.accept_size()
-                return
+            try:
+                if not pages or not lacks_pages(self.path, pages, size):
+                    self._files.accept_size()
+                    return
+            except FileNotFoundError as error:  # it was removed a moment ago
+                raise self._files.is_missing() from error
         raise self._files.is_damaged("it was cut: pages are missing at its end")
 
     def _same_process(self) -> None:

@@ -119,6 +119,15 @@ class OpenFiles:
         self._damage = ""
         self._next_check = 0.0  # monotonic time
 
+    @classmethod
+    def opened(cls, path: str) -> OpenFiles:
+        """StoreMissing when the file was removed a moment ago: nothing may be created in its place."""
+        try:
+            return cls(path)
+        except FileNotFoundError as error:
+            require_expected(path)
+            raise StoreMissing(f"the database file {path} was not there a moment ago; try again") from error
+
     @property
     def damaged(self) -> bool:
         return bool(self._damage)
@@ -139,9 +148,9 @@ class OpenFiles:
         try:
             found = os.stat(self._path)  # noqa: PTH116
             if (found.st_ino, found.st_dev) != self._file or not self._same_beside():
-                raise self._is_missing()
+                raise self.is_missing()
         except OSError as error:
-            raise self._is_missing() from error
+            raise self.is_missing() from error
         if self._missing:
             self._is_back()
         self._next_check = time.monotonic() + _CHECK_EVERY
@@ -187,7 +196,7 @@ class OpenFiles:
                 return False
         return True
 
-    def _is_missing(self) -> StoreMissing:
+    def is_missing(self) -> StoreMissing:
         with self._lock:
             first, self._missing = not self._missing, True
         if first:

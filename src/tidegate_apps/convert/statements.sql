@@ -127,5 +127,5 @@ delete from convert_storage;
 select source from convert_file where source is not null and source_gone_at is null order by job desc limit :n;
 
 -- name: shift_pause
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :is.
-update convert_pause set until = until + :by, since = since + :by where since < :after or since > :is;
+-- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
+update convert_pause set until = until + :by, since = since + :by where since < :after or since > :until;

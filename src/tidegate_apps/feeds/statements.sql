@@ -304,12 +304,12 @@ select coalesce(sum(case when rest_at is null and last_error_type is null and la
 from feeds_state;
 
 -- name: shift_polls
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :is.
+-- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
 update feeds_state set due_at = case when due_at > 0 then due_at + :by else due_at end, rest_at = rest_at + :by,
     rest_until = rest_until + :by, last_polled_at = last_polled_at + :by
-where coalesce(last_polled_at, rest_at, due_at) < :after or coalesce(last_polled_at, rest_at, due_at) > :is;
+where coalesce(last_polled_at, rest_at, due_at) < :after or coalesce(last_polled_at, rest_at, due_at) > :until;
 
 -- name: shift_rests
 update feeds_source set feed_disabled_at = feed_disabled_at + :by,
     active_from = case when active_from > 0 then active_from + :by else active_from end
-where feed_disabled_at is not null and (feed_disabled_at < :after or feed_disabled_at > :is);
+where feed_disabled_at is not null and (feed_disabled_at < :after or feed_disabled_at > :until);

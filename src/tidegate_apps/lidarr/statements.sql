@@ -270,17 +270,17 @@ select p.id from tg_link as l join tg_job as p on p.id = l.parent
 where l.child = :job and p.state in ('failed', 'cancelled') and coalesce(p.error_code, '') <> :code order by p.id;
 
 -- name: shift_wake
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :is.
-update lidarr_wake set at = at + :by, ended_at = ended_at + :by where ended_at < :after or ended_at > :is;
+-- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
+update lidarr_wake set at = at + :by, ended_at = ended_at + :by where ended_at < :after or ended_at > :until;
 
 -- name: shift_waking
-update lidarr_waking set since = since + :by, until = until + :by where since < :after or since > :is;
+update lidarr_waking set since = since + :by, until = until + :by where since < :after or since > :until;
 
 -- name: shift_look
-update lidarr_look set at = at + :by, goes_on_at = goes_on_at + :by where at < :after or at > :is;
+update lidarr_look set at = at + :by, goes_on_at = goes_on_at + :by where at < :after or at > :until;
 
 -- name: shift_events
-update lidarr_event set at = at + :by where at < :after or at > :is;
+update lidarr_event set at = at + :by where at < :after or at > :until;
 
 -- name: shift_checks
-update lidarr_entity set checked_at = checked_at + :by where checked_at > 0 and (checked_at < :after or checked_at > :is);
+update lidarr_entity set checked_at = checked_at + :by where checked_at > 0 and (checked_at < :after or checked_at > :until);

@@ -507,25 +507,25 @@ delete from music_picture where address in (
     select address from music_picture order by used_at desc limit 200 offset :most);
 
 -- name: shift_looks_back
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :is.
-update music_mark set looked_at = looked_at + :by where looked_at > 0 and (looked_at < :after or looked_at > :is);
+-- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
+update music_mark set looked_at = looked_at + :by where looked_at > 0 and (looked_at < :after or looked_at > :until);
 
 -- name: shift_health
-update music_health set since = since + :by, until = until + :by where since < :after or since > :is;
+update music_health set since = since + :by, until = until + :by where since < :after or since > :until;
 
 -- name: shift_connections
-update music_connection set asked_at = asked_at + :by where asked_at > 0 and (asked_at < :after or asked_at > :is);
+update music_connection set asked_at = asked_at + :by where asked_at > 0 and (asked_at < :after or asked_at > :until);
 
 -- name: shift_artists
 update music_artist set ids_at = ids_at + :by, art_at = art_at + :by, tags_at = tags_at + :by
-where coalesce(ids_at, art_at, tags_at) < :after or coalesce(ids_at, art_at, tags_at) > :is;
+where coalesce(ids_at, art_at, tags_at) < :after or coalesce(ids_at, art_at, tags_at) > :until;
 
 -- name: shift_albums
 update music_album set ids_at = ids_at + :by, art_at = art_at + :by
-where coalesce(ids_at, art_at) < :after or coalesce(ids_at, art_at) > :is;
+where coalesce(ids_at, art_at) < :after or coalesce(ids_at, art_at) > :until;
 
 -- name: shift_tracks
-update music_track set ids_at = ids_at + :by where ids_at < :after or ids_at > :is;
+update music_track set ids_at = ids_at + :by where ids_at < :after or ids_at > :until;
 
 -- name: shift_journeys
-update music_journey set began_at = began_at + :by where began_at < :after or began_at > :is;
+update music_journey set began_at = began_at + :by where began_at < :after or began_at > :until;

@@ -179,6 +179,6 @@ where p.row_id = found.row_id
 order by found.started desc, found.row_id desc;
 
 -- name: shift_state
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :is.
+-- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
 update tautulli_state set synced_at = synced_at + :by, tried_at = tried_at + :by, empty_at = empty_at + :by
-where tried_at < :after or tried_at > :is;
+where tried_at < :after or tried_at > :until;

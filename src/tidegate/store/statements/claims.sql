@@ -94,9 +94,9 @@ where state = 'ready' and suspect = 0 and queue = :queue and target = :target an
 order by priority desc, id limit :n {skip_locked};
 
 -- name: suspects
--- Ready jobs that must run alone, the most urgent and then the oldest first, and what holds their lanes. :newest is
--- null outside of a cycle.
-select job.id, job.queue, job.target, job.lane, hold.reason, hold.until
+-- Ready jobs that must run alone, the most urgent and then the oldest first, with the seconds since they were lost and
+-- what holds their lanes. :newest is null outside of a cycle.
+select job.id, coalesce({now} - job.last_at, 0), job.queue, job.target, job.lane, hold.reason, hold.until
 from tg_job as job left join tg_hold as hold
     on hold.target = job.target and hold.lane = job.lane and hold.operation = '' and hold.reason <> 'open'
 where job.state = 'ready' and job.suspect = 1 and (job.expires_at is null or job.expires_at > {now})

@@ -1,6 +1,7 @@
 -- Steps of the clock: what is known of it, and the times that move with it.
 --
--- :by seconds from :was to :is. What was written from :after to :is was written after the step, and stays.
+-- :by seconds from :was to :is. What was written from :after to :until was written after the step, and stays. The time
+-- at which a row was written moves with it, so that the next step finds it where the clock is.
 
 -- name: clock_lock
 select value from tg_store where name = :name {skip_locked};
@@ -9,54 +10,55 @@ select value from tg_store where name = :name {skip_locked};
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;
 
 -- name: shift_leases
-update tg_job set lease_until = lease_until + :by
-where state = 'running' and (claimed_at < :after or claimed_at > :is);
+update tg_job set lease_until = lease_until + :by, claimed_at = claimed_at + :by
+where state = 'running' and (claimed_at < :after or claimed_at > :until);
 
 -- name: shift_expiry
 update tg_job set expires_at = expires_at + :by
 where expires_at is not null and state in ('blocked', 'waiting', 'ready')
-    and (created_at < :after or created_at > :is);
+    and (created_at < :after or created_at > :until);
 
 -- name: shift_running_expiry
 update tg_job set expires_at = expires_at + :by
-where expires_at is not null and state = 'running' and (created_at < :after or created_at > :is);
+where expires_at is not null and state = 'running' and (created_at < :after or created_at > :until);
 
 -- name: shift_waiting
 -- A delay goes on. A first attempt at a time that the caller named stays there.
-update tg_job set due_at = due_at + :by
+update tg_job set due_at = due_at + :by, last_at = last_at + :by
 where state = 'waiting' and (due_is_date = 0 or last_at is not null)
-    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :is);
+    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
 -- name: shift_blocked
 -- Or a child would wait for the time at which it was put in, once its parents are done.
-update tg_job set due_at = due_at + :by
+update tg_job set due_at = due_at + :by, last_at = last_at + :by
 where state = 'blocked' and (due_is_date = 0 or last_at is not null)
-    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :is);
+    and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
 -- name: shift_holds
-update tg_hold set until = until + :by where until is not null and (since < :after or since > :is);
+update tg_hold set until = until + :by, since = since + :by
+where until is not null and (since < :after or since > :until);
 
 -- name: shift_breakers
-update tg_target set breaker_until = breaker_until + :by
-where breaker_until is not null and (breaker_since < :after or breaker_since > :is);
+update tg_target set breaker_until = breaker_until + :by, breaker_since = breaker_since + :by
+where breaker_until is not null and (breaker_since < :after or breaker_since > :until);
 
 -- name: shift_target_pauses
-update tg_target set paused_until = paused_until + :by
-where paused_until is not null and (paused_at < :after or paused_at > :is);
+update tg_target set paused_until = paused_until + :by, paused_at = paused_at + :by
+where paused_until is not null and (paused_at < :after or paused_at > :until);
 
 -- name: shift_queue_pauses
-update tg_queue set paused_until = paused_until + :by
-where paused_until is not null and (paused_at < :after or paused_at > :is);
+update tg_queue set paused_until = paused_until + :by, paused_at = paused_at + :by
+where paused_until is not null and (paused_at < :after or paused_at > :until);
 
 -- name: shift_leaders
-update tg_leader set until = until + :by where :after > :is or abs(until - :was) < abs(until - :is);
+update tg_leader set until = until + :by where cast(:after as double precision) > :is or abs(until - :was) < abs(until - :is);
 
 -- name: shift_workers
-update tg_worker set seen_at = seen_at + :by where seen_at < :after or seen_at > :is;
+update tg_worker set seen_at = seen_at + :by where seen_at < :after or seen_at > :until;
 
 -- name: shift_requests
 update tg_request set lease_until = lease_until + :by
-where lease_until is not null and (:after > :is or abs(lease_until - :was) < abs(lease_until - :is));
+where lease_until is not null and (cast(:after as double precision) > :is or abs(lease_until - :was) < abs(lease_until - :is));
 
 -- name: kept_capacities
 select name, capacity from tg_target where capacity is not null order by name {for_update};
@@ -66,7 +68,7 @@ select name, capacity from tg_target where capacity is not null order by name {f
 update tg_notice set created_at = created_at + :by, ended_at = ended_at + :by, acked_at = acked_at + :by,
     decided_at = decided_at + :by, told_at = told_at + :by, waits_until = waits_until + :by,
     snoozed_until = snoozed_until + :by
-where (ended_at is null or decided_at is null or ended_at > :was - 86400) and (created_at < :after or created_at > :is);
+where (ended_at is null or decided_at is null or ended_at > :was - 86400) and (created_at < :after or created_at > :until);
 
 -- name: shift_gate_events
-update tg_gate_event set at = at + :by where at > :was - 86400 and (at < :after or at > :is);
+update tg_gate_event set at = at + :by where at > :was - 86400 and (at < :after or at > :until);

@@ -21,10 +21,21 @@ and (job.fence < given.fence or (job.fence = given.fence and job.state || '' = '
 select coalesce(pg_sequence_last_value(pg_get_serial_sequence('tg_job', 'id')), 0);
 
 -- name: worker_gone
-delete from tg_worker where id = :id or seen_at < {now} - 86400;
+delete from tg_worker where id = :id;
+
+-- name: workers_forget
+-- Workers that were not seen since :before.
+delete from tg_worker where id in (
+    select id from tg_worker where seen_at < :before order by id limit :n {skip_locked}
+) returning id;
 
 -- name: workers
 select id, host, pid, started_at, seen_at, queues, stopping, outdated from tg_worker order by started_at;
+
+-- name: workers_at_work
+-- Workers that claim jobs and were seen within :seconds, the oldest first; and the time.
+select id, host, pid, queues, {now} from tg_worker
+where stopping = 0 and outdated = 0 and seen_at > {now} - :seconds order by started_at, id;
 
 -- name: lead
 -- Takes or keeps the lead; no row when another holds it.
