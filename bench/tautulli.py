@@ -138,7 +138,7 @@ def rejections(there: Installed[Settings], size: Size) -> list[Row]:
     logging.getLogger("tidegate.breaker").setLevel(logging.ERROR)
     shut = Breaker("bench-tautulli", **there.settings.breaker)
     shut.force("open", "1h")
-    target = Target("bench-tautulli-api", rules=PACK, backoff=None, breaker=there.settings.breaker)
+    target = Target("bench-tautulli-api", "sync", rules=PACK, backoff=None, breaker=there.settings.breaker)
     client, waiting, prebuilt = target.wrap(bare_client(there)), target.wrap(Waiting()), Prebuilt()
     while target.breaker is not None and target.breaker.state != "open":
         with suppress(ConnectionRefusedError):

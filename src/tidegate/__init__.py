@@ -26,6 +26,7 @@ __all__ = [
     "BoundStatement",
     "Breaker",
     "BreakerOpen",
+    "BreakerOptions",
     "Bus",
     "Capacity",
     "Code",
@@ -74,6 +75,7 @@ __all__ = [
     "Refused",
     "Rest",
     "RestChange",
+    "Retry",
     "Seconds",
     "SelfGuard",
     "Simulated",
@@ -82,6 +84,7 @@ __all__ = [
     "Target",
     "TidegateError",
     "TooManyRequests",
+    "Tuning",
     "address_of",
     "children",
     "classify",
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     from tidegate.core.job import Job, JobEvent, JobState
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
+    from tidegate.core.retry import Retry
     from tidegate.errors import (
         BreakerOpen,
         Held,
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
     from tidegate.face.health import Health
     from tidegate.face.job_function import ConfiguredJob, JobFunction
     from tidegate.face.part import Part
+    from tidegate.face.profiles import BreakerOptions, Tuning
     from tidegate.face.queue import Queue
     from tidegate.face.target import Target
     from tidegate.face.working import Drained
@@ -152,6 +157,7 @@ else:
         "core.job": ("Job", "JobEvent", "JobState"),
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
+        "core.retry": ("Retry",),
         "errors": (
             "BreakerOpen",
             "Held",
@@ -173,6 +179,7 @@ else:
         "face.queue": ("Queue",),
         "face.working": ("Drained",),
         "face.part": ("Part",),
+        "face.profiles": ("BreakerOptions", "Tuning"),
         "face.target": ("Target",),
         "machine.breaker": ("Breaker",),
         "machine.cooldown": ("Rest", "RestChange"),

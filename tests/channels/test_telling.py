@@ -32,7 +32,7 @@ def test_a_fatal_fault_over_50_ticks_and_10_restarts_is_one_notice_one_delivery_
     service = Service(clock, takes=0, ill=Refusal(401))
 
     def declare(q: Queue) -> Any:
-        @q.job(target=Target("spotify", backoff=EVEN), key=lambda who: who, name="call", attempts=100)
+        @q.job(target=Target("spotify", "jobs", backoff=EVEN), key=lambda who: who, name="call", attempts=100)
         async def call(who: str) -> None:
             await service.call(who)
 

@@ -51,7 +51,7 @@ class World:
         self.service = Service(clock, takes=0)
         self.depth = 0
         target = Target(
-            "svc", backoff=Backoff(30, cap=60), breaker={"consecutive": 2, "timeout": 60, "max_requests": 1},
+            "svc", "jobs", backoff=Backoff(30, cap=60), breaker={"consecutive": 2, "timeout": 60, "max_requests": 1},
             concurrency=2, rate=Rate(2, "10s"), capacity=Capacity(3, depth=lambda: self.depth),
         )  # fmt: skip
 

@@ -84,10 +84,10 @@ def test_a_test_that_fails_is_one_call_and_it_is_open_again(q: Queue, clock: Vir
 @pytest.mark.parametrize(
     ("ill", "target"),
     [
-        (BROKEN, Target("svc", backoff=EVEN)),
-        (Refusal(401), Target("svc", backoff=EVEN)),
-        (Refusal(429, retry_after="3000"), Target("svc", backoff=EVEN)),
-        (Refusal(404), Target("svc", backoff=EVEN, cooldown=Cooldown({"not_found": (1, "48h")}))),
+        (BROKEN, Target("svc", "jobs", backoff=EVEN)),
+        (Refusal(401), Target("svc", "jobs", backoff=EVEN)),
+        (Refusal(429, retry_after="3000"), Target("svc", "jobs", backoff=EVEN)),
+        (Refusal(404), Target("svc", "jobs", backoff=EVEN, cooldown=Cooldown({"not_found": (1, "48h")}))),
     ],
     ids=["backoff", "fatal", "retry_after", "cooldown"],
 )

@@ -129,7 +129,7 @@ def test_nor_can_it_in_virtual_time(tmp_path: Path) -> None:
 
 
 async def test_a_death_says_nothing_about_the_target(q: Queue) -> None:
-    target = Target("gateway", backoff=Backoff("1h", cap="1h"))
+    target = Target("gateway", "jobs", backoff=Backoff("1h", cap="1h"))
     job = q.job(target=target, process=True, attempts=1)(risky.leave).enqueue(1)
     after = q.job(target=target, process=True)(risky.counted).enqueue(risky.Page("x"))
     async with worker(q):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, breaker_of, moves, play, queue_on, states, working
-from tidegate import Backoff, Rate, Target
+from tidegate import Backoff, BreakerOptions, Rate, Target
 from tidegate.core.job import JobState
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
@@ -23,7 +23,7 @@ from tidegate.store.tx import Tx
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
 
-BREAKER = {"consecutive": 3, "timeout": 60, "max_requests": 3}
+BREAKER: BreakerOptions = {"consecutive": 3, "timeout": 60, "max_requests": 3}
 LATER = Backoff(7200, cap=7200, jitter=0)  # between the attempts of one job: far beyond these tests
 
 
@@ -31,8 +31,8 @@ def gone() -> ConnectionError:
     return ConnectionError("refused")
 
 
-def target(**numbers: object) -> Target:
-    return Target("svc", backoff=None, breaker={**BREAKER, **numbers})
+def target(**numbers: Any) -> Target:
+    return Target("svc", backoff=None, breaker=cast("BreakerOptions", {**BREAKER, **numbers}))
 
 
 def calling(q: Queue, service: Service) -> JobFunction[[int], None]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, states, working
-from tidegate import Backoff, Cooldown, Target
+from tidegate import Backoff, Cooldown, Target, Tuning
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
@@ -40,7 +40,7 @@ def test_a_key_that_fails_waits_by_the_ladder_and_others_go_on(db: Database) -> 
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=ConnectionError("x"), ill_for={"a"})
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", backoff=EVEN))
+        call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
         call.enqueue_many([("a1",), ("b1",)])
 
         async def main() -> None:
@@ -60,7 +60,7 @@ def test_a_probe_that_sent_nothing_leaves_the_key_held_and_the_next_one_goes_at_
     tried: list[tuple[int, str]] = []
     with queue_on(db, clock) as q:
 
-        @q.job(target=Target("svc", backoff=EVEN), key=lambda who: who[0], backoff=Backoff(3600, cap=3600))
+        @q.job(target=Target("svc", "jobs", backoff=EVEN), key=lambda who: who[0], backoff=Backoff(3600, cap=3600))
         async def call(who: str) -> Done[None]:
             tried.append((round(clock.monotonic()), who))
             if who == "a1":
@@ -91,7 +91,7 @@ def test_where_all_jobs_waited_they_come_back_slowly_and_one_key_slows_nobody(db
     service = Service(clock, takes=1, ill=ConnectionError("x"))
     with queue_on(db, clock) as q:
 
-        @q.job(target=Target("svc", backoff=EVEN, breaker=True), key=str if keyed else None, backoff=AT_ONCE)
+        @q.job(target=Target("svc", "jobs", backoff=EVEN, breaker=True), key=str if keyed else None, backoff=AT_ONCE)
         async def call(n: int) -> None:
             await service.call(n)
 
@@ -116,7 +116,7 @@ def test_when_the_time_is_over_one_job_tries_it_and_the_others_wait_for_it(db: D
     clock = VirtualClock()
     service = Service(clock, takes=5, ill=ConnectionError("x"))
     queues = [queue_on(db, clock) for _ in range(3)]
-    calls = [calling(q, service, Target("svc", backoff=EVEN)) for q in queues]
+    calls = [calling(q, service, Target("svc", "jobs", backoff=EVEN)) for q in queues]
     calls[0].enqueue("a")
 
     async def main() -> None:
@@ -141,7 +141,7 @@ def test_many_failures_of_one_outage_are_counted_once(db: Database) -> None:
     clock = VirtualClock()
     service = Service(clock, takes=1, ill=ConnectionError("x"))
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", backoff=EVEN))
+        call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
 
         async def main() -> None:
             async with working(q):
@@ -163,7 +163,7 @@ def test_a_probe_that_proves_nothing_leaves_its_place_to_the_next_job(db: Databa
     ends: list[Exception] = [ConnectionError("x")]
     with queue_on(db, clock) as q:
 
-        @q.job(target=Target("svc", backoff=EVEN), backoff=AT_ONCE, attempts=100)
+        @q.job(target=Target("svc", "jobs", backoff=EVEN), backoff=AT_ONCE, attempts=100)
         async def call(n: int) -> None:
             asked.append(round(clock.monotonic(), 1))
             if ends:
@@ -239,7 +239,7 @@ def test_a_refused_credential_shuts_its_key_and_the_job_waits_there_unspent(
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(401), ill_for={"a"})
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", backoff=backoff))
+        call = calling(q, service, Target("svc", "jobs", backoff=backoff))
         jobs = call.enqueue_many([("a1",), ("a2",), ("b1",)])
 
         async def main() -> None:
@@ -287,7 +287,7 @@ def test_after_a_while_one_job_asks_whether_the_quota_is_back(db: Database) -> N
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(402))
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", reprobe="5m"))
+        call = calling(q, service, Target("svc", tuning=Tuning(reprobe="5m")))
         call.enqueue_many([(each,) for each in ["a"] * 5])
 
         async def main() -> None:
@@ -325,7 +325,7 @@ def test_a_run_of_one_code_rests_its_key_and_one_probe_ends_it(db: Database) -> 
     service = Service(clock, takes=0, ill=Refusal(500))
     with queue_on(db, clock) as q:
         rest = Cooldown({"upstream_failure": (3, "10m")})
-        call = calling(q, service, Target("svc", backoff=Backoff(1, cap=1, jitter=0), cooldown=rest))
+        call = calling(q, service, Target("svc", "jobs", backoff=Backoff(1, cap=1, jitter=0), cooldown=rest))
         call.enqueue_many([(each,) for each in ["a"] * 4])
 
         async def main() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import Flaky, at_work, worker
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
-from tidegate import Backoff, Cooldown, Target, subscribe
+from tidegate import Backoff, Cooldown, Target, Tuning, subscribe
 from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind, Notice
 from tidegate.face.queue import Queue
@@ -61,7 +61,7 @@ def test_a_refused_key_is_one_notice_and_its_recovery_another(db: Database) -> N
     clock = VirtualClock()
     service = Service(clock, takes=1, ill=Refusal(401), ill_for={"a"})
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", backoff=EVEN))
+        call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
         call.enqueue_many([("a1",), ("a2",), ("b1",)])
 
         first = heard(lambda: play(clock, for_a_while(q, 5)))
@@ -86,17 +86,17 @@ def test_a_worker_that_is_started_again_tells_nobody_twice_and_tells_of_the_end(
     clock = VirtualClock()
     service = Service(clock, takes=1, ill=Refusal(402))  # asked again after an hour
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", backoff=EVEN))
+        call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
         call.enqueue("a1")
         assert len(heard(lambda: play(clock, for_a_while(q, 5)))) == 1
     with queue_on(db, clock) as q:
-        calling(q, service, Target("svc", backoff=EVEN))
+        calling(q, service, Target("svc", "jobs", backoff=EVEN))
         assert heard(lambda: play(clock, for_a_while(q, 3700))) == []
         assert len(service.calls) == 2
         assert kinds(q) == [("fatal", "a", True)]
         service.ill = None
     with queue_on(db, clock) as q:
-        calling(q, service, Target("svc", backoff=EVEN))
+        calling(q, service, Target("svc", "jobs", backoff=EVEN))
         (back,) = heard(lambda: play(clock, for_a_while(q, 3700)))
         fatal, recovered = listed(q)
         assert (back.kind, back.episode) == ("recovered", fatal.episode)
@@ -109,7 +109,7 @@ def test_one_outage_that_many_workers_see_is_told_once(db: Database) -> None:
     clock = VirtualClock()
     service = Service(clock, takes=1, ill=Refusal(401))
     queues = [queue_on(db, clock) for _ in range(3)]
-    calls = [calling(q, service, Target("svc", backoff=EVEN)) for q in queues]
+    calls = [calling(q, service, Target("svc", "jobs", backoff=EVEN)) for q in queues]
     calls[0].enqueue_many([(each,) for each in ["a"] * 9])
 
     async def main() -> None:
@@ -127,7 +127,7 @@ def test_a_wait_that_has_grown_as_long_as_it_will_is_told_if_people_want_it(db: 
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=ConnectionError("x"))
     with queue_on(db, clock) as q:
-        calling(q, service, Target("svc", backoff=EVEN, cap_notice=told)).enqueue("a")
+        calling(q, service, Target("svc", "jobs", backoff=EVEN, tuning=Tuning(cap_notice=told))).enqueue("a")
         play(clock, for_a_while(q, 100))  # 30, 60 s: the next wait is the longest
         assert kinds(q) == ([("cap", "a", True)] if told else [])
         play(clock, for_a_while(q, 600))
@@ -174,7 +174,7 @@ def test_a_notice_is_written_with_its_change_or_not_at_all(db: Database) -> None
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(401))
     with queue_on(db, clock) as q:
-        target = Target("svc", backoff=EVEN)
+        target = Target("svc", "jobs", backoff=EVEN)
         call = calling(q, service, target)
         call.enqueue("a")
         flaky = Flaky(q.store)

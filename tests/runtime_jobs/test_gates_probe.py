@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, breaker_of, moves, play, queue_on, states, working
-from tidegate import Backoff, Target
+from tidegate import Backoff, BreakerOptions, Target
 from tidegate.face.queue import Queue
 from tidegate.ops import target_reports
 from tidegate.runtime.clock import VirtualClock
@@ -46,7 +46,7 @@ class Probe:
 
 
 def target(probe: Callable[[], Any], **options: Any) -> Target:
-    breaker = {"consecutive": 3, "max_requests": 2}
+    breaker: BreakerOptions = {"consecutive": 3, "max_requests": 2}
     return Target("svc", backoff=None, breaker=breaker, probe=probe, probe_every="10s", **options)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.databases import Database
 from tests.runtime_jobs.building import end
-from tidegate import Backoff, Bus, Cooldown, Target
+from tidegate import Backoff, Bus, Cooldown, Target, Tuning
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
 from tidegate.machine.own_link import SelfGuard
 from tidegate.ops import notices
@@ -48,7 +48,7 @@ def ask(user, status):
         raise HTTPError("http://svc.example/", status, "no", Message(), None)
 
 with subscribe() as events:
-    target = Target("svc", store=url)
+    target = Target("svc", "sync", store=url)
     if not early:  # the store has been looked at before the first call
         store = open_store(url, now=time.time)
         while not ((row := store.read(lambda tx: gate_rows.target(tx, "svc"))) and f"-{os.getpid()}" in row.summary):
@@ -187,7 +187,7 @@ def lines(store: Store) -> list[NoticeLine]:
 
 def test_a_notice_is_heard_when_it_is_a_row_with_the_words_of_the_code_book(db: Database, store: Store) -> None:
     hearing = Hearing()
-    target = Target("svc", store=db.url, bus=hearing.bus, user=lambda key: f"user-{key}")
+    target = Target("svc", "sync", store=db.url, user=lambda key: f"user-{key}", tuning=Tuning(bus=hearing.bus))
 
     answered(target.key(7), 401)
 
@@ -201,7 +201,14 @@ def test_a_notice_is_heard_when_it_is_a_row_with_the_words_of_the_code_book(db: 
 
 def test_who_clears_a_key_has_dealt_with_it_and_a_rest_ends_with_it(db: Database, store: Store) -> None:
     hearing = Hearing()
-    target = Target("svc", backoff=None, cooldown=Cooldown({"gone": (1, "1h")}), store=db.url, bus=hearing.bus)
+    target = Target(
+        "svc",
+        "sync",
+        backoff=None,
+        cooldown=Cooldown({"gone": (1, "1h")}),
+        store=db.url,
+        tuning=Tuning(bus=hearing.bus),
+    )
     answered(target.key(7), 401)
     answered(target.key(8), 410)
     answered(target.key(9), 410)
@@ -218,7 +225,14 @@ def test_who_clears_a_key_has_dealt_with_it_and_a_rest_ends_with_it(db: Database
 
 def test_our_own_network_is_a_notice_of_this_machine_and_ends_when_it_is_back(db: Database, store: Store) -> None:
     hearing = Hearing()
-    target = Target("svc", backoff=None, store=db.url, bus=hearing.bus, self_guard=SelfGuard(hosts=3, share=1))
+    target = Target(
+        "svc",
+        "sync",
+        backoff=None,
+        store=db.url,
+        self_guard=SelfGuard(hosts=3, share=1),
+        tuning=Tuning(bus=hearing.bus),
+    )
 
     def fetch(host: str) -> None:
         error = ConnectionRefusedError("x")
@@ -242,7 +256,7 @@ def test_while_the_store_is_away_people_hear_at_once_and_the_row_comes_later(tmp
     folder.write_text("not a folder yet, so nothing can be opened below it")
     url = f"sqlite:///{folder}/jobs.db"
     hearing = Hearing()
-    target = Target("svc", store=url, bus=hearing.bus)
+    target = Target("svc", "sync", store=url, tuning=Tuning(bus=hearing.bus))
 
     answered(target.key(7), 401)
     eventually(hearing.kinds)
@@ -274,11 +288,11 @@ def test_notices_that_nobody_can_keep_are_heard_all_the_same(tmp_path: Path) -> 
 
 def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Database, store: Store) -> None:
     hearing = Hearing()
-    answered(Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus).key(7), 401)
+    answered(Target("svc", "sync", backoff=Backoff(30), store=db.url, tuning=Tuning(bus=hearing.bus)).key(7), 401)
     eventually(hearing.kinds)
     end(reporter_of(db.url))
 
-    again = Target("svc", backoff=Backoff(30), store=db.url, bus=hearing.bus)
+    again = Target("svc", "sync", backoff=Backoff(30), store=db.url, tuning=Tuning(bus=hearing.bus))
     eventually(lambda: not again._caller.keys.calm)  # noqa: SLF001 - the hot path asks this
     answered(again.key(7), 200)
     assert again._caller.keys.calm  # noqa: SLF001

@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
-from tidegate import Bus, Health, Held, Target
+from tidegate import Bus, Health, Held, Target, Tuning
 from tidegate.face.queue import Queue
 from tidegate.ops import target_reports
 from tidegate.ops.target_reports import TargetDetail
@@ -38,7 +38,7 @@ def eventually(look: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 def made(q: Queue, **more: Any) -> Target:
-    target = Target("api", store=q.url, bus=Bus(), **more)
+    target = Target("api", "sync", store=q.url, **more, tuning=Tuning(bus=Bus()))
     assert target.caught_up("60s")
     return target
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
-from tidegate import Bus, Target
+from tidegate import Bus, Target, Tuning
 from tidegate.core.events import Event, EventKind
 from tidegate.core.storable import key_text
 from tidegate.errors import StoreError
@@ -55,7 +55,7 @@ def ill(target: Target, times: int = 3) -> None:
 @both
 def test_transitions_and_a_summary_come_within_seconds(db: Database) -> None:
     with Queue(db.url, driver=db.driver) as q:
-        target = Target("api", backoff=None, breaker={"consecutive": 3}, store=db.url, bus=Bus())
+        target = Target("api", "sync", backoff=None, breaker={"consecutive": 3}, store=db.url, tuning=Tuning(bus=Bus()))
         before = time.time()
         ill(target)
 
@@ -77,12 +77,12 @@ def test_transitions_and_a_summary_come_within_seconds(db: Database) -> None:
 @both
 def test_what_a_program_reports_does_not_touch_the_breaker_of_jobs(db: Database) -> None:
     with Queue(db.url, driver=db.driver) as q:
-        jobs = Target("api", breaker=True)
+        jobs = Target("api", "sync", breaker=True)
 
         @q.job(target=jobs)
         async def call(n: int) -> None: ...
 
-        target = Target("api", backoff=None, breaker={"consecutive": 1}, store=db.url, bus=Bus())
+        target = Target("api", "sync", backoff=None, breaker={"consecutive": 1}, store=db.url, tuning=Tuning(bus=Bus()))
         ill(target, 1)
         eventually(lambda: (row := row_of(q, "api")) and row.summary)
         row = row_of(q, "api")
@@ -94,7 +94,7 @@ def test_what_a_program_reports_does_not_touch_the_breaker_of_jobs(db: Database)
 @both
 def test_an_event_names_its_key_as_people_read_it_also_one_that_no_database_keeps(db: Database) -> None:
     with Queue(db.url, driver=db.driver) as q:
-        target = Target("api", store=db.url, bus=Bus())
+        target = Target("api", "sync", store=db.url, tuning=Tuning(bus=Bus()))
         target.key("a\0b").disable("1h", by="ada")
         target.key("x" * 300).disable("1h", by="ada")
 
@@ -166,7 +166,9 @@ def test_a_store_that_is_away_is_no_trouble_to_calls_and_what_is_lost_is_counted
     folder = tmp_path / "no"
     folder.write_text("not a folder, so nothing can be opened below it")
     url = f"sqlite:///{folder}/jobs.db"
-    target = Target("api", backoff=None, breaker={"consecutive": 3, "timeout": 0.001}, store=url, bus=Bus())
+    target = Target(
+        "api", "sync", backoff=None, breaker={"consecutive": 3, "timeout": 0.001}, store=url, tuning=Tuning(bus=Bus())
+    )
 
     start = time.perf_counter()
     ill(target)
@@ -189,8 +191,8 @@ def test_no_more_wait_to_be_told_than_memory_allows(tmp_path: Path) -> None:
 def test_events_of_other_targets_and_single_failures_are_not_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/jobs.db"
     bus = Bus()
-    mine = Target("mine", backoff=None, store=url, bus=bus)
-    other = Target("other", backoff=None, breaker={"consecutive": 1}, bus=bus)
+    mine = Target("mine", "sync", backoff=None, store=url, tuning=Tuning(bus=bus))
+    other = Target("other", "sync", backoff=None, breaker={"consecutive": 1}, tuning=Tuning(bus=bus))
     ill(other, 1)
     ill(mine, 1)
     end(reporter_of(url))
@@ -204,7 +206,7 @@ def test_events_of_other_targets_and_single_failures_are_not_told(tmp_path: Path
 PROGRAM = """
 import sys
 from tidegate import Target
-target = Target("api", backoff=None, breaker={"consecutive": 1}, store=sys.argv[1])
+target = Target("api", "sync", backoff=None, breaker={"consecutive": 1}, store=sys.argv[1])
 def fails(): raise ConnectionError("x")
 try:
     target.call(fails)
@@ -245,7 +247,7 @@ def test_a_file_that_is_open_with_one_library_is_not_opened_with_the_other(tmp_p
 
 def test_a_store_must_be_a_url(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="url"):
-        Target("api", store="jobs.db")
+        Target("api", "sync", store="jobs.db")
 
 
 @both

@@ -214,3 +214,24 @@ def test_a_step_does_not_end_the_time_in_which_a_clock_that_may_be_ahead_deletes
     host.check()
 
     assert host.older_than(7 * DAY) < finished
+
+
+def test_a_step_that_a_new_process_takes_for_elapsed_time_is_found_by_one_that_was_there(jobs: Jobs) -> None:
+    there = Host(jobs)
+    there.check()
+    running, finished = jobs.one(), jobs.clock.now
+    jobs.claim()
+    passes(1.0, there)
+    jobs.clock.advance(8 * DAY)
+    new = Host(jobs)
+    new.check()
+    passes(1.0, there, new)
+    there.check()
+    new.check()
+
+    assert jobs.get(running).lease_until == pytest.approx(jobs.clock.now + LEASE, abs=3)
+    assert notices(jobs) == 1
+    passes(CONFIRMED + 1, there, new)
+    for host in (there, new):
+        host.check()
+        assert host.older_than(7 * DAY) < finished

@@ -94,7 +94,7 @@ async def breaking(breaker: Breaker) -> None:
 
 
 spotify = Target(
-    "spotify", rules=rules.spotify, backoff=Backoff("30s", cap="30m"), breaker=None, cooldown=None, groups=None,
+    "spotify", "sync", rules=rules.spotify, backoff=Backoff("30s", cap="30m"), breaker=None, cooldown=None, groups=None,
     rate=Rate(10, "1s"), concurrency=4, confirm=(Confirm("unauthorized", times=2, apart="30s", probe=None),),
     probe=None, probe_every="10s", behind="hold", deadline="30s", self_guard=SelfGuard(hosts=20),
 )  # fmt: skip

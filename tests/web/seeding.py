@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate import Again, Backoff, Capacity, Context, Cooldown, Fail, Queue, Target
+from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Cooldown, Fail, Queue, Target
 from tidegate.face.job_function import JobFunction
 from tidegate.machine import shared_breaker
 from tidegate.runtime.clock import VirtualClock
@@ -27,7 +27,7 @@ from tidegate.store.tx import Tx
 
 END = 1_794_753_000.0  # 2026-11-15 14:30 UTC
 LENGTH = 3 * 3600.0
-BREAKER = {"interval": 60, "timeout": 600, "min_requests": 6, "failure_ratio": 0.6, "max_requests": 3}
+BREAKER: BreakerOptions = {"interval": 60, "timeout": 600, "min_requests": 6, "failure_ratio": 0.6, "max_requests": 3}
 
 
 class Refusal(Exception):
@@ -104,8 +104,8 @@ def _declared(q: Queue, clock: VirtualClock) -> Kinds:
 
 def _of_music(q: Queue, left: Callable[[], float]) -> Kinds:
     lidarr = Target("lidarr", backoff=None, breaker=BREAKER, capacity=Capacity(50, depth=lambda: 47), concurrency=4)
-    brainz = Target("musicbrainz", backoff=Backoff("5s", cap="10m"), rate=1.0)
-    feeds = Target("feed", cooldown=Cooldown({"not_found": (3, "48h")}), backoff=Backoff("1m", cap="1h"))
+    brainz = Target("musicbrainz", "jobs", backoff=Backoff("5s", cap="10m"), rate=1.0)
+    feeds = Target("feed", "jobs", cooldown=Cooldown({"not_found": (3, "48h")}), backoff=Backoff("1m", cap="1h"))
 
     @q.job(queue="lidarr", name="submit album", target=lidarr, unique=lambda a: (a.artist, a.title), attempts=10,
            while_={"queued", "running", "done", "failed"})  # fmt: skip
@@ -131,9 +131,9 @@ def _of_music(q: Queue, left: Callable[[], float]) -> Kinds:
 
 
 def _of_listeners(q: Queue, left: Callable[[], float]) -> Kinds:
-    spotify = Target("spotify", backoff=Backoff("30s", cap="30m"), concurrency=8)
-    lastfm = Target("last.fm", backoff=Backoff("30s", cap="30m"))
-    tautulli = Target("tautulli", backoff=Backoff("30s", cap="10m"), breaker=BREAKER)
+    spotify = Target("spotify", "jobs", backoff=Backoff("30s", cap="30m"), concurrency=8)
+    lastfm = Target("last.fm", "jobs", backoff=Backoff("30s", cap="30m"))
+    tautulli = Target("tautulli", "jobs", backoff=Backoff("30s", cap="10m"), breaker=BREAKER)
     navidrome = Target("navidrome", breaker=BREAKER)
 
     @q.job(queue="sync", name="recent plays", target=spotify, key=lambda user: user, attempts=4)

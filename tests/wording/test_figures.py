@@ -31,5 +31,7 @@ def test_figures() -> None:
     }
     for text in ("2h down, 1h 30% errors, 30m 429 retry-after 5m, 1m hang", "9h down"):
         found[f"outage/{text}"] = Outage.parse(text).label
-        found[f"summary/{text}"] = report.summary(simulate(partial(Target, "s"), outage=text, every="5m", lasts="6h"))
+        found[f"summary/{text}"] = report.summary(
+            simulate(partial(Target, "s", "sync"), outage=text, every="5m", lasts="6h")
+        )
     catalogue.compare("figures", found)

@@ -21,6 +21,7 @@ _OF_BREAKER = {
     "failure_ratio": "failure_ratio",
     "interval": "interval",
     "open_for": "timeout",
+    "max_open": "max_timeout",
 }
 
 
@@ -62,6 +63,8 @@ _OPTIONS = (
     click.option("--failure-ratio", type=click.FloatRange(0, 1, min_open=True), help="Breaker: opens at this share."),
     click.option("--interval", metavar="TIME", callback=duration, help="Breaker: it counts anew after this."),
     click.option("--open-for", metavar="TIME", callback=duration, help="Breaker: how long it stays open."),
+    click.option("--max-open", metavar="TIME", callback=duration, help="Breaker: it grows with the outage to this."),
+    click.option("--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: whose calls one counts."),
     click.option("--cooldown", metavar="CODE=TIMES/REST", multiple=True, callback=_cooldowns,
                  help="Rest after so many failures of one code, such as network=10/12h; may be repeated."),
 )  # fmt: skip
@@ -86,6 +89,7 @@ def chosen(profile: Profile, own: Mapping[str, Any]) -> Profile:
             factor=own["factor"],
             jitter=own["jitter"],
             breaker=own["breaker"],
+            breaker_per=own["breaker_per"],
             breaker_numbers=of_breaker,
             cooldown=own["cooldown"],
         ).over(profile)

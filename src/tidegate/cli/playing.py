@@ -34,14 +34,26 @@ class Played:
         return f"{self.profile.name}: {self.result.plan.outage.label}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Attempts of each call in all, the keys that calls belong to, those of them that have the outage, and chance."""
+
+    retry: int = 1
+    keys: int = 0
+    failing_keys: int | None = None
+    seed: int = 1
+
+
+ALONE = Scale()
+
+
 def play(
     profile: Profile,
     *,
     outage: str | None = None,
     every: float | None = None,
     lasts: float | None = None,
-    retry: int = 0,
-    seed: int = 1,
+    scale: Scale = ALONE,
 ) -> Played:
     """Plays *profile*, with what it is usually played with where nothing is given; a wrong number is one line."""
     try:
@@ -51,13 +63,17 @@ def play(
                 outage=Outage.parse(profile.outage if outage is None else outage),
                 every=profile.every if every is None else every,
                 lasts=profile.lasts if lasts is None else lasts,
-                retry=retry,
+                retry=scale.retry,
                 probe=profile.probe,
-                seed=seed,
+                keys=scale.keys,
+                failing_keys=scale.failing_keys,
+                seed=scale.seed,
             )
     except ValueError as error:
         # The values name their own fields; here these are options.
-        raise click.UsageError(f"--{error}".replace("--lasts:", "--for:")) from error
+        raise click.UsageError(
+            f"--{error}".replace("--lasts:", "--for:").replace("--failing_keys:", "--failing-keys:")
+        ) from error
     return Played(profile, result)
 
 

@@ -1,18 +1,20 @@
-"""The policies that `simulate` can play: five that ship with Tidegate, and your own numbers."""
+"""The policies that `simulate` can play: the profiles of targets, those of the applications, and your own numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.backoff import Add, Backoff
 from tidegate.core.duration import brief, seconds
 from tidegate.core.policy import Cooldown
+from tidegate.face.profiles import PROFILES as TARGETS
+from tidegate.face.profiles import BreakerPer, ProfileName, Tuning
 from tidegate.face.target import Target
 
 NO_BACKOFF = Backoff(0, cap=0, jitter=0)
+_REQUESTS = TARGETS["requests"]
 # The numbers that a breaker has where nothing else is said.
 _BREAKER = {"min_requests": 10, "failure_ratio": 0.6, "interval": 60, "timeout": 120}
 
@@ -25,29 +27,39 @@ class Profile:
     backoff: Backoff = NO_BACKOFF
     breaker: Mapping[str, Any] | None = None
     cooldown: Cooldown | None = None
+    target: ProfileName = "jobs"  # the profile of the target that is played
+    breaker_per: BreakerPer = "target"
     probe: bool = False  # a health probe ends the open state, not time
     most_asked: str = "1h"
     every: str = "5m"
     lasts: str = "6h"
     outage: str = "2h down"
 
-    @property
-    def make(self) -> partial[Target]:
-        return partial(
-            Target,
+    def make(self, *, tuning: Tuning, **more: Any) -> Target:
+        breaker: Any = False if self.breaker is None else dict(self.breaker)
+        return Target(
             self.name,
-            backoff=self.backoff,
-            breaker=None if self.breaker is None else dict(self.breaker),
+            self.target,
+            backoff=None if self.backoff == NO_BACKOFF else self.backoff,
+            breaker=breaker,
+            breaker_per=self.breaker_per,
             cooldown=self.cooldown,
-            most_asked=self.most_asked,
+            tuning=replace(tuning, most_asked=self.most_asked),
+            **more,
         )
+
+    def probed(self) -> Profile:
+        """The same, with a health probe that ends the open state."""
+        kept = {name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")}
+        return replace(self, probe=True, breaker=None if self.breaker is None else kept)
 
     @property
     def says(self) -> list[str]:
         """The numbers in words, one gate to a line."""
         found = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
         if self.breaker is not None:
-            found.append(_breaker({**_BREAKER, **self.breaker}, probe=self.probe))
+            per = " per key" if self.breaker_per == "key" else ""
+            found.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
         if self.cooldown is not None:
             rests = (f"{code} {times}x: {brief(rest)}" for code, (times, rest) in self.cooldown.rests.items())
             found.append(f"cooldown {', '.join(rests)}")
@@ -57,7 +69,11 @@ class Profile:
 PROFILES = {
     each.name: each
     for each in (
-        Profile(name="sync", backoff=Backoff.sync()),
+        Profile(
+            name="requests", target="requests", breaker=_REQUESTS.breaker, every="1s", lasts="3h", outage="1h down"
+        ),
+        Profile(name="sync", target="sync", backoff=Backoff.sync()),
+        Profile(name="jobs", backoff=TARGETS["jobs"].backoff or NO_BACKOFF),
         Profile(name="tautulli", breaker={"consecutive": 5}, every="30s"),
         Profile(
             name="feeds",
@@ -90,21 +106,19 @@ class Numbers:
     factor: float | None = None
     jitter: float | None = None
     breaker: bool | None = None
+    breaker_per: BreakerPer | None = None
     breaker_numbers: Mapping[str, Any] = field(default_factory=dict)
     cooldown: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     def over(self, profile: Profile) -> Profile:
         """The profile with these numbers in place of its own; ValueError when they do not fit together."""
-        return Profile(
-            name=profile.name,
+        return replace(
+            profile,
             backoff=self._backoff(profile.backoff),
             breaker=self._breaker(profile.breaker),
             cooldown=Cooldown(self.cooldown) if self.cooldown else profile.cooldown,
+            breaker_per=self.breaker_per or profile.breaker_per,
             probe=profile.probe and self.breaker is not False and "timeout" not in self.breaker_numbers,
-            most_asked=profile.most_asked,
-            every=profile.every,
-            lasts=profile.lasts,
-            outage=profile.outage,
         )
 
     def _backoff(self, was: Backoff) -> Backoff:
@@ -121,7 +135,10 @@ class Numbers:
             return None
         if self.breaker is None and not self.breaker_numbers:
             return was
-        return {**(was or {}), **self.breaker_numbers}
+        kept = dict(was or {})
+        if "timeout" in self.breaker_numbers:
+            kept.pop("max_timeout", None)
+        return {**kept, **self.breaker_numbers}
 
 
 def _backoff(backoff: Backoff) -> str:
@@ -135,8 +152,10 @@ def _backoff(backoff: Backoff) -> str:
     return f"backoff {brief(backoff.base)}, {grows} up to {brief(backoff.cap)}, {jitter}"
 
 
-def _breaker(numbers: Mapping[str, Any], *, probe: bool) -> str:
+def _breaker(numbers: Mapping[str, Any], per: str, *, probe: bool) -> str:
     run = f"{numbers['consecutive']} failures in a row, or " if numbers.get("consecutive") else ""
     within = brief(seconds(numbers.get("window") or numbers["interval"]))
     ends = "a health probe ends it" if probe else f"open for {brief(seconds(numbers['timeout']))}"
-    return f"breaker {run}{numbers['failure_ratio']:.0%} of {numbers['min_requests']} or more in {within}; {ends}"
+    if not probe and numbers.get("max_timeout"):
+        ends += f", growing with the outage to {brief(seconds(numbers['max_timeout']))}"
+    return f"breaker{per} {run}{numbers['failure_ratio']:.0%} of {numbers['min_requests']} or more in {within}; {ends}"

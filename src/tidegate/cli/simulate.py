@@ -10,7 +10,7 @@ import click
 
 from tidegate.cli import numbers
 from tidegate.cli.exits import Exit
-from tidegate.cli.playing import Played, play, show
+from tidegate.cli.playing import Played, Scale, play, show
 from tidegate.cli.profiles import PROFILES
 from tidegate.ops import report
 from tidegate.ops.picture import picture
@@ -20,8 +20,8 @@ from tidegate.ops.picture import picture
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
-    default="sync",
-    help="Whose numbers; own starts with none.  [default: sync]",
+    default="requests",
+    help="Whose numbers; own starts with none.  [default: requests]",
 )
 @click.option(
     "--outage",
@@ -35,8 +35,11 @@ from tidegate.ops.picture import picture
 @click.option("--for", "lasts", metavar="TIME", callback=numbers.duration, help="How long is played, such as 6h or 7d.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same result.")
 @click.option(
-    "--retry", type=click.IntRange(0, 100), default=0, show_default=True, help="Short retries inside each call."
+    "--retry", type=click.IntRange(1, 101), default=1, show_default=True, help="Attempts of each call in all."
 )
+@click.option("--probe", is_flag=True, help="A health probe, asked every 10 s, ends the open state instead of time.")
+@click.option("--keys", type=click.IntRange(0, 100_000), default=0, help="The calls belong to this many keys in turn.")
+@click.option("--failing-keys", type=click.IntRange(1), help="Only this many keys have the outage.  [default: all]")
 @numbers.options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--svg", metavar="FILE", help="Also draw the timeline into FILE.")
@@ -50,6 +53,9 @@ def simulate(
     lasts: float | None,
     seed: int,
     retry: int,
+    probe: bool,
+    keys: int,
+    failing_keys: int | None,
     as_json: bool,
     svg: str | None,
     tour: bool,
@@ -58,7 +64,7 @@ def simulate(
     """Plays an outage on a virtual clock, through the real gates, and shows what they do.
 
     \b
-    tidegate simulate --profile sync --outage "2h down"
+    tidegate simulate --profile requests --outage "2h down"
     tidegate simulate --profile tautulli --outage "1h 30% errors" --every 1s --for 2h
     tidegate simulate --profile own --base 10s --cap 5m --breaker --consecutive 3 --svg outage.svg
 
@@ -70,7 +76,10 @@ def simulate(
         guide(svg)
         return Exit.OK
     chosen = numbers.chosen(PROFILES[profile], own)
-    played = play(chosen, outage=outage, every=every, lasts=lasts, retry=retry, seed=seed)
+    if probe:
+        chosen = chosen.probed()
+    scale = Scale(retry=retry, keys=keys, failing_keys=failing_keys, seed=seed)
+    played = play(chosen, outage=outage, every=every, lasts=lasts, scale=scale)
     if svg is not None:
         draw(played, svg)
     if as_json:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import isfinite
 
-from tidegate.core import chain, heuristics
+from tidegate.core import heuristics
+from tidegate.core.attribution import has_readable_text, is_own_bug
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.evidence import Evidence
-from tidegate.core.fault import Fault, Reach
+from tidegate.core.fault import OWN_BUG, UNKNOWN, Fault, Reach
 from tidegate.core.gather import evidence_of
 from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
 from tidegate.core.pack import Pack, pack_of
@@ -54,6 +55,8 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     pack = pack_of(rules, "own")
     seen = evidence_of(what)
     book = CORE if pack is None else pack.book
+    if pack is not None and pack.faults and (named := pack.named(what)) is not None:
+        return _fault(book, *named, seen, now=now)
     if pack is not None and not _our_own(seen) and (rule := pack.first(seen)) is not None:
         if rule.code is None:
             return None
@@ -61,6 +64,8 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
         hinted = rule.asks_to_wait(seen)
         return fault if hinted is None else replace(fault, retry_after=max(hinted, fault.retry_after or 0.0))
     code, decided = _general(seen)
+    if decided == UNKNOWN and is_own_bug(what):
+        decided = OWN_BUG
     return None if code is None else _fault(book, code, decided, seen, now=now)
 
 
@@ -77,12 +82,14 @@ def _general(seen: Evidence) -> tuple[str | None, str]:
             return status_code(status), f"text:{status}"
         if found := heuristics.code_in(text):
             return found[0], f"text:{found[1]}"
-    return "unexpected", "unknown"
+    return "unexpected", UNKNOWN
 
 
 def _our_own(seen: Evidence) -> bool:
-    """Stopped from our side, or a bug of the program, which no service speaks about, whatever words it contains."""
-    return seen.kind in OURS or (chain.is_bug(seen.error) and seen.kind is None and not seen.status)
+    """Stopped from our side, or of a class whose message no service wrote, whatever words it contains."""
+    if seen.kind is not None or seen.status or seen.error is None:
+        return seen.kind in OURS
+    return not has_readable_text(seen.error)
 
 
 def status_code(status: int) -> str | None:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+UNKNOWN = "unknown"  # the rule of a fault that no rule knew
+OWN_BUG = "own_bug"  # the same, raised by the program's own code
+
 
 class Reason(StrEnum):
     """Why it failed. The first four are retriable, the others fatal."""
@@ -123,12 +126,17 @@ class Fault:
     @property
     def counts_as_failure(self) -> bool | None:
         """For a breaker: True a failure, False a success (it answered), None neither."""
-        return breaker_verdict(self.reason, self.reach)
+        return None if self.rule == OWN_BUG else breaker_verdict(self.reason, self.reach)
 
     @property
     def unclassified(self) -> bool:
         """Nobody knew this failure; it is retried, and deserves a rule of its own."""
-        return self.rule == "unknown"
+        return self.rule in (UNKNOWN, OWN_BUG)
+
+    @property
+    def own_bug(self) -> bool:
+        """The program's own code raised it by mistake, as a KeyError: it says nothing about the service."""
+        return self.rule == OWN_BUG
 
     def as_json(self) -> dict[str, Any]:
         """The fault as JSON shows it; the detail is left to the log."""

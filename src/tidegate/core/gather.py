@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from tidegate.core import chain, heuristics
+from tidegate.core.attribution import has_readable_text
 from tidegate.core.evidence import Evidence, status_of
 from tidegate.core.kinds import BESIDE_THE_POINT, OURS, STRENGTH, VAGUE, kind_of
 from tidegate.core.known import Kind
@@ -105,7 +106,7 @@ def _ours(error: BaseException) -> Evidence | None:
 
 def _untyped(error: BaseException) -> Evidence:
     """The first message that says something, a status before words."""
-    nodes = [node for node in chain.contexts(error) if not chain.is_bug(node) and kind_of(node) not in OURS]
+    nodes = [node for node in chain.contexts(error) if has_readable_text(node) and kind_of(node) not in OURS]
     texts = [(node, message_of(node)) for node in nodes]
     for says in (heuristics.lastfm_in, heuristics.status_in, heuristics.code_in):
         for node, text in texts:

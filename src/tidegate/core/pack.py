@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from tidegate.core import heuristics
-from tidegate.core.chain import is_bug
+from tidegate.core.attribution import has_readable_text
 from tidegate.core.codes import CORE, Code, CodeBook, wrong_reach
 from tidegate.core.evidence import Evidence
+from tidegate.core.fault import OWN_BUG
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import Rule, Said, is_name
+
+Faults = Mapping[type[BaseException], str | None]
 
 
 class Pack:
     """The rules of one service, its own codes, and what must be confirmed before it is believed.
 
     *says* reads the service's own word for what went wrong off an answer, once for all rules: a number or a text, None
-    when there is none. *codes* join the code book for this pack.
+    when there is none. *codes* join the code book for this pack. *faults* maps classes of exceptions to codes, and is
+    asked before the rules; None instead of a code says that the program's own code is at fault.
     """
 
-    __slots__ = ("_of_status", "book", "codes", "confirm", "name", "rules", "says")
+    __slots__ = ("_of_status", "book", "codes", "confirm", "faults", "name", "rules", "says")
 
     def __init__(
         self,
@@ -31,8 +35,10 @@ class Pack:
         codes: Iterable[Code] = (),
         confirm: Iterable[Confirm] = (),
         says: Callable[[Evidence], Said | None] | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self.name = name
+        self.faults: Faults = dict(faults or {})
         self.rules = tuple(rules)
         for rule in self.rules:
             if not isinstance(rule, Rule):
@@ -52,10 +58,30 @@ class Pack:
         _check_once(name, "Confirm", [each.code for each in self.confirm])
         for rule in self.rules:
             self._check(rule)
+        for kind, code in self.faults.items():
+            _check_fault(name, kind, code, self.book)
         for each in self.confirm:
             for code in (each.code, each.becomes, each.until_then):
                 if code is not None and code not in self.book:
                     raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
+
+    def named(self, what: object) -> tuple[str, str] | None:
+        """The code that *faults* give this exception, and the rule that decided; None when they say nothing."""
+        for kind, code in self.faults.items():
+            if isinstance(what, kind):
+                return ("unexpected", OWN_BUG) if code is None else (code, f"{self.name}:{kind.__name__}")
+        return None
+
+    def with_faults(self, faults: Faults) -> Pack:
+        """This pack with *faults*, which are asked before its own."""
+        return Pack(
+            self.name,
+            self.rules,
+            codes=self.codes,
+            confirm=self.confirm,
+            says=self.says,
+            faults={**faults, **self.faults},
+        )
 
     def needs_body(self, status: int) -> bool:
         """Whether a rule must see the body of an answer with this status."""
@@ -65,7 +91,7 @@ class Pack:
         """The first rule that matches; one that raises does not."""
         status, typed = seen.status, False
         if not status:
-            if seen.kind is not None or is_bug(seen.error):
+            if seen.kind is not None or (seen.error is not None and not has_readable_text(seen.error)):
                 typed = True  # what the exception is outweighs what its message says
             else:
                 # A message about a good status is about something else that went wrong.
@@ -114,8 +140,12 @@ class Pack:
         return f"<Pack {self.name!r} of {len(self.rules)} rules>"
 
 
-def pack_of(rules: object, name: str) -> Pack | None:
+def pack_of(rules: object, name: str, faults: Faults | None = None) -> Pack | None:
     """What was given as rules, as a pack; rules of the user's own make one of this *name*, if it may be called so."""
+    if faults is not None:
+        if not isinstance(faults, Mapping):
+            raise TypeError(f"faults must map classes of exceptions to codes, got {faults!r:.60}")
+        return (pack_of(rules, name) or Pack(name if is_name(name) else "own", ())).with_faults(faults)
     if rules is None or isinstance(rules, Pack):
         return rules
     if isinstance(rules, str) or not isinstance(rules, Iterable):
@@ -123,6 +153,13 @@ def pack_of(rules: object, name: str) -> Pack | None:
             f"rules: {rules!r:.60} is no pack of rules; give one, such as tidegate.rules.spotify, or a list of Rule"
         )
     return Pack(name if is_name(name) else "own", rules)
+
+
+def _check_fault(pack: str, kind: object, code: object, book: CodeBook) -> None:
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
+        raise TypeError(f"pack {pack!r}: faults must map classes of exceptions to codes, got {kind!r:.60}")
+    if code is not None and code not in book:
+        raise ValueError(f"pack {pack!r}: there is no code {code!r} in the book for {kind.__name__}")
 
 
 def _check_once(pack: str, what: str, names: list[str]) -> None:

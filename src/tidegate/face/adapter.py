@@ -7,41 +7,56 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate.core.evidence import Evidence
-from tidegate.face.exchange import Exchange
+from tidegate.core.retry import ONCE, Retry
+from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange
 from tidegate.runtime.caller import Caller
 
 
-def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
+def guarded(caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
     if inner is None:
         from requests.adapters import HTTPAdapter
 
         inner = HTTPAdapter()
     if not hasattr(inner, "send"):
         raise TypeError(f"inner: {inner!r} is no adapter; give a requests.adapters.HTTPAdapter")
-    return Adapter(caller, key, inner)
+    return Adapter(caller, key, inner, retry)
 
 
 class Adapter:
     """Give it to `session.mount("https://", ...)`. Of a streamed answer only status and headers are looked at."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any) -> None:
-        self._caller, self._key, self._inner = caller, key, inner
+    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
 
     def send(self, request: Any, **options: Any) -> Any:
         url = urlsplit(str(request.url))
-        exchange = Exchange.opened(self._caller, self._key, str(request.method), url.path, url.hostname or "")
+        asked = Asked(str(request.method), url.path, url.hostname or "")
+        exchange = Exchange.opened(self._caller, self._key, asked, self._retry, may_repeat=_may_repeat(request))
+        while True:
+            try:
+                if exchange.wait:
+                    self._caller.clock.sleep(exchange.wait)
+                response = self._inner.send(request, **options)
+                if not options.get("stream"):
+                    _ = response.content  # read here, so that a body that breaks off is this call's failure
+            except BaseException as error:
+                if not exchange.failed(error) or not self._again(exchange):
+                    raise
+                continue
+            seen = Evidence(response=response, status=int(response.status_code), url=str(request.url))
+            if not exchange.answered(seen) or not self._again(exchange):
+                exchange.finished()
+                return response
+            response.close()
+
+    def _again(self, exchange: Exchange) -> bool:
+        """Whether the next attempt is under way."""
         try:
-            if exchange.call.wait:
-                self._caller.clock.sleep(exchange.call.wait)
-            response = self._inner.send(request, **options)
-            if not options.get("stream"):
-                _ = response.content  # read here, so that a body that breaks off is this call's failure
-        except BaseException as error:
-            exchange.failed(error)
+            self._caller.clock.sleep(exchange.pause)
+            return exchange.admit() is None
+        except BaseException:
+            exchange.close()
             raise
-        exchange.answered(Evidence(response=response, status=int(response.status_code), url=str(request.url)))
-        exchange.finished()
-        return response
 
     def close(self) -> None:
         self._inner.close()
@@ -50,3 +65,8 @@ class Adapter:
         if name == "_inner":  # a copy that is not made yet
             raise AttributeError(name)
         return getattr(self._inner, name)
+
+
+def _may_repeat(request: Any) -> bool:
+    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    return str(request.method) in IDEMPOTENT and (request.body is None or isinstance(request.body, (bytes, str)))

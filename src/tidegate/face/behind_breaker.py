@@ -10,6 +10,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from tidegate.core.retry import Retry
 from tidegate.errors import BreakerOpen
 from tidegate.face.signatures import Fixed, KeyOf, is_async
 from tidegate.machine.breaker import Breaker
@@ -27,10 +28,11 @@ _REASON = str(HoldReason.BREAKER)
 def breaker_before(caller: Caller, operation: str) -> Breaker | None:
     """The breaker that may be asked first; None where the long way must be gone.
 
-    A health probe has to be asked while the breaker is open, a breaker with a clock of its own cannot tell whether a
-    key is held, which comes before it, and one of a class of the user's may admit in a way of its own.
+    The breaker of a key is made when that key fails. A health probe has to be asked while the breaker is open, a
+    breaker with a clock of its own cannot tell whether a key is held, which comes before it, and one of a class of the
+    user's may admit in a way of its own.
     """
-    breaker = caller.breaker(operation)
+    breaker = None if caller.key_breakers is not None else caller.breaker(operation, None)
     if type(breaker) is not Breaker or caller.policy.probe is not None:
         return None
     _, clock, *_ = breaker.hot()
@@ -38,7 +40,7 @@ def breaker_before(caller: Caller, operation: str) -> Breaker | None:
 
 
 def guard(
-    caller: Caller, breaker: Breaker, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int
+    caller: Caller, breaker: Breaker, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, R]:
     """As `guarding.guard`, for a *breaker* that may be asked first."""
     if is_async(fn):
@@ -86,7 +88,7 @@ def guard(
 
 
 def _guard_async(
-    caller: Caller, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
+    caller: Caller, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
     states, clock, rejected, offset = breaker.hot()

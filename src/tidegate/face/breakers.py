@@ -1,16 +1,18 @@
-"""Which breakers a target has: none, one, or one per declared group of its operations."""
+"""Which breakers a target has: none, one, one per declared group of its operations, or one per key that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 from weakref import ref
 
 from tidegate.machine.breaker import Breaker
+from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime.caller import Caller
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.key_breakers import KeyBreakers
 
-Moved = Callable[[str, str, str], object]
+Moved = Callable[[str, str, str, Hashable], object]
 
 
 class Telling:
@@ -27,42 +29,36 @@ class Telling:
     def to(self, caller: Caller) -> None:
         self._caller = ref(caller)
 
-    def __call__(self, name: str, old: str, new: str) -> None:
+    def __call__(self, name: str, old: str, new: str, key: Hashable = None) -> None:
         caller = None if self._caller is None else self._caller()
         if caller is not None:
-            caller.breaker_moved(name, old, new)
+            caller.breaker_moved(name, old, new, key)
 
 
 def breakers_of(
     name: str,
-    given: Breaker | Mapping[str, Any] | bool | None,
+    given: Breaker | Mapping[str, Any] | None,
     groups: Mapping[str, Iterable[str]] | None,
+    per: str,
     moved: Moved,
     clock: Clock,
-    probe: Callable[[], Any] | None,
-) -> tuple[dict[str | None, Breaker], dict[str, str]]:
-    """Breakers by group (None: everything else), and the group of each operation.
+) -> tuple[dict[str | None, Breaker], dict[str, str], KeyBreakers | None]:
+    """Breakers by group (None: everything else), the group of each operation, and the breakers of keys.
 
-    *given* is a breaker of the user's own, its numbers as a mapping, or True for the usual numbers. One of their own
-    tells of its changes only whom they named: these are no events, and concurrency does not ramp after them.
+    *given* is a breaker of the user's own, its numbers as a mapping, or None for no breaker. One of their own tells of
+    its changes only whom they named: these are no events, and concurrency does not ramp after them.
     """
-    if not given:
-        if groups:
-            raise ValueError("groups: they are groups of breakers; give breaker=True or its numbers too")
-        return {}, {}
+    _check_groups(given, groups, per)
+    if given is None:
+        return {}, {}, None
     if isinstance(given, Breaker):
-        if groups:
-            raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
-        return {None: given}, {}
-    _check_kinds(given, groups)
-    numbers = {} if given is True else dict(given)
-    if probe is not None:
-        numbers.setdefault("timeout", None)  # with a probe, only the probe ends the open state
+        return {None: given}, {}, None
+    numbers = dict(given)
     told = numbers.pop("on_state_change", None)
 
-    def make(label: str) -> Breaker:
+    def make(label: str, key: Hashable = None) -> Breaker:
         def on_state_change(which: str, old: str, new: str) -> None:
-            moved(which, old, new)
+            moved(which, old, new, key)
             if told is not None:
                 told(which, old, new)
 
@@ -70,20 +66,43 @@ def breakers_of(
         breaker.read_on(clock.now)
         return breaker
 
-    found: dict[str | None, Breaker] = {None: make(name)}
-    group_of: dict[str, str] = {}
-    for group, operations in (groups or {}).items():
-        found[group] = make(f"{name}/{group}")
+    if per == "key":
+        BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
+        return {}, {}, KeyBreakers(lambda key: make(name, key))
+    group_of = _groups_of(groups or {})
+    return {None: make(name), **{group: make(f"{name}/{group}") for group in groups or {}}}, group_of, None
+
+
+def _groups_of(groups: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The group of each operation."""
+    found: dict[str, str] = {}
+    for group, operations in groups.items():
         for operation in operations:
-            if operation in group_of:
-                raise ValueError(f"groups: operation {operation!r} is in {group_of[operation]!r} and in {group!r}")
-            group_of[operation] = group
-    return found, group_of
+            if operation in found:
+                raise ValueError(f"groups: operation {operation!r} is in {found[operation]!r} and in {group!r}")
+            found[operation] = group
+    return found
 
 
-def _check_kinds(given: object, groups: object) -> None:
-    if given is not True and not isinstance(given, Mapping):
-        raise TypeError(f"breaker: {given!r:.60} is no breaker; give True, its numbers as a mapping, or a Breaker")
+def check_breaker(given: object, per: object) -> None:
+    if not (given is None or isinstance(given, (bool, Breaker, Mapping))):
+        raise TypeError(
+            f"breaker must be a dict of its numbers, a Breaker, True, False or None, got {given!r:.60};"
+            " did you mean breaker={'consecutive': 5}?"
+        )
+    if per not in ("target", "key"):
+        raise ValueError(f"breaker_per must be 'target' or 'key', got {per!r:.60}")
+
+
+def _check_groups(given: object, groups: object, per: str) -> None:
+    if groups and given is None:
+        raise ValueError("groups: they are groups of breakers; give breaker=True or its numbers too")
+    if groups and isinstance(given, Breaker):
+        raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
+    if per == "key" and isinstance(given, Breaker):
+        raise ValueError("breaker_per='key': each key has a breaker of its own; give the numbers, not a Breaker")
+    if per == "key" and groups:
+        raise ValueError("breaker_per='key' does not go with groups; give one of them")
     if groups is not None and not isinstance(groups, Mapping):
         raise TypeError(f"groups: {groups!r:.60} are no groups; give {{'a group': ['an operation', ...]}}")
     for group, operations in (groups or {}).items():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Awaitable, Hashable
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault
+from tidegate.core.retry import ONCE, Retry
 from tidegate.errors import Held
-from tidegate.runtime.attempts import mark
-from tidegate.runtime.caller import CANCELLED, Caller
+from tidegate.runtime.admission import Admission
+from tidegate.runtime.attempts import Attempts, How
+from tidegate.runtime.caller import Caller
 from tidegate.runtime.probing import aknock, averdict, knock, verdict, within
 
 R = TypeVar("R")
@@ -21,6 +22,17 @@ _ID = re.compile(r"(?<=/)(?:[0-9]+|[0-9a-fA-F-]{16,}|[A-Za-z0-9_-]{20,})(?=/|$)"
 # A client follows these by itself, or hands them to whoever asked; neither is a failure of the service.
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
+# Sent twice, these do no more than once.
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+
+
+class Asked(NamedTuple):
+    """What a request asks for, and whom."""
+
+    method: str
+    path: str
+    host: str
+
 
 def operation_of(method: str, path: str) -> str:
     """What kind of call a request is: its ids are left out, so that operations stay few."""
@@ -28,90 +40,123 @@ def operation_of(method: str, path: str) -> str:
 
 
 class Exchange:
-    """Whoever opens it must say how it ended; the first word counts."""
+    """One request with its repetitions. Say how each attempt ended; the first word counts."""
 
-    __slots__ = ("_caller", "_deadline", "_settled", "call")
+    __slots__ = ("_attempts", "_host", "_may_repeat")
 
-    def __init__(self, caller: Caller, key: Hashable, operation: str, host: str) -> None:
-        allowed = caller.policy.deadline
-        self._caller = caller
-        self._deadline = math.inf if allowed is None else caller.clock.monotonic() + allowed
-        entered = caller.admit(key, operation, self.left())
-        if isinstance(entered, Held):
-            raise entered
-        entered.host = host
-        self.call = entered
-        self._settled = False
+    def __init__(
+        self, caller: Caller, key: Hashable, operation: str, host: str, retry: Retry, *, may_repeat: bool
+    ) -> None:
+        self._attempts = Attempts(caller, How(key, operation, retry))
+        self._host = host
+        self._may_repeat = may_repeat
 
     @classmethod
-    def opened(cls, caller: Caller, key: Hashable, method: str, path: str, host: str) -> Exchange:
-        """Raises Held where it may not go."""
-        operation = operation_of(method, path)
-        knock(caller, key, operation)
-        return cls(caller, key, operation, host)
+    def opened(
+        cls, caller: Caller, key: Hashable, asked: Asked, retry: Retry = ONCE, *, may_repeat: bool = False
+    ) -> Exchange:
+        """The first attempt is under way; raises Held where it may not go."""
+        made = cls(caller, key, operation_of(asked.method, asked.path), asked.host, retry, may_repeat=may_repeat)
+        if (held := made.admit()) is not None:
+            raise held
+        return made
 
     @classmethod
-    async def aopened(cls, caller: Caller, key: Hashable, method: str, path: str, host: str) -> Exchange:
-        operation = operation_of(method, path)
-        await aknock(caller, key, operation, caller.policy.deadline or math.inf)
-        return cls(caller, key, operation, host)
+    async def aopened(
+        cls, caller: Caller, key: Hashable, asked: Asked, retry: Retry = ONCE, *, may_repeat: bool = False
+    ) -> Exchange:
+        made = cls(caller, key, operation_of(asked.method, asked.path), asked.host, retry, may_repeat=may_repeat)
+        if (held := await made.aadmit()) is not None:
+            raise held
+        return made
 
-    def left(self) -> float:
-        """Seconds until the deadline of the whole exchange."""
-        return self._deadline - self._caller.clock.monotonic()
+    def admit(self) -> Held | None:
+        """Begins the next attempt, or says why it may not go; then the outcome of the one before is on record."""
+        how = self._attempts.how
+        knock(self._attempts.caller, how.key, how.operation)
+        return self._entered(self._attempts.admit())
+
+    async def aadmit(self) -> Held | None:
+        how = self._attempts.how
+        await aknock(self._attempts.caller, how.key, how.operation, self._attempts.left())
+        return self._entered(self._attempts.admit())
+
+    def _entered(self, found: Admission | Held) -> Held | None:
+        if isinstance(found, Held):
+            self._attempts.close()
+            return found
+        found.host = self._host
+        return None
+
+    @property
+    def wait(self) -> float:
+        """Seconds before the attempt may be sent, as the rate says."""
+        return 0.0 if self._attempts.call is None else self._attempts.call.wait
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next attempt, if there is one."""
+        return self._attempts.pause
 
     async def within(self, made: Awaitable[R]) -> R:
-        """What *made* gives, if it does before the deadline."""
-        return await within(self.left(), made)
+        """What *made* gives, if it does before the deadline of the whole exchange."""
+        return await within(self._attempts.left(), made)
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: BaseException) -> bool:
+        """Settles an attempt that raised; whether to go again after `pause`."""
+        call = self._attempts.call
+        if call is None:
+            return False
         try:
-            self._end(verdict(self._caller, self.call, error), error)
-        finally:
-            self._broken_off()
-
-    async def afailed(self, error: BaseException) -> None:
-        try:
-            self._end(await averdict(self._caller, self.call, error, self.left()), error)
-        finally:
-            self._broken_off()
-
-    def answered(self, seen: Evidence) -> None:
-        """Settles an answer that is no good; a good one is settled by how its body ends."""
-        try:
-            self._weigh(seen, None if seen.status in _REDIRECTS else verdict(self._caller, self.call, seen))
+            return self._ended(error, verdict(self._attempts.caller, call, error))
         except BaseException:
-            self._broken_off()
+            self.close()
             raise
 
-    async def aanswered(self, seen: Evidence) -> None:
+    async def afailed(self, error: BaseException) -> bool:
+        call = self._attempts.call
+        if call is None:
+            return False
         try:
-            good = seen.status in _REDIRECTS
-            self._weigh(seen, None if good else await averdict(self._caller, self.call, seen, self.left()))
+            return self._ended(error, await averdict(self._attempts.caller, call, error, self._attempts.left()))
         except BaseException:
-            self._broken_off()
+            self.close()
+            raise
+
+    def answered(self, seen: Evidence) -> bool:
+        """Settles an answer that is no good; a good one is settled by how its body ends. Whether to go again."""
+        call = self._attempts.call
+        if call is None or seen.status in _REDIRECTS:
+            return False
+        try:
+            fault = verdict(self._attempts.caller, call, seen)
+            return fault is not None and self._ended(seen, fault)
+        except BaseException:
+            self.close()
+            raise
+
+    async def aanswered(self, seen: Evidence) -> bool:
+        call = self._attempts.call
+        if call is None or seen.status in _REDIRECTS:
+            return False
+        try:
+            fault = await averdict(self._attempts.caller, call, seen, self._attempts.left())
+            return fault is not None and self._ended(seen, fault)
+        except BaseException:
+            self.close()
             raise
 
     def finished(self) -> None:
         """The body came to its end, or nobody wanted more of it."""
-        self._end(None, None)
+        self._attempts.succeeded()
 
-    def _weigh(self, seen: Evidence, fault: Fault | None) -> None:
-        if fault is not None:
-            mark(seen.response, fault)
-            self._end(fault, seen)
+    def use(self) -> None:
+        """The caller gets this response: whatever becomes of its body, the request is not repeated."""
+        self._may_repeat = False
 
-    def _end(self, fault: Fault | None, what: Any) -> None:
-        if self._settled:
-            return
-        self._settled = True
-        if fault is None:
-            self._caller.succeed(self.call)
-            return
-        if isinstance(what, Exception):
-            mark(what, fault)
-        self._caller.record(self.call, fault, own=self._caller.settle(self.call, fault, what))
+    def close(self) -> None:
+        """Leaves nothing behind: of an attempt that was broken off, or of one that no other has followed."""
+        self._attempts.close()
 
-    def _broken_off(self) -> None:
-        """The probe of a doubtful verdict did not come back."""
-        self._end(CANCELLED, None)
+    def _ended(self, what: object, fault: Fault | None) -> bool:
+        return self._attempts.failed(what, fault, may_repeat=self._may_repeat)

@@ -11,7 +11,8 @@ from tidegate.runtime.caller import Caller
 
 def explained(caller: Caller, key: Hashable, operation: str | None) -> list[Hold]:
     """In wall time; without an *operation*, the breakers of all groups."""
-    breakers = list(caller.breakers.values()) if operation is None else [caller.breaker(operation)]
+    every = operation is None and caller.key_breakers is None
+    breakers = list(caller.breakers.values()) if every else [caller.breaker(operation, key)]
     found = [caller.shown(hold) for hold in caller.keys.holds(key, operation)]
     found += [hold for each in breakers if each is not None and (hold := _breaker_hold(caller, each)) is not None]
     if caller.limits is not None:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from tidegate.core.retry import Retry
 from tidegate.face import behind_breaker
 from tidegate.face.signatures import Asked, Fixed, KeyOf, is_async
 from tidegate.runtime.admission import Admission
@@ -17,7 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
+def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry) -> Callable[P, R]:
     """*fn* behind the gates of *caller*; it raises its own exceptions, or Held when the call was not made.
 
     While nothing at all is wrong with the target, a call costs a few tests and no allocation.
@@ -59,7 +60,7 @@ def guard(caller: Caller, fn: Callable[P, R], key_of: KeyOf, operation: str, ret
 
 
 def _guard_async(
-    caller: Caller, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: int
+    caller: Caller, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, Awaitable[R]]:
     keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
     asked = isinstance(key_of, Asked)

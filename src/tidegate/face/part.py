@@ -11,11 +11,13 @@ from tidegate.core.checks import whole
 from tidegate.core.duration import MOST, seconds
 from tidegate.core.events import EventKind
 from tidegate.core.fault import Fault
+from tidegate.core.retry import Retry, retry_of
 from tidegate.face import adapter, guarding, staleness, transport
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health, health_of
 from tidegate.face.signatures import Fixed, KeyOf, check_function, key_getter, named
 from tidegate.face.wrapping import wrapped
+from tidegate.machine.breaker import Breaker
 from tidegate.machine.gate import Hold
 from tidegate.runtime.attempts import Attempts, How
 from tidegate.runtime.caller import Caller
@@ -45,24 +47,34 @@ class Part:
     def name(self) -> str:
         return self._caller.policy.name
 
+    @property
+    def breaker(self) -> Breaker | None:
+        """Its breaker, if there is one: of the whole target, or with `breaker_per="key"` of a key that has failed."""
+        return self._caller.breaker(None, self._key)
+
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def guard(
-        self, key: str | Callable[..., Hashable] | None = None, *, retry: int = 0, operation: str | None = None
+        self,
+        key: str | Callable[..., Hashable] | None = None,
+        *,
+        retry: Retry | int | None = None,
+        operation: str | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """A decorator for `def` and `async def`. *key*: a parameter's name, or a function of the arguments.
 
-        *retry* allows so many short retries at once, never of a fatal fault nor of a call that was held.
+        *retry* is a `Retry`, or the number of attempts in all. Fatal faults, bugs of the program and calls that were
+        held are not repeated.
         """
-        whole(retry, field="retry", least=0, most=100)
+        attempts = retry_of(retry)
 
         def decorate(fn: Callable[P, R]) -> Callable[P, R]:
             check_function(fn)
-            return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), retry)
+            return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), attempts)
 
         return decorate
 
-    def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int) -> Callable[P, R]:
+    def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry) -> Callable[P, R]:
         if self._stale:
             return staleness.guard_stale(self._caller, self._shelf, fn, key_of, operation, retry)
         return guarding.guard(self._caller, fn, key_of, operation, retry)
@@ -84,17 +96,25 @@ class Part:
         """As `call_stale`, awaited."""
         return await staleness.acall_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
 
-    def wrap(self, client: C) -> C:
-        """*client* with every public method guarded; it looks like the same type."""
-        return wrapped(self.name, client, lambda fn, name: self._guarded(fn, Fixed(self._key), name, 0))
+    def wrap(self, client: C, *, retry: Retry | int | None = None) -> C:
+        """*client* with every public method guarded; it looks like the same type. *retry* is as for `guard`."""
+        attempts = retry_of(retry)
+        return wrapped(self.name, client, lambda fn, name: self._guarded(fn, Fixed(self._key), name, attempts))
 
-    def transport(self, inner: Any) -> Any:
-        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is."""
-        return transport.guarded(self._caller, self._key, inner)
+    def transport(self, inner: Any, *, retry: Retry | int | None = None) -> Any:
+        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is.
 
-    def adapter(self, inner: Any = None) -> Any:
-        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`."""
-        return adapter.guarded(self._caller, self._key, inner)
+        *retry* is as for `guard`. Only requests that may be sent twice are repeated: of an idempotent method, with a
+        body that is in memory.
+        """
+        return transport.guarded(self._caller, self._key, inner, retry_of(retry))
+
+    def adapter(self, inner: Any = None, *, retry: Retry | int | None = None) -> Any:
+        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`.
+
+        *retry* is as for `transport`.
+        """
+        return adapter.guarded(self._caller, self._key, inner, retry_of(retry))
 
     # -- what people ask and do ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.fault import Fault
+from tidegate.core.retry import Retry
 from tidegate.errors import Held
 from tidegate.face.signatures import KeyOf, is_async
 from tidegate.runtime.attempts import Attempts, How
@@ -19,7 +20,7 @@ R = TypeVar("R")
 
 
 def guard_stale(
-    caller: Caller, shelf: Shelf, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: int
+    caller: Caller, shelf: Shelf, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, R]:
     """As `guard`, but an old answer stands in where there is one. Arguments without a hash go without."""
     if is_async(fn):
@@ -90,6 +91,6 @@ def _fresh(caller: Caller, shelf: Shelf, place: Place, value: R) -> Answer[R]:
 def _old(caller: Caller, shelf: Shelf, place: Place, error: Exception) -> Answer[Any] | None:
     """What may stand in: the call was held, or failed in a way that may pass."""
     fault: Fault | None = getattr(error, "__tidegate_fault__", None)
-    if isinstance(error, Held) or (fault is not None and fault.retriable):
+    if isinstance(error, Held) or (fault is not None and fault.retriable and not caller.passes(fault)):
         return shelf.get(place, caller.clock.monotonic())
     return None

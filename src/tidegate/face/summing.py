@@ -8,21 +8,26 @@ from typing import Any
 from tidegate.core.storable import key_text
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health
-from tidegate.machine.breaker import Breaker
+from tidegate.machine.breaker import CLOSED, HALF_OPEN, OPEN, Breaker
 from tidegate.machine.gate import HoldReason
 from tidegate.runtime.caller import Caller
 
+_RANKS = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 _MOST_KEYS = 50  # that a summary names
 
 
 def summary_of(caller: Caller, ill: Sequence[Health]) -> dict[str, Any]:
     """What a store is told of it; *ill* is every key and operation that is not well."""
     holds = [each.hold for each in ill if each.hold is not None]
-    shut = holds + [hold for hold in explained(caller, None, None) if hold.reason is HoldReason.BREAKER]
+    of_keys = [] if caller.key_breakers is None else caller.key_breakers.all()
+    asked = [key for key, breaker in of_keys if breaker.state != CLOSED][:_MOST_KEYS] or [None]
+    shut = holds + [hold for key in asked for hold in explained(caller, key, None) if hold.reason is HoldReason.BREAKER]
+    # Of the breakers of keys, which have one name, the one that is worst off speaks for all.
+    worst = [max((breaker for _, breaker in of_keys), key=lambda each: _RANKS[each.state])] if of_keys else []
     return {
         "breakers": {
             each.name: {"state": each.state, "calls": sum(each.totals.values()), **_counted(each)}
-            for each in caller.breakers.values()
+            for each in (*caller.breakers.values(), *worst)
         },
         "unhealthy": len(ill),
         "held": len(holds),

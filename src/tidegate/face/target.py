@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +11,23 @@ from tidegate.core.checks import valid_name
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.events import EventKind
-from tidegate.core.pack import Pack, pack_of
+from tidegate.core.pack import Faults, Pack, pack_of
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Rule
-from tidegate.face.breakers import Telling, breakers_of
+from tidegate.face.breakers import Telling, breakers_of, check_breaker
 from tidegate.face.health import Health, health_of
 from tidegate.face.part import Part, Until, steady
+from tidegate.face.profiles import (
+    PROFILES,
+    BreakerOptions,
+    BreakerPer,
+    ProfileName,
+    Tuning,
+    counts_in_a_row,
+    profile_of,
+    tuning_of,
+)
 from tidegate.face.summing import summary_of
 from tidegate.face.target_rules import (
     capacity_of,
@@ -31,6 +41,7 @@ from tidegate.face.target_rules import (
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.doubt import Doubt
 from tidegate.machine.own_link import SelfGuard
+from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime import bus as buses
 from tidegate.runtime.caller import Caller, CallPolicy
 from tidegate.runtime.capacity import Capacity
@@ -41,97 +52,124 @@ from tidegate.runtime.stale import Shelf
 if TYPE_CHECKING:
     from tidegate.runtime.orders import Follower
 
-_SYNC = Backoff.sync()
-
 
 class Target(Part):
-    """Something outside that we call, by name; `key()` tells its parts (users, feeds) apart.
+    """Something outside that we call, by name; `key()` tells its parts (users, hosts) apart.
 
-        spotify = Target("spotify", rules=rules.spotify, backoff=Backoff("30s", cap="30m"))
+        spotify = Target("spotify", rules=rules.spotify)
 
         @spotify.guard(key="user_id", retry=3)
         async def recent(user_id: int, after: int) -> list[Play]: ...
 
+    *profile* says how it is used, and so what the other options are where they are left out:
+    "requests": calls on behalf of a user or a request. A breaker decides; single failures hold nothing.
+    "sync": loops over users and accounts. Each key waits longer after each failure; there is no breaker.
+    "jobs": the jobs of a queue. Jobs always follow it, whatever profile the direct calls of their target have.
+
+    What is failing:
+    *backoff*: how long a key waits after failures; None: only for what the service asks for.
+    *breaker*: its numbers as a dict, over those of the profile; False for none; True for the usual ones; a `Breaker`.
+    *breaker_per*: whose calls one breaker counts, all of the "target" or those of one "key", as where keys are hosts.
+    *cooldown*: after how many failures of one code a key is suspended, and for how long.
+    *groups*: operations that have a breaker of their own.
+    *rules*, *faults*, *confirm*: what responses and exceptions mean. `faults={KeyError: "bad_answer"}` names the code
+    of a class of exceptions; None instead of a code says that it is a bug of the program.
+
+    How much at once: *rate*, *concurrency*, *wait* (for the rate), *deadline* (of one call with its retries), and for
+    jobs *capacity*, which asks how full the target is.
+
+    When it is open: *behind* says what a call gets. *probe* asks whether the service is healthy, every *probe_every*;
+    for jobs also after the codes of *probe_after*.
+
+    *store* is the URL of a database of jobs: the target is shown there, and follows what people order there. *title* is
+    how people call it, *user* tells whom the events of a key are for. *self_guard* suspects our own network when many
+    hosts fail at once. *tuning* has what few programs change.
+
     Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
     operation's where a fault reaches no further. All state is in memory; for jobs of a `Queue` it is in its store.
-    Without a *backoff* (None) only what the service asks for is waited, and fatal faults, cooldowns and the breaker
-    hold calls as ever.
-
-    *title* is how people call it; what they are told of it says that instead of its name.
-
-    For jobs alone: *capacity* asks how full the target is, and *probe_after* names the codes (or True) after which the
-    *probe* is asked at once; when that fails too, the breaker opens.
-
-    With a *store* (the URL of a database of jobs) its transitions and a summary every 5 s are written there, by a
-    thread of its own and never in the way of a call, so that `tidegate targets` shows it. What people do to it there
-    (pause, resume, clear, disable, enable) is done here within seconds.
     """
 
     def __init__(
         self,
         name: str,
+        profile: ProfileName = "requests",
         *,
-        title: str = "",
         rules: Pack | Iterable[Rule] | None = None,
-        backoff: Backoff | None = _SYNC,
-        breaker: Breaker | Mapping[str, Any] | bool | None = None,
+        faults: Faults | None = None,
+        backoff: Backoff | Literal["profile"] | None = "profile",
+        breaker: BreakerOptions | Breaker | bool | None = None,
+        breaker_per: BreakerPer = "target",
         cooldown: Cooldown | None = None,
-        groups: Mapping[str, Iterable[str]] | None = None,
-        capacity: Capacity | None = None,
         rate: Rate | float | None = None,
         concurrency: int | None = None,
-        confirm: Iterable[Confirm] | None = None,
+        wait: Duration = 0,
+        deadline: Duration | None = None,
+        behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
         probe: Callable[[], Any] | None = None,
         probe_every: Duration = "10s",
         probe_after: Collection[str] | bool = False,
-        behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
-        deadline: Duration | None = None,
-        store: str | None = None,
-        wait: Duration = 0,
-        reprobe: Duration | None = "1h",
-        most_asked: Duration = "1h",
-        cap_notice: bool = True,
-        self_guard: SelfGuard | bool = True,
+        confirm: Iterable[Confirm] | None = None,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        capacity: Capacity | None = None,
+        title: str = "",
         user: Callable[[Hashable], Hashable] = lambda key: key,
+        store: str | None = None,
+        self_guard: SelfGuard | bool = True,
         clock: Clock = SYSTEM,
-        bus: buses.Bus = buses.DEFAULT,
-        dice: Callable[[], float] = random.random,
+        tuning: Tuning | None = None,
     ) -> None:
+        valid_name(name, field="name")
+        chosen = profile_of(profile)
         if behind not in ("hold", "fail-fast", "serve-stale"):
             raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
-        valid_name(name, field="name")
-        check_kinds(backoff, cooldown, probe, user)
-        pack = pack_of(rules, name)
+        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user)
+        check_breaker(breaker, breaker_per)
+        tuned = tuning_of(tuning)
+        bus = tuned.bus or buses.DEFAULT
+        pack = pack_of(rules, name, faults)
+        waits = chosen.backoff if backoff == "profile" else backoff
         policy = CallPolicy(
             name=name,
             title=title,
             pack=pack,
-            backoff=backoff,
+            backoff=waits,
             cooldown=cooldown,
             deadline=None if deadline is None else seconds(deadline, field="deadline", least=0.001),
-            most_asked=seconds(most_asked, field="most_asked"),
-            reprobe=None if reprobe is None else seconds(reprobe, field="reprobe", least=1),
-            cap_notice=cap_notice,
+            most_asked=seconds(tuned.most_asked, field="most_asked"),
+            reprobe=None if tuned.reprobe is None else seconds(tuned.reprobe, field="reprobe", least=1),
+            cap_notice=tuned.cap_notice,
             user=user,
             probe=probe,
             probe_every=seconds(probe_every, field="probe_every", least=0.001),
+            hold_without_key=chosen.hold_without_key,
+            pass_own_bugs=chosen.pass_own_bugs,
         )
         book = CORE if pack is None else pack.book
         check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
         told = Telling()
-        breakers, group_of = breakers_of(name, breaker, groups, told, clock, probe)
+        own = breaker if isinstance(breaker, Breaker) else None
+        numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
+        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, told, clock)
+        if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
+            warnings.warn(
+                f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Leave backoff"
+                " out, or give breaker=False. Where every call has a key, give profile='sync'; for jobs, 'jobs'.",
+                stacklevel=2,
+            )
         self._caller = Caller(
             policy,
             breakers=breakers,
             groups=group_of,
+            key_breakers=key_breakers,
             limits=limits_of(rate, concurrency, seconds(wait, field="wait")),
             doubt=Doubt(believed, book),
             clock=clock,
             bus=bus,
             link=link_of(self_guard, clock),
-            dice=dice,
+            dice=tuned.dice,
         )
+        self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
         told.to(self._caller)
         self._shelf = Shelf()
         self._stale = behind == "serve-stale"
@@ -155,24 +193,23 @@ class Target(Part):
         return Part(self, key)
 
     @property
-    def breaker(self) -> Breaker | None:
-        """The breaker of the whole target, if it has one."""
-        return self._caller.breakers.get(None)
-
-    @property
     def breakers(self) -> Mapping[str | None, Breaker]:
         """The breakers by group; None is the group of every other operation."""
         return dict(self._caller.breakers)
 
     def for_jobs(self) -> TargetRules:
-        """The numbers of the target for jobs, whose state is in the store instead of in this object."""
-        policy, limits, breaker = self._caller.policy, self._caller.limits, self.breaker
+        """The numbers of the target for jobs, whose state is in the store instead of in this object.
+
+        What its options leave out is as profile "jobs" says, whatever profile direct calls have.
+        """
+        policy, limits = self._caller.policy, self._caller.limits
+        backoff, breaker = self._for_jobs
         return TargetRules(
             name=policy.name,
             pack=policy.pack,
-            backoff=policy.backoff,
+            backoff=backoff,
             cooldown=policy.cooldown,
-            breaker=None if breaker is None else breaker.policy,
+            breaker=breaker,
             rate=None if limits is None else limits.rate,
             concurrency=None if limits is None else limits.concurrency,
             behind=self.behind,
@@ -213,3 +250,19 @@ class Target(Part):
 
     def __repr__(self) -> str:
         return f"<Target {self.name!r}>"
+
+
+def _for_jobs(
+    name: str,
+    backoff: Backoff | Literal["profile"] | None,
+    breaker: Mapping[str, Any] | Breaker | bool | None,
+    *,
+    probed: bool,
+) -> tuple[Backoff | None, BreakerPolicy | None]:
+    """The backoff and the breaker of jobs: what was given, over profile "jobs"."""
+    jobs = PROFILES["jobs"]
+    waits = jobs.backoff if backoff == "profile" else backoff
+    if isinstance(breaker, Breaker):
+        return waits, breaker.policy
+    numbers = jobs.breaker_numbers(breaker, probe=probed)
+    return waits, None if numbers is None else BreakerPolicy(name=name, **numbers)

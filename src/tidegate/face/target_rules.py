@@ -21,7 +21,8 @@ from tidegate.runtime.limits import Limits
 def check_kinds(backoff: object, cooldown: object, probe: object, user: object) -> None:
     """What is asked only when a call fails is looked at before the first one is made."""
     if backoff is not None and not isinstance(backoff, Backoff):
-        raise TypeError(f"backoff: {backoff!r:.60} is no Backoff; give Backoff(...) or None")
+        meant = f"; did you mean Backoff({backoff!r:.20})?" if isinstance(backoff, (str, int, float)) else ""
+        raise TypeError(f"backoff must be a Backoff or None, got {backoff!r:.60}{meant}")
     if cooldown is not None and not isinstance(cooldown, Cooldown):
         raise TypeError(f"cooldown: {cooldown!r:.60} is no Cooldown; give Cooldown(...) or None")
     if probe is not None and not callable(probe):

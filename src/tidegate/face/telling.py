@@ -14,6 +14,7 @@ from tidegate.core.fault import Fault
 from tidegate.core.logs import logger
 from tidegate.errors import NotThere, StoreError
 from tidegate.face.job_function import JobFunction
+from tidegate.face.profiles import Tuning
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Done, Fail
@@ -84,9 +85,9 @@ class Telling:
     def _declared(self, channel: Channel) -> JobFunction[[Sent], None]:
         """The kind of job that delivers through one channel."""
         target = Target(
-            channel.target, title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
-            breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5}, cap_notice=False,
-            reprobe="10m",
+            channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
+            breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5},
+            tuning=Tuning(cap_notice=False, reprobe="10m"),
         )  # fmt: skip
 
         def deliver(sent: Sent) -> Done[None]:

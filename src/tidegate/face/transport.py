@@ -5,47 +5,64 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Hashable, Iterator
 from typing import Any, Self
 
+from tidegate.core.retry import ONCE, Retry
 from tidegate.face import peeking
-from tidegate.face.exchange import Exchange
+from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange
 from tidegate.face.streams import async_stream, sync_stream
 from tidegate.runtime.caller import Caller
 
 
-def guarded(caller: Caller, key: Hashable, inner: Any) -> Any:
+def guarded(caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
     """A transport of the colour of *inner*; of both when that has both, as a mock transport does."""
     sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
     if not sync and not asynchronous:
         raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
     kind = _BothColours if sync and asynchronous else Transport if sync else AsyncTransport
-    return kind(caller, key, inner)
+    return kind(caller, key, inner, retry)
 
 
 class Transport:
     """Synchronous; give it to `httpx.Client(transport=...)`."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any) -> None:
-        self._caller, self._key, self._inner = caller, key, inner
+    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
 
     def handle_request(self, request: Any) -> Any:
-        exchange = Exchange.opened(self._caller, self._key, *_asked_for(request))
-        chunks: list[bytes] = []
-        rest: Iterator[bytes] | None = None
-        try:
-            if exchange.call.wait:
-                self._caller.clock.sleep(exchange.call.wait)
-            response = self._inner.handle_request(request)
-            if peeking.wanted(self._caller.policy.pack, response):
-                rest = iter(response.stream)
-                peeking.peek(rest, chunks)
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        exchange.answered(peeking.evidence(request, response, chunks))
+        exchange = Exchange.opened(
+            self._caller, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat(request)
+        )
+        while True:
+            chunks: list[bytes] = []
+            rest: Iterator[bytes] | None = None
+            try:
+                if exchange.wait:
+                    self._caller.clock.sleep(exchange.wait)
+                response = self._inner.handle_request(request)
+                if peeking.wanted(self._caller.policy.pack, response):
+                    rest = iter(response.stream)
+                    peeking.peek(rest, chunks)
+            except BaseException as error:
+                if not exchange.failed(error) or not self._again(exchange):
+                    raise
+                continue
+            if not exchange.answered(peeking.evidence(request, response, chunks)) or not self._again(exchange):
+                break
+            response.close()
         if peeking.is_loaded(response):
             exchange.finished()
         else:
+            exchange.use()
             response.stream = sync_stream(response.stream, exchange, chunks, rest)
         return response
+
+    def _again(self, exchange: Exchange) -> bool:
+        """Whether the next attempt is under way."""
+        try:
+            self._caller.clock.sleep(exchange.pause)
+            return exchange.admit() is None
+        except BaseException:
+            exchange.close()
+            raise
 
     def close(self) -> None:
         self._inner.close()
@@ -61,29 +78,45 @@ class Transport:
 class AsyncTransport:
     """Asynchronous; give it to `httpx.AsyncClient(transport=...)`. The deadline holds for the whole exchange."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any) -> None:
-        self._caller, self._key, self._inner = caller, key, inner
+    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
 
     async def handle_async_request(self, request: Any) -> Any:
-        exchange = await Exchange.aopened(self._caller, self._key, *_asked_for(request))
-        chunks: list[bytes] = []
-        rest: AsyncIterator[bytes] | None = None
-        try:
-            if exchange.call.wait:
-                await self._caller.clock.asleep(exchange.call.wait)
-            response = await exchange.within(self._inner.handle_async_request(request))
-            if peeking.wanted(self._caller.policy.pack, response):
-                rest = aiter(response.stream)
-                await exchange.within(peeking.apeek(rest, chunks))
-        except BaseException as error:
-            await exchange.afailed(error)
-            raise
-        await exchange.aanswered(peeking.evidence(request, response, chunks))
+        exchange = await Exchange.aopened(
+            self._caller, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat(request)
+        )
+        while True:
+            chunks: list[bytes] = []
+            rest: AsyncIterator[bytes] | None = None
+            try:
+                if exchange.wait:
+                    await self._caller.clock.asleep(exchange.wait)
+                response = await exchange.within(self._inner.handle_async_request(request))
+                if peeking.wanted(self._caller.policy.pack, response):
+                    rest = aiter(response.stream)
+                    await exchange.within(peeking.apeek(rest, chunks))
+            except BaseException as error:
+                if not await exchange.afailed(error) or not await self._aagain(exchange):
+                    raise
+                continue
+            seen = peeking.evidence(request, response, chunks)
+            if not await exchange.aanswered(seen) or not await self._aagain(exchange):
+                break
+            await response.aclose()
         if peeking.is_loaded(response):
             exchange.finished()
         else:
+            exchange.use()
             response.stream = async_stream(response.stream, exchange, chunks, rest)
         return response
+
+    async def _aagain(self, exchange: Exchange) -> bool:
+        try:
+            await self._caller.clock.asleep(exchange.pause)
+            return await exchange.aadmit() is None
+        except BaseException:
+            exchange.close()
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -100,5 +133,10 @@ class _BothColours(Transport, AsyncTransport):
     """For an inner transport that serves either kind of client."""
 
 
-def _asked_for(request: Any) -> tuple[str, str, str]:
-    return str(request.method), str(request.url.path), str(request.url.host)
+def _asked_for(request: Any) -> Asked:
+    return Asked(str(request.method), str(request.url.path), str(request.url.host))
+
+
+def _may_repeat(request: Any) -> bool:
+    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    return str(request.method) in IDEMPOTENT and type(request.stream).__name__ == "ByteStream"

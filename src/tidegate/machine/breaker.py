@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tidegate.core.duration import Duration, seconds
+from tidegate.core.duration import Duration
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
 from tidegate.machine.colours import WrongColour, check_awaitable, is_async, refuse
 from tidegate.machine.epoch import Countdown, Counts, Epoch
@@ -46,6 +46,9 @@ class Breaker:
     the ratio. *window* replaces the tumbling interval by a sliding one. `counts_as_failure(error)` says True (a
     failure), False (a success: the service answered) or None (neither); without it every Exception counts, and a
     cancelled call never does. With `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
+    With *max_timeout* the open time grows with the outage: it is *growth* times the time since the breaker tripped, at
+    least *timeout* and at most *max_timeout*. A half-open permit expires, as a failure, after *permit_timeout*; without
+    one after as long as the breaker was open, at most a minute. Give one where good calls take longer.
     `Held` shows UNIX time, or the times of the *clock* that was handed in.
     """
 
@@ -67,7 +70,9 @@ class Breaker:
         trip: Callable[[Counts], bool] | None = None,
         on_state_change: StateChange | None = None,
         counts_as_failure: Verdict | None = None,
-        permit_timeout: Duration = 60,
+        permit_timeout: Duration | None = None,
+        max_timeout: Duration | None = None,
+        growth: float = 0.1,
         clock: Callable[[], float] | None = None,
     ) -> None:
         if not (clock is None or callable(clock)):
@@ -77,6 +82,7 @@ class Breaker:
             name=name, max_requests=max_requests, interval=interval, timeout=timeout, min_requests=min_requests,
             failure_ratio=failure_ratio, consecutive=consecutive, window=window, trip=trip,
             on_state_change=on_state_change, counts_as_failure=counts_as_failure, permit_timeout=permit_timeout,
+            max_timeout=max_timeout, growth=growth,
         )  # fmt: skip
         self._clock = clock or time.monotonic
         self._judge = None if counts_as_failure is None else self.policy.judge
@@ -398,7 +404,7 @@ class Breaker:
             if states.state == OPEN:
                 return BreakerOpen(self.name, None, "breaker", since, until, until - now, self._offset)
             # A place is free again when the first permit is settled, at the latest when it expires.
-            free = min(states.first_deadline, now + seconds(self.policy.permit_timeout))
+            free = min(states.first_deadline, now + states.permit_lasts(now))
             return TooManyRequests(self.name, None, "breaker", since, free, free - now, self._offset)
 
     def _flush(self) -> None:

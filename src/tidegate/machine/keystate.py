@@ -104,6 +104,10 @@ class KeyState:
                 message="" if fault is None or rest.by != AUTO else fault.message,
             )
 
+    def ends_with(self, fault: Fault | None) -> bool:
+        """Whether its run ends with *fault*: a call that began then knew of every failure since. True without a run."""
+        return not self.failures or self.fault is fault
+
     def failed(self, fault: Fault, now: float, wait: float, *, fatal: bool) -> None:
         """One more failure; *wait* seconds until the next call, infinite when a person must act."""
         if not self.failures:

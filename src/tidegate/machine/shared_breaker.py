@@ -36,6 +36,7 @@ class BreakerRow:
     moves: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
     climb: Climb | None = None  # closed again, and not yet known to bear everything
     opened: Opened | None = None  # why it is open; None when it is not, or was opened by an older program
+    tripped_at: float | None = None  # while it is not closed: when it was closed for the last time
 
     def dumped(self) -> str:
         kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
@@ -45,6 +46,8 @@ class BreakerRow:
             kept["climb"] = self.climb.dumped()
         if self.opened is not None:
             kept["opened"] = self.opened.dumped()
+        if self.tripped_at is not None:
+            kept["tripped_at"] = self.tripped_at
         return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
@@ -60,7 +63,7 @@ class BreakerRow:
             run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
             totals=(int(good), int(bad), int(rejected)), moves=moves,
             climb=Climb.loaded(kept["climb"]) if "climb" in kept else None,
-            opened=Opened.loaded(kept.get("opened")),
+            opened=Opened.loaded(kept.get("opened")), tripped_at=kept.get("tripped_at"),
         )  # fmt: skip
 
 
@@ -141,12 +144,18 @@ def opened(
     """Open because of *rule*; *by* is the person who ordered it."""
     seen = counts(row)
     why = Opened(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
-    fresh = BreakerRow(state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why)
+    fresh = BreakerRow(
+        state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why,
+        tripped_at=_tripped_at(row, now),
+    )  # fmt: skip
     return _following(row, fresh)
 
 
 def half_opened(row: BreakerRow, now: float) -> BreakerRow:
-    return _following(row, BreakerRow(state=HALF_OPEN, since=now, closed_at=row.closed_at, run=row.run))
+    fresh = BreakerRow(
+        state=HALF_OPEN, since=now, closed_at=row.closed_at, run=row.run, tripped_at=_tripped_at(row, now)
+    )
+    return _following(row, fresh)
 
 
 def closed(row: BreakerRow, now: float) -> BreakerRow:
@@ -196,7 +205,13 @@ def _broken(row: BreakerRow, policy: BreakerPolicy) -> OpenedBy | None:
 
 def tripped(row: BreakerRow, policy: BreakerPolicy, now: float, rule: OpenedBy) -> BreakerRow:
     """Open for as long as the policy says, because of *rule*."""
-    return opened(row, now, None if policy.timeout is None else now + policy.open_for, rule=rule)
+    lasts = policy.open_after(now - _tripped_at(row, now))
+    return opened(row, now, None if policy.timeout is None else now + lasts, rule=rule)
+
+
+def _tripped_at(row: BreakerRow, now: float) -> float:
+    """When the outage began that keeps it from being closed; a clock that was set back makes it no longer."""
+    return now if row.state == CLOSED or row.tripped_at is None else min(row.tripped_at, now)
 
 
 def _counted(

@@ -41,7 +41,7 @@ class States:
     """Whoever owns it holds a lock around every method; the hot path reads `epoch` and `until` without one."""
 
     __slots__ = (
-        "_buckets", "_elders", "_half", "_last_run", "_probes", "changes",
+        "_buckets", "_elders", "_half", "_last_run", "_probes", "_tripped_at", "changes",
         "epoch", "forced", "generation", "moves", "policy", "since", "state", "totals", "until",
     )  # fmt: skip
 
@@ -61,6 +61,7 @@ class States:
         self._half = SHUT
         self._probes: list[Probe] = []
         self._last_run = 0
+        self._tripped_at = now  # while not closed: when it was closed for the last time
 
     # -- going through -------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ class States:
         if self.state == OPEN or self._half.requests >= self.policy.max_requests:
             return None
         next(self._half.admitted)
-        probe = Probe(now + seconds(self.policy.permit_timeout), succeeded)
+        probe = Probe(now + self.permit_lasts(now), succeeded)
         self._probes.append(probe)
         return probe
 
@@ -165,7 +166,8 @@ class States:
         """Open for the usual time, or forced open until a given one."""
         if self.state == CLOSED:
             self._last_run = self.run
-        end = now + self.policy.open_for if until is None else until
+            self._tripped_at = now
+        end = now + self.policy.open_after(now - self._tripped_at) if until is None else until
         self._move(OPEN, now, SHUT, forced=until is not None)
         self.until = end  # the last: who sees it without the lock goes on to read the others
 
@@ -259,6 +261,10 @@ class States:
             elder.seen = left
         if came:
             self.epoch.hand(0)
+
+    def permit_lasts(self, now: float) -> float:
+        """How long a half-open permit that is given out now is valid."""
+        return self.policy.permit_lasts(now - self._tripped_at)
 
     @property
     def first_deadline(self) -> float:

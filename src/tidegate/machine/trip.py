@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.core.checks import share, valid_name, whole
+from tidegate.core.checks import number, share, valid_name, whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.logs import logger
 from tidegate.machine.epoch import Counts
@@ -16,7 +16,8 @@ _log = logger("tidegate.breaker")
 # How many buckets a sliding window is made of: its edge is at most a tenth of it too coarse.
 _BUCKETS = 10
 
-_OPTIONAL = ("timeout", "window")
+_OPTIONAL = ("timeout", "window", "permit_timeout", "max_timeout")
+_LONGEST_PERMIT = 60.0  # seconds
 
 StateChange = Callable[[str, str, str], object]
 Verdict = Callable[[BaseException], bool | None]
@@ -27,17 +28,19 @@ class BreakerPolicy:
     """The numbers of a breaker; ValueError names the field that is wrong."""
 
     name: str
-    max_requests: int
-    interval: Duration
-    timeout: Duration | None
-    min_requests: int
-    failure_ratio: float
-    consecutive: int | None
-    window: Duration | None
-    trip: Callable[[Counts], bool] | None
-    on_state_change: StateChange | None
-    counts_as_failure: Verdict | None
-    permit_timeout: Duration
+    max_requests: int = 3
+    interval: Duration = 60
+    timeout: Duration | None = 120
+    min_requests: int = 10
+    failure_ratio: float = 0.6
+    consecutive: int | None = None
+    window: Duration | None = None
+    trip: Callable[[Counts], bool] | None = None
+    on_state_change: StateChange | None = None
+    counts_as_failure: Verdict | None = None
+    permit_timeout: Duration | None = None
+    max_timeout: Duration | None = None
+    growth: float = 0.1
 
     def __post_init__(self) -> None:
         valid_name(self.name, field="name")
@@ -46,10 +49,18 @@ class BreakerPolicy:
         if self.consecutive is not None:
             whole(self.consecutive, field="consecutive")
         share(self.failure_ratio, field="failure_ratio")
-        for field, least in (("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01)):
+        number(self.growth, field="growth", least=0, most=1)
+        for field, least in (
+            ("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01), ("max_timeout", 0.001),
+        ):  # fmt: skip
             given: Duration | None = getattr(self, field)
             if given is not None or field not in _OPTIONAL:
                 object.__setattr__(self, field, seconds(given, field=field, least=least))
+        if self.max_timeout is not None:
+            if self.timeout is None:
+                raise ValueError("max_timeout: without a timeout only a probe ends the open state; leave it out")
+            if seconds(self.max_timeout) < seconds(self.timeout):
+                raise ValueError(f"max_timeout: {self.max_timeout:g} s is below the timeout of {self.timeout:g} s")
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
                 raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called; give a function, or None")
@@ -62,8 +73,20 @@ class BreakerPolicy:
 
     @property
     def open_for(self) -> float:
-        """How long the open state lasts; for ever when only a probe ends it."""
+        """How long the open state lasts at first; for ever when only a probe ends it."""
         return math.inf if self.timeout is None else seconds(self.timeout)
+
+    def open_after(self, outage: float) -> float:
+        """How long the open state lasts when the breaker has not been closed for *outage* seconds."""
+        if self.max_timeout is None:
+            return self.open_for
+        return min(max(self.open_for, self.growth * outage), seconds(self.max_timeout))
+
+    def permit_lasts(self, outage: float) -> float:
+        """How long a half-open permit is valid: no longer than the open state before it, and at most a minute."""
+        if self.permit_timeout is not None:
+            return seconds(self.permit_timeout)
+        return min(_LONGEST_PERMIT, self.open_after(outage))
 
     @property
     def slice(self) -> float:

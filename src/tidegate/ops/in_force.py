@@ -82,6 +82,7 @@ def _breaker(numbers: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: numbers[name] for name in ("max_requests", "interval", "consecutive", "window")}
     if numbers.get("open_for") is not None:
         found["timeout"] = numbers["open_for"]
+        found |= {name: numbers[name] for name in ("max_timeout", "growth") if name in numbers}
     own = numbers.get("failure_ratio") is None
     found["min_requests"] = _NEVER if own else numbers["min_requests"]
     found["failure_ratio"] = 1.0 if own else numbers["failure_ratio"]

@@ -27,11 +27,16 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*."""
+    """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*.
+
+    With *keys* the calls belong to that many keys in turn, of which the first *failing_keys* have the outage.
+    """
 
     outage: Outage
     every: float
     lasts: float
+    keys: int = 0
+    failing_keys: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.every <= self.lasts:
@@ -40,6 +45,10 @@ class Plan:
             raise ValueError(
                 f"every: {ticks:,.0f} calls are too many; a longer pause must make it {MOST_TICKS:,} or fewer"
             )
+
+    def has_outage(self, call: int) -> bool:
+        """Whether the call with this number belongs to a key that has the outage."""
+        return not self.keys or call % self.keys < self.failing_keys
 
 
 MOST_TICKS = 1_000_000
@@ -135,16 +144,17 @@ def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
 def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> Loop:
     """The calls of a program that asks at every tick, up to *tries* times until the answer is good."""
     calls = Calls()
-    outage, every, at, tick = plan.outage, plan.every, 0.0, 0
+    outage, every, at, tick, asked = plan.outage, plan.every, 0.0, 0, 0
     while (due := tick * every) < plan.lasts:
         at = max(at, due)
         for _ in range(tries):
-            trouble = outage.trouble(at, roll())
+            trouble = outage.trouble(at, roll()) if plan.has_outage(asked) else None
             calls.add(at, ok=trouble is None)
             if trouble is None:
                 break
             if trouble.ill is Ill.HANG:
                 at += hangs
+        asked += 1
         tick = max(tick + 1, math.ceil(at / every))
     return Loop(tries=tries, calls=calls)
 

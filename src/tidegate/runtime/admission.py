@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
+from tidegate.core.fault import Fault
 from tidegate.machine.breaker import Ticket
 
 
@@ -14,11 +15,11 @@ class Admission:
     __slots__ = (
         "clears",
         "doubted",
-        "failures",
+        "fault",
         "host",
         "key",
         "operation",
-        "part_failures",
+        "part_fault",
         "probe_until",
         "ticket",
         "wait",
@@ -28,8 +29,9 @@ class Admission:
         self.key = key
         self.operation = operation
         self.clears = clears  # of the target: tells a call that used replaced credentials
-        self.failures = 0  # of the key, and of the operation: they tell a late failure from a new one
-        self.part_failures = 0
+        # The last faults of the key and of the operation when it began: they tell a late result from a new one.
+        self.fault: Fault | None = None
+        self.part_fault: Fault | None = None
         self.probe_until = -math.inf  # it is the one probe of a rest or of a fatal fault, reserved until then
         self.ticket = ticket  # of the breaker
         self.doubted = False  # a good answer only by our own patience, or a fault that is not believed yet

@@ -8,26 +8,23 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tidegate.core.backoff import Backoff
+from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reason
+from tidegate.core.retry import ONCE, Retry
 from tidegate.errors import Held
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.caller import CANCELLED, Caller
 
 _log = logging.getLogger("tidegate.target")
 
-# Inline retries are for hiccups: a longer wait is the business of the gate, not of a sleeping caller.
-INLINE = Backoff(0.1, cap=2.0, factor=2, jitter=0.5)
-_LONGEST_INLINE = 3.0
-
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Where a call belongs, and how often it may be repeated at once."""
+    """Where a call belongs, and how often it is tried at once."""
 
     key: Hashable = None
     operation: str | None = None
-    retry: int = 0
+    retry: Retry = ONCE
 
 
 class Attempts:
@@ -61,8 +58,11 @@ class Attempts:
             self.caller.succeed(self.call)
         self.call = self._owed = None
 
-    def failed(self, error: BaseException, fault: Fault | None) -> bool:
-        """Whether to go again after `pause`; if not, the outcome is on record."""
+    def failed(self, what: object, fault: Fault | None, *, may_repeat: bool = True) -> bool:
+        """Whether to go again after `pause`; if not, the outcome is on record.
+
+        *what* is an exception or the evidence of a response; without *may_repeat* this was the last attempt.
+        """
         call, self.call = self.call, None
         if call is None:
             return False
@@ -70,9 +70,9 @@ class Attempts:
             self._owed = None
             self.caller.succeed(call)  # a good answer inside an exception
             return False
-        mark(error, fault)
-        own = self.caller.settle(call, fault, error)
-        pause = None if own else self._pause(call, fault)
+        mark(what, fault)
+        own = self.caller.settle(call, fault, what)
+        pause = None if own or not may_repeat else self._pause(call, fault)
         if pause is not None:
             self._owed, self.pause = (call, fault), pause
             self._tries += 1
@@ -92,16 +92,20 @@ class Attempts:
             self.caller.record(*owed, own=False)
 
     def _pause(self, call: Admission, fault: Fault) -> float | None:
-        if self._tries >= self.how.retry or fault.fatal or fault.reason is Reason.CANCELLED:
+        if self.how.retry is ONCE or fault.fatal or fault.reason is Reason.CANCELLED or self.caller.passes(fault):
             return None
         if math.isfinite(call.probe_until):
             return None  # a probe is one call
-        pause = max(INLINE.delay(self._tries, self.caller.roll()), fault.retry_after or 0.0)
-        return pause if pause <= min(_LONGEST_INLINE, self.left()) else None
+        pause = self.how.retry.pause(self._tries + 1, self.caller.roll(), fault.retry_after or 0.0)
+        return None if pause is None or pause > self.left() else pause
 
 
 def mark(what: object, fault: Fault) -> None:
     """Leaves the verdict on an exception or an answer, for `fault_of`; one that takes no attributes goes without."""
+    if isinstance(what, Evidence):
+        what = what.response
+    if what is None:
+        return
     try:
         what.__tidegate_fault__ = fault  # type: ignore[attr-defined]
     except Exception:  # a stranger's class: whatever it says, the caller gets its own exception

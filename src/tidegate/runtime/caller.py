@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -13,22 +14,25 @@ from tidegate.core.backoff import Backoff
 from tidegate.core.classify import classify, evidence_of
 from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind
-from tidegate.core.fault import Fault, Reach, Reason
+from tidegate.core.fault import OWN_BUG, Fault, Reach, Reason
 from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.errors import Held
-from tidegate.machine.breaker import Breaker
+from tidegate.machine.breaker import Breaker, Ticket
 from tidegate.machine.doubt import Doubt
 from tidegate.machine.gate import Hold, HoldReason
 from tidegate.machine.own_link import Place
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.key_breakers import KeyBreakers
 from tidegate.runtime.keys import Keys
 from tidegate.runtime.limits import Limits
 from tidegate.runtime.news import News
 from tidegate.runtime.own_links import SharedLink
 
+_log = logging.getLogger("tidegate.target")
+_MAX_BUGS = 64  # of one target that are told apart
 CANCELLED = CORE["cancelled"].fault("kind:cancelled")
 
 
@@ -48,6 +52,27 @@ class CallPolicy:
     probe: Callable[[], Any] | None
     probe_every: float
     title: str = ""  # how people call it, if not by its name
+    hold_without_key: bool = True  # a fatal fault of a call without a key holds the calls without one
+    pass_own_bugs: bool = False  # a bug of the program is neither counted nor held
+
+
+class OwnBugs:
+    """Logs each bug of the program once: by operation and by what was raised."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str | None, str]] = set()
+
+    def met(self, target: str, operation: str | None, fault: Fault) -> None:
+        bug = (operation, fault.detail)
+        if bug in self._known or len(self._known) >= _MAX_BUGS:
+            return
+        self._known.add(bug)
+        _log.warning(
+            "own_bug target=%s operation=%s error=%s hint=%s", target, operation, fault.detail,
+            "the program raised it, not the service, so it is not counted; faults={Class: code} says otherwise",
+        )  # fmt: skip
 
 
 class Caller:
@@ -59,6 +84,7 @@ class Caller:
         *,
         breakers: Mapping[str | None, Breaker],
         groups: Mapping[str, str],
+        key_breakers: KeyBreakers | None = None,
         limits: Limits | None,
         doubt: Doubt,
         clock: Clock,
@@ -67,11 +93,12 @@ class Caller:
         dice: Callable[[], float] = random.random,
     ) -> None:
         self.breakers_only = limits is None and policy.deadline is None  # beside what its keys say
-        plain = self.breakers_only and not breakers and not doubt.tracks_success
+        plain = self.breakers_only and not breakers and key_breakers is None and not doubt.tracks_success
         self.policy = policy
         self.clock = clock
         self.keys = Keys(policy, clock, plain=plain)
         self.breakers = breakers
+        self.key_breakers = key_breakers
         self.limits = limits
         self.link = link
         self.news = News(policy.name, policy.user, clock, bus, policy.title)
@@ -81,6 +108,7 @@ class Caller:
         self._doubt = doubt
         self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
         self._next_probe: dict[str, float] = {}
+        self._own_bugs = OwnBugs()
         self._lock = threading.Lock()
 
     # -- before ----------------------------------------------------------------------------------------------------
@@ -94,7 +122,7 @@ class Caller:
         hold = self.keys.enter(call)
         if hold is not None:
             return self.held(hold, key)
-        breaker = self.breaker(operation)
+        breaker = self.breaker(operation, key)
         if breaker is not None:
             try:
                 call.ticket = breaker.enter()
@@ -120,10 +148,10 @@ class Caller:
         offset = self.clock.now() - self.clock.monotonic()
         return replace(hold, since=hold.since + offset, until=None if hold.until is None else hold.until + offset)
 
-    def breaker(self, operation: str | None) -> Breaker | None:
-        """The breaker of the operation's group, or of the whole target."""
+    def breaker(self, operation: str | None, key: Hashable) -> Breaker | None:
+        """The breaker of the operation's group, of the whole target, or of the key if that has failed."""
         if not self.breakers:
-            return None
+            return None if self.key_breakers is None else self.key_breakers.get(key)
         group = None if operation is None else self._groups.get(operation)
         return self.breakers.get(group) or self.breakers.get(None)
 
@@ -134,7 +162,7 @@ class Caller:
         """
         if self.policy.probe is None:
             return None
-        breaker = self.breaker(operation)
+        breaker = self.breaker(operation, key)
         if breaker is None or breaker.state != "open" or self.keys.holds(key, operation):
             return None
         now = self.clock.monotonic()
@@ -189,14 +217,20 @@ class Caller:
             return self._doubt.unconfirmed(doubted, fault)
         return self._doubt.confirmed(doubted, fault)
 
+    def passes(self, fault: Fault) -> bool:
+        """Whether this is a bug of the program that nobody but the program hears of."""
+        return fault.rule == OWN_BUG and self.policy.pass_own_bugs
+
     def settle(self, call: Admission, fault: Fault, what: object) -> bool:
         """Tells breaker and limits of a failed call; True when it was our own network, which nobody is charged for."""
         own = self._is_own(call, fault, what)
         if self.limits is not None:
             self.limits.give_back()
-        breaker = self.breaker(call.operation)
+        counts = None if own else fault.counts_as_failure
+        breaker = self.breaker(call.operation, call.key)
+        if counts and call.ticket is None and self.key_breakers is not None:
+            breaker, call.ticket = self._first_failure(self.key_breakers.made(call.key))
         if breaker is not None and call.ticket is not None:
-            counts = None if own else fault.counts_as_failure
             if counts is None:
                 breaker.exclude(call.ticket)
             elif counts:
@@ -209,6 +243,10 @@ class Caller:
         """Records what a settled failure means for its key: backoff, fatal, cooldown; and tells who must know."""
         if fault.reason is Reason.CANCELLED:
             self.keys.give_back(call)
+            return
+        if self.passes(fault):
+            self.keys.give_back(call)
+            self._own_bugs.met(self.policy.name, call.operation, fault)
             return
         self.news.publish(
             EventKind.CALL_FAILED, call.key, call.operation, fault=fault, fields={"own_link": True} if own else {}
@@ -233,10 +271,10 @@ class Caller:
             self._doubt.forget(key)
             self.keys.watch(self._doubt.waiting)
 
-    def breaker_moved(self, name: str, old: str, new: str) -> None:
-        if new == "closed" and self.limits is not None:
+    def breaker_moved(self, name: str, old: str, new: str, key: Hashable = None) -> None:
+        if new == "closed" and self.limits is not None and self.key_breakers is None:
             self.limits.closed(self.clock.monotonic())
-        self.news.publish(EventKind.BREAKER_STATE_CHANGED, fields={"name": name, "from": old, "to": new})
+        self.news.publish(EventKind.BREAKER_STATE_CHANGED, key, fields={"name": name, "from": old, "to": new})
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -247,8 +285,15 @@ class Caller:
         until = None if left is None else now + left
         return type(refused)(self.policy.name, key, str(HoldReason.BREAKER), since, until, left)
 
+    def _first_failure(self, breaker: Breaker) -> tuple[Breaker, Ticket | None]:
+        """A ticket for a call that began before its key had a breaker; none when that has opened meanwhile."""
+        try:
+            return breaker, breaker.enter()
+        except Held:
+            return breaker, None
+
     def _is_own(self, call: Admission, fault: Fault, what: object) -> bool:
-        if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF:
+        if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF or fault.rule == OWN_BUG:
             return False
         if not call.host:
             call.host = evidence_of(what).host

@@ -91,6 +91,8 @@ def _breaker_shown(policy: BreakerPolicy) -> dict[str, Any]:
         "interval": seconds(policy.interval),
         "window": None if policy.window is None else seconds(policy.window),
     }
+    if policy.max_timeout is not None:
+        found |= {"max_timeout": seconds(policy.max_timeout), "growth": policy.growth}
     if policy.trip is None:
         found |= {"min_requests": policy.min_requests, "failure_ratio": policy.failure_ratio}
     return found

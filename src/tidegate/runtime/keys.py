@@ -38,6 +38,8 @@ class KeyPolicy(Protocol):
     def reprobe(self) -> float | None: ...
     @property
     def cap_notice(self) -> bool: ...
+    @property
+    def hold_without_key(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +91,8 @@ class Keys:
             if state is None:
                 return None
             part = state.part(call.operation)
-            call.failures = state.failures
-            call.part_failures = 0 if part is None else part.failures
+            call.fault = state.fault
+            call.part_fault = None if part is None else part.fault
             if state.rest.disabled or state.fatal or (part is not None and part.fatal):
                 call.probe_until = now + resting.PROBE_TIME
                 state.rest = resting.probing(state.rest, call.probe_until) if state.rest.disabled else state.rest
@@ -130,7 +132,10 @@ class Keys:
             return found
 
     def succeeded(self, call: Admission) -> list[Ended]:
-        """Ends the run of the key and of its operation, and the rest if its time has passed."""
+        """Ends the run of the key and of its operation, and the rest if its time has passed.
+
+        A run goes on if its last failure came after the call began: that success says nothing of what followed.
+        """
         now = self._clock.monotonic()
         with self._lock:
             self._take_in(call)
@@ -139,12 +144,14 @@ class Keys:
                 return []
             ended: list[Ended] = []
             state.rest, change = resting.succeeded(state.rest, now)
-            since, told = state.since, state.recovered()
+            since, told = state.since, state.recovered() if state.ends_with(call.fault) else Told.NOTHING
             if told or change is RestChange.ENABLED:
                 ended.append(Ended(operation=None, since=since, told=told, enabled=change is RestChange.ENABLED))
-            part = None if call.operation is None or state.parts is None else state.parts.pop(call.operation, None)
-            if part is not None and part.told:
-                ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
+            part = state.part(call.operation)
+            if part is not None and state.parts is not None and part.ends_with(call.part_fault):
+                del state.parts[str(call.operation)]
+                if part.told:
+                    ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
             self._settle_down(call.key)
             return ended
 
@@ -286,23 +293,23 @@ class Keys:
         operation = call.operation if fault.reach is Reach.OPERATION else None
         part = state if operation is None else state.made_part(operation, now)
         fatal = fault.fatal and not governed
-        if part.failures > (call.failures if part is state else call.part_failures) and not fatal:
+        if not part.ends_with(call.fault if part is state else call.part_fault) and not fatal:
             return changes  # it was let through before the last failure was known: one outage, counted once
+        # Without a key nobody knows whose credentials were refused: all others would be held for them.
+        holds = not fatal or call.key is not None or policy.hold_without_key
         wait = wait_after(
             fault, part.failures, policy.backoff, roll,
             most_asked=policy.most_asked, reprobe=policy.reprobe, fatal=fatal,
-        )  # fmt: skip
-        part.failed(fault, now, wait, fatal=fatal)
-        self._held_until(math.inf if fatal else part.until)
-        news = self._news(part) & ~part.told
+        ) if holds else 0.0  # fmt: skip
+        part.failed(fault, now, wait, fatal=fatal and holds)
+        self._held_until(math.inf if part.fatal else part.until)
+        news = (Told.FATAL if fatal else self._news(part)) & ~part.told
         if news:
             part.told |= news
             changes.append(Failed(operation=operation, since=part.since, news=news))
         return changes
 
     def _news(self, part: KeyState) -> Told:
-        if part.fatal:
-            return Told.FATAL
         backoff = self._policy.backoff
         at_cap = self._policy.cap_notice and backoff is not None and backoff.at_cap(part.failures - 1)
         return Told.CAP if at_cap else Told.NOTHING

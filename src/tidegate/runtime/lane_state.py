@@ -95,7 +95,7 @@ def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[R
 
 
 def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
-    if fault.reach is Reach.SELF or fault.reason is Reason.CANCELLED:
+    if fault.reach is Reach.SELF or fault.reason is Reason.CANCELLED or fault.own_bug:
         return False
     if fault.reach.rank < Reach.CREDENTIAL.rank and not _governed(rules, fault):
         return False

@@ -50,8 +50,7 @@ class LaneTurn:
             row = rows.get((rules.name, lane))
             faults = [(note.fault, outcome.job) for outcome, note in batch if note is not None and note.fault]
             bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
-            well = len(bad) < len(faults) or any(note is not None and note.ok and not note.fault for _, note in batch)
-            if row is not None and well:
+            if row is not None and _well(row, rules, batch):
                 held, row = row.reason != gate_rows.OPEN, self._laned(lane_state.succeeded(row, self._now), lane)
                 back |= held and not lane and row.reason == gate_rows.OPEN
             if bad:  # many failures of one batch are one outage
@@ -89,6 +88,15 @@ class LaneTurn:
         """A probe that came back and proved nothing leaves its place to the next one."""
         for job in jobs:
             self._tx.all("hold_unprobe", {"target": target, "lane": lane, "job": job})
+
+
+def _well(row: gate_rows.HoldRow, rules: TargetRules, batch: Sequence[tuple[Outcome, Note | None]]) -> bool:
+    """Whether one of the batch shows that the lane is well: it went well, and began after the last failure."""
+    return any(
+        (note.ok and not note.fault) or (note.fault is not None and lane_state.answered(note.fault, rules))
+        for outcome, note in batch
+        if note is not None and (not row.failures or outcome.job.claimed_at > row.failed_at)
+    )
 
 
 def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:

@@ -39,6 +39,7 @@ def draw(asked: Asked) -> Drawn:
     gates, length = in_force.gates(asked.rules), in_force.LENGTHS[asked.length]
     if gates is None:
         raise ValueError("rules: no gate would close in an outage")
-    make = partial(Target, "target", backoff=gates.backoff, cooldown=gates.cooldown, breaker=gates.breaker)
+    breaker: Any = gates.breaker or False
+    make = partial(Target, "target", "jobs", backoff=gates.backoff, cooldown=gates.cooldown, breaker=breaker)
     result = simulate(make, outage=length.outage, every=asked.every, lasts=length.lasts, probe=gates.probe)
     return Drawn(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))

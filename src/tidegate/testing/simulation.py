@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.events import Event, EventKind
+from tidegate.core.retry import Retry
+from tidegate.face.profiles import Tuning
 from tidegate.face.target import Target
 from tidegate.machine.gate import Hold
 from tidegate.ops.calls import Calls
@@ -25,23 +29,31 @@ def simulate(
     outage: Outage | str,
     every: Duration = "5m",
     lasts: Duration = "6h",
-    retry: int = 0,
+    retry: Retry | int | None = None,
     probe: bool = False,
+    keys: int = 0,
+    failing_keys: int | None = None,
     seed: int = 0,
 ) -> Simulation:
     """What would happen: one call *every* so often, for *lasts*, while the service has this *outage*.
 
         from functools import partial
-        result = simulate(partial(Target, "lidarr", breaker=True), outage="2h down", every="1m")
+        result = simulate(partial(Target, "lidarr"), outage="2h down", every="1m")
         print(len(result.calls), result.held, result.recovered_after)
 
-    *make* is called once, with clock, bus, dice and self guard as keywords; with *probe* also with the service's
-    health probe. *retry* is the guard's. The same *seed* gives the same result.
+    *make* is called once, with clock, tuning and self guard as keywords; with *probe* also with the service's health
+    probe. *retry* is the guard's. With *keys* the calls belong to that many keys in turn, of which the first
+    *failing_keys* have the outage, or all. The same *seed* gives the same result.
     """
+    whole(keys, field="keys", least=0)
+    if failing_keys is not None:
+        whole(failing_keys, field="failing_keys", most=max(keys, 1))
     plan = Plan(
         outage=Outage.parse(outage) if isinstance(outage, str) else outage,
         every=seconds(every, field="every", least=0.001),
         lasts=seconds(lasts, field="lasts", least=0.001),
+        keys=keys,
+        failing_keys=keys if failing_keys is None else failing_keys,
     )
     return play(plan, _Stage(make, plan, retry, seed, probe=probe), random.Random(seed).random)
 
@@ -55,9 +67,9 @@ class _Service:
         self._clock = clock
         self._roll = random.Random(seed).random
 
-    def __call__(self) -> object:
+    def __call__(self, *, fails: bool = True) -> object:
         at = self._clock.monotonic()
-        trouble = self._trouble(at, self._roll())
+        trouble = self._trouble(at, self._roll()) if fails else None
         self.calls.add(at, ok=trouble is None)
         if trouble is None:
             return None
@@ -68,7 +80,9 @@ class _Service:
 
 
 class _Stage:
-    def __init__(self, make: Callable[..., Target], plan: Plan, retry: int, seed: int, *, probe: bool) -> None:
+    def __init__(
+        self, make: Callable[..., Target], plan: Plan, retry: Retry | int | None, seed: int, *, probe: bool
+    ) -> None:
         self._clock = VirtualClock(start=0)
         self._news: list[Event] = []
         bus = Bus()
@@ -78,20 +92,34 @@ class _Stage:
         extra = {"probe": self._health} if probe else {}
         self._target = make(
             clock=self._clock,
-            bus=bus,
-            dice=random.Random(seed + 2).random,
+            tuning=Tuning(bus=bus, dice=random.Random(seed + 2).random),
             self_guard=False,  # one target alone says nothing about our own link
             **extra,
         )
-        self.ask: Callable[[], object] = self._target.guard(retry=retry, operation=_OPERATION)(self._service)
+        self._asked = 0
+        self._keys = plan.keys
+        self._calls = [self._guarded(key, retry, fails=plan.has_outage(key)) for key in range(plan.keys)] or [
+            self._guarded(None, retry)
+        ]
         self.now = self._clock.monotonic
         self.wait_until = self._clock.advance_to
 
+    def _guarded(self, key: int | None, retry: Retry | int | None, *, fails: bool = True) -> Callable[[], object]:
+        part = self._target if key is None else self._target.key(key)
+        call = self._service if fails else partial(self._service, fails=False)
+        return part.guard(retry=retry, operation=_OPERATION)(call)
+
+    def ask(self) -> object:
+        self._asked += 1
+        return self._calls[(self._asked - 1) % len(self._calls)]()
+
     def holds(self) -> Sequence[Hold]:
-        return self._target.explain(_OPERATION)
+        """With keys, those of the first: it is one that has the outage."""
+        return (self._target if not self._keys else self._target.key(0)).explain(_OPERATION)
 
     def half_open(self) -> bool:
-        return any(each.state == "half-open" for each in self._target.breakers.values())
+        breaker = (self._target if not self._keys else self._target.key(0)).breaker
+        return breaker is not None and breaker.state == "half-open"
 
     def calls(self) -> Calls:
         return self._service.calls

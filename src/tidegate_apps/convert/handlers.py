@@ -9,7 +9,20 @@ from typing import NoReturn
 
 import httpx2
 
-from tidegate import Again, Backoff, Context, Done, Fail, Fault, Installed, JobFunction, LeaseLost, Target, classify
+from tidegate import (
+    Again,
+    Backoff,
+    Context,
+    Done,
+    Fail,
+    Fault,
+    Installed,
+    JobFunction,
+    LeaseLost,
+    Target,
+    Tuning,
+    classify,
+)
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Bounds, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
@@ -87,14 +100,14 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
     gateway = Gateway(settings, there.closing, mappings, transport=transport)
     work = Converting(there, storage, storage_id, gateway)
     target = Target(
-        TARGET, rules=PACK, backoff=None,
+        TARGET, "jobs", rules=PACK, backoff=None,
         breaker={
             "window": settings.breaker_window, "min_requests": 6, "failure_ratio": 0.5, "consecutive": 5,
             "max_requests": 3,
         },
         probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
         behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
-        reprobe=None,  # a call to find out would cost a job: one that is refused is failed for good
+        tuning=Tuning(reprobe=None),  # a call to find out would cost a job: one that is refused is failed for good
     )  # fmt: skip
     kept = max(_KEPT, settings.keep_pdf + settings.keep_xml)
     there.queue.keep(QUEUE, done=kept, failed=kept)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import Add, Again, Backoff, Capacity, Context, Done, Installed, JobFunction, Target
+from tidegate import Add, Again, Backoff, BreakerOptions, Capacity, Context, Done, Installed, JobFunction, Target
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher
 from tidegate_apps.lidarr.looking import Looker
@@ -18,6 +18,10 @@ from tidegate_apps.lidarr.wake import QUEUE, Waker
 from tidegate_apps.music.library import Library
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
+_BREAKER: BreakerOptions = {
+    "consecutive": FIVE_IN_A_ROW["consecutive"], "failure_ratio": FIVE_IN_A_ROW["failure_ratio"], "timeout": 120,
+    "max_requests": 3,
+}  # fmt: skip
 _KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
 _LOOK = 1.0  # seconds between two looks whether to stop, or at the time
 
@@ -42,8 +46,8 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
     library = Library(queue)
     submitter = Submitter(there, library, transport)
     target = Target(
-        TARGET, rules=PACK, backoff=None, self_guard=False, clock=clock,
-        breaker={**FIVE_IN_A_ROW, "timeout": 120, "max_requests": 3} if settings.breaker else None,
+        TARGET, "jobs", rules=PACK, backoff=None, self_guard=False, clock=clock,
+        breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
             settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
             counts=lambda job: json.loads(job.args)["submission"]["entity_type"] == "album",  # an artist is no download

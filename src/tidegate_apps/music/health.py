@@ -10,10 +10,9 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
-from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target
+from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target, Tuning
 from tidegate_apps.music.contract import Clock
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.settings import Settings
@@ -103,11 +102,13 @@ def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
         float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
     )  # fmt: skip
-    made = Target if outside.bus is None else partial(Target, bus=outside.bus)
-    return made(
-        kind.name, title=kind.title, rules=kind.rules, backoff=backoff, breaker=None, confirm=kind.confirm,
-        deadline=float(settings.deadline), reprobe=float(settings.reprobe) or None,
-        cap_notice=settings.cap_notice, store=outside.store, clock=outside.clock, dice=outside.dice,
+    tuning = Tuning(
+        reprobe=float(settings.reprobe) or None, cap_notice=settings.cap_notice, dice=outside.dice,
+        bus=outside.bus,
+    )  # fmt: skip
+    return Target(
+        kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
+        deadline=float(settings.deadline), store=outside.store, clock=outside.clock, tuning=tuning,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class Api:
     def target(self) -> Target:
         queue = self._there.queue
         return Target(
-            TARGET, rules=PACK, backoff=None, breaker=self._there.settings.breaker, clock=queue.clock,
+            TARGET, "sync", rules=PACK, backoff=None, breaker=self._there.settings.breaker, clock=queue.clock,
             # Its page shows it to people; a virtual clock has no threads that could tell of it.
             store=None if queue.inline else queue.url,
         )  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate import Seconds, address_of
+from tidegate import BreakerOptions, Seconds, address_of
 
 
 def _address(value: str) -> str:
@@ -54,7 +54,7 @@ class Settings(BaseModel):
     )
 
     @property
-    def breaker(self) -> dict[str, Any]:
+    def breaker(self) -> BreakerOptions:
         """The numbers of the breaker, as `Target` takes them."""
         return {
             "max_requests": self.breaker_max_requests, "interval": float(self.breaker_interval),

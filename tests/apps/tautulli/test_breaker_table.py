@@ -12,14 +12,14 @@ import httpx2
 import pytest
 
 from tests.apps.tautulli.building import Desk, samples
-from tidegate import BreakerOpen, Queue, Target, install
+from tidegate import BreakerOpen, BreakerOptions, Queue, Target, install
 from tidegate_apps.tautulli.app import app
 from tidegate_apps.tautulli.client import TautulliError, Wanted
 from tidegate_apps.tautulli.codes import PACK, TARGET
 from tidegate_apps.tautulli.settings import Settings
 from tidegate_apps.tautulli.simulator import TautulliSimulator
 
-SEED = {"max_requests": 3, "interval": 60.0, "timeout": 120.0, "min_requests": 10, "failure_ratio": 0.6}
+SEED: BreakerOptions = {"max_requests": 3, "interval": 60.0, "timeout": 120.0, "min_requests": 10, "failure_ratio": 0.6}
 
 
 @pytest.mark.req("BRK-01", "BRK-11")

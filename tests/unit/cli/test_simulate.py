@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -66,7 +67,23 @@ def test_own_numbers_replace_those_of_the_profile(command: Command) -> None:
     assert failures("--profile", "own", "--every", "1m", "--breaker", "--consecutive", "3", "--open-for", "30m") == 6
     assert failures("--profile", "own", "--every", "1m", "--cooldown", "network=2/1h") == 3
     assert failures("--profile", "tautulli", "--no-breaker", "--every", "1m") == plain
-    assert failures("--profile", "own", "--every", "1m", "--retry", "1") == 2 * plain
+    assert failures("--profile", "own", "--every", "1m", "--retry", "2") == 2 * plain
+
+
+def test_keys_and_a_probe_are_played(command: Command) -> None:
+    def result(*args: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(command("simulate", "--json", "--profile", "requests", *args).out)
+        return found
+
+    keyed = ("--outage", "10m down at 1m", "--every", "1s", "--for", "12m", "--keys", "10", "--failing-keys", "1")
+    alone, pooled = result(*keyed, "--breaker-per", "key"), result(*keyed)
+    assert 5 <= alone["failures"] < 60
+    assert 0 < alone["held"] <= 72
+    assert pooled["held"] == 0
+
+    probed = result("--outage", "10m down at 1m", "--every", "1s", "--for", "15m", "--probe")
+    assert probed["failures"] == 5
+    assert probed["recovered_after"] <= 11
 
 
 def test_its_numbers_are_told_in_words(command: Command) -> None:
@@ -125,7 +142,7 @@ def test_playing_leaves_the_log_as_it_was(command: Command, caplog: pytest.LogCa
         ("--outage 2hdown", "'2hdown'"),
         ("--base 1h --cap 1m", "--cap: 60.0"),
         ("--jitter 2", "'--jitter'"),
-        ("--profile synk", "'sync', 'tautulli', 'feeds', 'convert', 'lidarr', 'own'"),
+        ("--profile synk", "'requests', 'sync', 'jobs', 'tautulli', 'feeds', 'convert', 'lidarr', 'own'"),
         ("--cooldown netwrk=1/2h", "'network'?"),
         ("--cooldown network", "CODE=TIMES/REST"),
         ("--cooldown network=0/1h", "is not understood"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.test_codes import tables
-from tidegate import Backoff, Confirm, Cooldown, Health, Held, Hold, Part, Rate, Target
+from tidegate import Backoff, Confirm, Cooldown, Health, Held, Hold, Part, Rate, Retry, Target, Tuning
 from tidegate.machine.gate import EndedBy
 
 PAGE = "reference/targets.md"
@@ -35,10 +35,16 @@ def test_every_default_that_is_a_plain_value_is_the_one_of_the_code() -> None:
         known = inspect.signature(Target).parameters[name].default
         if isinstance(known, bool):
             assert default == str(known)
-        elif name == "behind":
+        elif name in ("behind", "profile", "breaker_per"):
             assert default == f'"{known}"'
+        elif known == "profile":
+            assert default == "the profile's"
         elif isinstance(known, str) and known:
             assert default.replace(" ", "") == known
+
+
+def test_all_of_the_tuning_is_listed_in_its_order() -> None:
+    assert listed("of Tuning") == [each.name for each in fields(Tuning)]
 
 
 def test_everything_that_can_be_called_or_asked_is_listed() -> None:
@@ -57,7 +63,7 @@ def test_the_arguments_of_what_can_be_asked_are_those_of_the_code(heading: str) 
             assert [each for each in rest.rstrip(")").split(", ") if each] == known, name
 
 
-@pytest.mark.parametrize("policy", [Backoff, Rate, Cooldown, Confirm])
+@pytest.mark.parametrize("policy", [Backoff, Rate, Retry, Cooldown, Confirm])
 def test_every_argument_of_a_policy_is_listed(policy: type) -> None:
     assert f"{policy.__name__}({', '.join(inspect.signature(policy).parameters)})" in listed("policy")
 

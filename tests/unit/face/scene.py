@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import Held, Notice, Target
+from tidegate import Held, Notice, Target, Tuning
 from tidegate.testing import EventLog, VirtualClock
 
 
@@ -51,7 +51,10 @@ class Scene:
         self.events = EventLog()
         settings.setdefault("self_guard", False)
         settings.setdefault("name", "spotify")
-        self.target = Target(clock=self.clock, bus=self.events.bus, dice=lambda: roll, **settings)
+        settings.setdefault("profile", "sync")
+        tuned = {name: settings.pop(name) for name in ("most_asked", "reprobe", "cap_notice") if name in settings}
+        tuning = Tuning(bus=self.events.bus, dice=lambda: roll, **tuned)
+        self.target = Target(clock=self.clock, tuning=tuning, **settings)
 
     def call(self, outcome: object = "ok", *, key: Any = 7, operation: str = "recent") -> Any:
         """One call that ends in *outcome*: a value, or an exception that is raised."""

@@ -60,7 +60,7 @@ def test_each_declared_group_has_one_breaker_and_everything_else_another() -> No
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"groups": {"a": ["x"]}},
+        {"groups": {"a": ["x"]}, "breaker": False},
         {"groups": {"a": ["x"], "b": ["x"]}, "breaker": True},
         {"groups": {"a": ["x"]}, "breaker": Breaker("mine")},
     ],

@@ -46,11 +46,12 @@ def test_a_call_that_changes_its_arguments_is_on_record_for_the_key_that_they_na
 def test_a_success_that_changes_its_arguments_ends_the_run_of_the_key_that_they_named(
     breaker: Any, colour: str
 ) -> None:
-    scene = Scene(breaker=breaker)
+    scene = Scene(breaker=breaker, backoff=None)
+    scene.fail(down())
+    assert [each.key for each in scene.target.unhealthy()] == [7]
 
     def take(request: dict[str, int]) -> str:
         del request["user"]
-        scene.fail(down())  # meanwhile, so that somebody must hear of this success
         return "ok"
 
     assert guarded(scene, colour, take)({"user": 7}) == "ok"

@@ -110,7 +110,7 @@ def test_a_success_ends_the_fault_of_its_own_operation_and_never_that_of_another
 
 
 @pytest.mark.req("SYNC-08")
-def test_a_success_ends_a_fatal_state_of_the_whole_key() -> None:
+def test_a_success_of_a_call_that_began_before_a_failure_does_not_end_its_hold() -> None:
     scene = Scene()
     slow = scene.target.key(7).guard()
 
@@ -120,6 +120,46 @@ def test_a_success_ends_a_fatal_state_of_the_whole_key() -> None:
         return "ok"
 
     assert slow(answers_after_the_refusal)() == "ok"
+    assert scene.holds() == ["fatal"]
+    assert scene.notices() == ["fatal"]
+
+
+@pytest.mark.req("SYNC-08")
+def test_a_success_ends_what_was_known_when_its_call_began_and_not_what_came_after() -> None:
+    scene = Scene(backoff=None)
+    scene.fail(Answered(500))
+
+    def fails_meanwhile() -> str:
+        scene.fail(Answered(500))
+        return "ok"
+
+    assert scene.target.key(7).call(fails_meanwhile) == "ok"
+    assert [each.failures for each in scene.target.unhealthy()] == [2]
+    scene.call("ok")
+    assert scene.target.unhealthy() == []
+
+
+@pytest.mark.req("SYNC-08")
+def test_a_late_success_of_an_earlier_run_does_not_end_the_next_run() -> None:
+    scene = Scene(backoff=None)
+    scene.fail(Answered(500))
+
+    def fails_again_after_a_recovery() -> str:
+        scene.call("ok")
+        scene.fail(Answered(500))
+        return "ok"
+
+    assert scene.target.key(7).call(fails_again_after_a_recovery) == "ok"
+    assert [each.failures for each in scene.target.unhealthy()] == [1]
+
+
+@pytest.mark.req("SYNC-08")
+def test_a_success_that_began_after_a_fatal_fault_ends_it() -> None:
+    scene = Scene(reprobe="1h")
+    scene.fail(Answered(402))
+    scene.clock.advance(3601)
+    scene.call("ok")
+
     assert scene.holds() == []
     assert scene.notices() == ["fatal", "recovered"]
 

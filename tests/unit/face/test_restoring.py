@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.face.scene import Answered, down
-from tidegate import Backoff, Health, Held, Target
+from tidegate import Backoff, Health, Held, Target, Tuning
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import VirtualClock
 
 
 def made(clock: VirtualClock) -> Target:
-    return Target("svc", backoff=Backoff(30, cap=1800, jitter=0), clock=clock, bus=Bus(), self_guard=False)
+    return Target(
+        "svc", "sync", backoff=Backoff(30, cap=1800, jitter=0), clock=clock, self_guard=False, tuning=Tuning(bus=Bus())
+    )
 
 
 def fails(target: Target, key: int, error: Exception, operation: str = "recent") -> None:

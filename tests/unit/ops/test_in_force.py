@@ -17,7 +17,7 @@ from tidegate.testing.in_force import Asked, draw
 
 def told(**target: Any) -> dict[str, Any]:
     """The numbers of a target, as its workers put them into the store."""
-    return dict(json.loads(Target("svc", **target).for_jobs().shown()))
+    return dict(json.loads(Target("svc", "jobs", **target).for_jobs().shown()))
 
 
 def test_the_numbers_come_back_as_they_were_declared() -> None:

@@ -19,7 +19,7 @@ NONE = Backoff(0, cap=0, jitter=0)
 
 
 def drawn(outage: str = "2h down", every: str = "5m", lasts: str = "6h", **target: object) -> ET.Element:
-    result = simulate(partial(Target, "service", **target), outage=outage, every=every, lasts=lasts)  # type: ignore[arg-type]
+    result = simulate(partial(Target, "service", "sync", **target), outage=outage, every=every, lasts=lasts)  # type: ignore[arg-type]
     return ET.fromstring(picture(result, 'a "title" <with> & all'))
 
 
@@ -67,7 +67,7 @@ def test_few_calls_are_one_mark_each() -> None:
 
 
 def test_many_calls_become_bars_and_the_file_stays_small() -> None:
-    result = simulate(partial(Target, "s", backoff=NONE), outage="12h 30% errors", every="5s", lasts="24h")
+    result = simulate(partial(Target, "s", "jobs", backoff=NONE), outage="12h 30% errors", every="5s", lasts="24h")
 
     assert len(picture(result, "a day")) < 60_000
 
@@ -85,7 +85,7 @@ def test_everything_stays_inside_the_picture(outage: str) -> None:
 
 
 def test_the_json_says_the_same_as_the_result() -> None:
-    result = simulate(partial(Target, "s"), outage="2h down", every="5m", lasts="6h")
+    result = simulate(partial(Target, "s", "sync"), outage="2h down", every="5m", lasts="6h")
     found = report.as_json(result, "s")
 
     assert found["calls"] == len(result.calls) == sum(run["calls"] for run in found["timeline"])
@@ -98,8 +98,8 @@ def test_the_json_says_the_same_as_the_result() -> None:
 
 
 def test_the_words_say_who_noticed_and_when_it_was_well_again() -> None:
-    well = simulate(partial(Target, "s"), outage="2h down", every="5m", lasts="6h")
-    never = simulate(partial(Target, "s", backoff=NONE), outage="9h down", every="5m", lasts="6h")
+    well = simulate(partial(Target, "s", "sync"), outage="2h down", every="5m", lasts="6h")
+    never = simulate(partial(Target, "s", "jobs", backoff=NONE), outage="9h down", every="5m", lasts="6h")
 
     assert well.recovered_after is not None
     assert never.recovered_after is None

@@ -20,7 +20,7 @@ HOUR = 3600
 
 def played(outage: str = "2h down at 1h", every: str = "5m", lasts: str = "6h", **target: Any) -> Simulation:
     target.setdefault("backoff", NONE)
-    return simulate(partial(Target, "service", **target), outage=outage, every=every, lasts=lasts)
+    return simulate(partial(Target, "service", "sync", **target), outage=outage, every=every, lasts=lasts)
 
 
 def spans(result: Simulation) -> list[tuple[float, float, str]]:
@@ -119,7 +119,7 @@ def test_a_cooldown_rests_and_probes() -> None:
 
 def test_a_probe_opens_the_breaker_without_spending_calls() -> None:
     result = simulate(
-        partial(Target, "gateway", backoff=NONE, breaker={"consecutive": 5}),
+        partial(Target, "gateway", "sync", backoff=NONE, breaker={"consecutive": 5}),
         outage="1h down at 1h", every="10s", lasts="3h", probe=True,
     )  # fmt: skip
 
@@ -136,14 +136,16 @@ def test_a_call_that_hangs_takes_time_from_the_ticks() -> None:
 
 
 def test_short_retries_are_calls_too() -> None:
-    result = simulate(partial(Target, "s", backoff=NONE), outage="1h down at 1h", every="10m", lasts="3h", retry=2)
+    result = simulate(
+        partial(Target, "s", "sync", backoff=NONE), outage="1h down at 1h", every="10m", lasts="3h", retry=3
+    )
 
     assert result.calls.failures == 3 * 6
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
     def run(seed: int) -> tuple[list[object], object]:
-        result = simulate(partial(Target, "s"), outage="2h 30% errors", every="30s", seed=seed)
+        result = simulate(partial(Target, "s", "sync"), outage="2h 30% errors", every="30s", seed=seed)
         return list(result.calls), result.spans
 
     assert run(3) == run(3)
@@ -154,7 +156,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
 def test_a_day_is_played_in_no_time(every: str, outage: str) -> None:
     started = time.process_time()
 
-    result = simulate(partial(Target, "s", breaker=True), outage=outage, every=every, lasts="24h")
+    result = simulate(partial(Target, "s", "sync", breaker=True), outage=outage, every=every, lasts="24h")
 
     assert time.process_time() - started < 30
     assert len(result.calls) + result.held == 86400 / (300 if every == "5m" else 1)

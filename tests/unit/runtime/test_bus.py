@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tidegate
-from tidegate import Bus, Event, EventKind, Target
+from tidegate import Bus, Event, EventKind, Target, Tuning
 from tidegate.testing import VirtualClock
 
 
@@ -41,7 +41,7 @@ def test_a_user_is_who_the_target_says_belongs_to_the_key() -> None:
     def first(key: Any) -> str:
         return str(key[0])
 
-    target = Target("feeds", bus=bus, user=first, clock=VirtualClock(), self_guard=False)
+    target = Target("feeds", user=first, clock=VirtualClock(), self_guard=False, tuning=Tuning(bus=bus))
     with bus.subscribe("anna") as anna, bus.subscribe("ben") as ben:
         for key in (("anna", 1), ("ben", 2), ("anna", 3)):
             target.key(key).clear()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.text import names
-from tidegate import Bus, Target
+from tidegate import Bus, Target, Tuning
 from tidegate.testing import EventLog, ScriptedTarget, Status, StatusError, VirtualClock
 
 
 @pytest.fixture
 def target(virtual_clock: VirtualClock, tide_events: EventLog) -> Target:
-    return Target("spotify", clock=virtual_clock, bus=tide_events.bus)
+    return Target("spotify", clock=virtual_clock, tuning=Tuning(bus=tide_events.bus))
 
 
 def test_the_one_event_that_matches_is_returned(target: Target, tide_events: EventLog) -> None:
@@ -28,7 +28,7 @@ def test_the_one_event_that_matches_is_returned(target: Target, tide_events: Eve
 
 
 def test_fields_of_an_event_can_be_asked_for(virtual_clock: VirtualClock, tide_events: EventLog) -> None:
-    target = Target("spotify", breaker={"consecutive": 1}, clock=virtual_clock, bus=tide_events.bus)
+    target = Target("spotify", breaker={"consecutive": 1}, clock=virtual_clock, tuning=Tuning(bus=tide_events.bus))
     fail(target, 503, key=7)
 
     tide_events.assert_one("breaker_state_changed", to="open")
@@ -76,7 +76,7 @@ def test_a_kind_that_does_not_exist_is_a_mistake_of_the_test(tide_events: EventL
 def test_it_can_listen_to_a_bus_of_your_own_until_it_is_closed(virtual_clock: VirtualClock) -> None:
     bus = Bus()
     log = EventLog(bus)
-    target = Target("spotify", clock=virtual_clock, bus=bus)
+    target = Target("spotify", clock=virtual_clock, tuning=Tuning(bus=bus))
     fail(target, 503, key=1)
     log.close()
     fail(target, 503, key=2)

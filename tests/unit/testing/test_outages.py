@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 
-from tidegate import Backoff, Cooldown, Held, Target
+from tidegate import Backoff, Cooldown, Held, Target, Tuning
 from tidegate.testing import EventLog, ScriptedTarget, StatusError, VirtualClock
 
 DAY = 86_400
@@ -14,7 +14,13 @@ DAY = 86_400
 
 def test_a_day_of_outage_takes_no_time(virtual_clock: VirtualClock, tide_events: EventLog) -> None:
     service = ScriptedTarget(outage="24h down", clock=virtual_clock)
-    target = Target("lidarr", backoff=Backoff("30s", cap="30m", jitter=0), clock=virtual_clock, bus=tide_events.bus)
+    target = Target(
+        "lidarr",
+        "sync",
+        backoff=Backoff("30s", cap="30m", jitter=0),
+        clock=virtual_clock,
+        tuning=Tuning(bus=tide_events.bus),
+    )
     started = time.perf_counter()
 
     while virtual_clock.monotonic() < DAY + 3600:
@@ -30,8 +36,10 @@ def test_a_day_of_outage_takes_no_time(virtual_clock: VirtualClock, tide_events:
 
 def test_a_day_of_outage_on_the_virtual_loop(virtual_clock: VirtualClock, tide_events: EventLog) -> None:
     service = ScriptedTarget(outage="24h 503", clock=virtual_clock)
-    target = Target("gateway", breaker={"consecutive": 5}, deadline="30s", clock=virtual_clock, bus=tide_events.bus)
-    poll = target.guard(retry=2)(service.acall)
+    target = Target(
+        "gateway", breaker={"consecutive": 5}, deadline="30s", clock=virtual_clock, tuning=Tuning(bus=tide_events.bus)
+    )
+    poll = target.guard(retry=3)(service.acall)
 
     async def main() -> str:
         while True:
@@ -47,7 +55,12 @@ def test_a_day_of_outage_on_the_virtual_loop(virtual_clock: VirtualClock, tide_e
 def test_a_feed_that_is_gone_rests_for_three_days(virtual_clock: VirtualClock, tide_events: EventLog) -> None:
     service = ScriptedTarget(outage="5d 410", clock=virtual_clock)
     target = Target(
-        "feeds", cooldown=Cooldown.feeds(), backoff=Backoff("1m", cap="1h"), clock=virtual_clock, bus=tide_events.bus
+        "feeds",
+        "sync",
+        cooldown=Cooldown.feeds(),
+        backoff=Backoff("1m", cap="1h"),
+        clock=virtual_clock,
+        tuning=Tuning(bus=tide_events.bus),
     )
     for _ in range(8 * 24):
         with suppress(Held, StatusError):

@@ -15,7 +15,7 @@ from tidegate.web.pages import policy
 
 
 def words(**numbers: Any) -> dict[str, str]:
-    return dict(policy.rows(json.loads(Target("mailer", **numbers).for_jobs().shown())))
+    return dict(policy.rows(json.loads(Target("mailer", "jobs", **numbers).for_jobs().shown())))
 
 
 # What is declared, and the values that its rows name.

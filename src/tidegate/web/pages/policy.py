@@ -74,7 +74,10 @@ def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) 
         what = "a call fails" if probed_after is True else f"a call fails with {' or '.join(probed_after)}"
         found.append(("Or opens at once", f"when {what}, and then its health probe too"))
     open_for = numbers.get("open_for")
-    found.append(("Stays open for", "as long as its probe fails" if open_for is None else span(float(open_for))))
+    lasts = "as long as its probe fails" if open_for is None else span(float(open_for))
+    if (longest := numbers.get("max_timeout")) is not None:
+        lasts = f"{lasts}, growing with the outage to {span(float(longest))}"
+    found.append(("Stays open for", lasts))
     n = numbers["max_requests"]
     found.append(("Trial calls", "1 good one closes it again" if n == 1 else f"{n} good ones close it again"))
     return found

@@ -44,7 +44,12 @@ class Pictures:
     def __init__(self, there: Installed[Settings]) -> None:
         self._there = there
         self._target = Target(
-            "music-pictures", backoff=Backoff("1m", cap="1h"), clock=there.queue.clock, self_guard=False
+            "music-pictures",
+            "sync",
+            backoff=Backoff("1m", cap="1h"),
+            breaker=False,
+            clock=there.queue.clock,
+            self_guard=False,
         )
         self._slots = asyncio.Semaphore(_AT_ONCE)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import httpx2
 
-from tidegate import Bus, Fault, Target, classify, fault_of
+from tidegate import Bus, Fault, Target, Tuning, classify, fault_of
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.music.contract import (
     Batch,
@@ -140,7 +140,11 @@ class Guarded:
 
     def __post_init__(self) -> None:
         self.target = Target(
-            self.kind.name, rules=self.kind.rules, clock=self.clock, bus=Bus(), self_guard=False, dice=lambda: 0.5
+            self.kind.name,
+            rules=self.kind.rules,
+            clock=self.clock,
+            self_guard=False,
+            tuning=Tuning(bus=Bus(), dice=lambda: 0.5),
         )
 
     async def check(self, provider: Provider, user: str) -> Fault | None:
