@@ -38,13 +38,13 @@ def fill(url: str, jobs: int = JOBS, groups: int = GROUPS) -> None:
         ends = [round(jobs * (each / groups) ** 0.3) for each in range(1, groups + 1)]
         sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
         for number, size in enumerate(reversed(sizes)):  # the largest are the newest, and so on the page
-            kinds[number // len(_CODES)].enqueue_many([(number, each) for each in range(size)])
+            kinds[number // len(_CODES)].enqueue_many([((number, each),) for each in range(size)])
         asyncio.run(queue.adrain())
         while queue.store.write(failures.fold):
             pass
 
 
-def _kind(queue: Queue, number: int) -> JobFunction[tuple[int, int], None]:
+def _kind(queue: Queue, number: int) -> JobFunction[[tuple[int, int]], None]:
     @queue.job(queue="bench", name=f"kind-{number}", attempts=1)
     async def fails(args: tuple[int, int]) -> None:
         raise Fail(_CODES[args[0] % len(_CODES)], f"It was refused, at try {args[1]}.")

@@ -45,12 +45,12 @@ class Counting:
     """A queue with one kind of job, which notes when it ran."""
 
     queue: Queue
-    note: JobFunction[int, None]
+    note: JobFunction[[int], None]
     ran: list[float] = field(default_factory=list)
 
     def fill(self) -> None:
         for start in range(0, JOBS, 1000):
-            self.note.enqueue_many(range(start, start + 1000))
+            self.note.enqueue_many([(each,) for each in range(start, start + 1000)])
 
     def raw_loop(self) -> float:
         """The queue's own statements, batch by batch: no worker, no gate and no handler."""

@@ -19,7 +19,7 @@ _LEAST = 0.9  # of what so many at once can do
 _TIMES, _PAUSE = 100, 0.02
 
 
-def started(queue: Queue) -> JobFunction[int, float]:
+def started(queue: Queue) -> JobFunction[[int], float]:
     @queue.job(queue="latency", name="started")
     async def started(_number: int) -> float:
         return time.time()
@@ -29,7 +29,7 @@ def started(queue: Queue) -> JobFunction[int, float]:
 
 def waited(job: Enqueued[float], began: float) -> float:
     """Seconds until it started, as it says itself."""
-    started_at = job.result()
+    started_at: float | None = job.get().result
     if started_at is None:
         raise RuntimeError(f"job {job.id} has not begun")
     return started_at - began
@@ -86,7 +86,7 @@ def asleep(queue: Queue, what: str) -> Row:
         ended.append(time.perf_counter())
 
     for start in range(0, _ASLEEP, 1000):
-        nap.enqueue_many(range(start, start + 1000))
+        nap.enqueue_many([(each,) for each in range(start, start + 1000)])
 
     async def until_done() -> None:
         stop = asyncio.Event()

@@ -97,7 +97,7 @@ def unique_bulk(queue: Queue) -> None:
     async def nothing(number: int) -> None: ...
 
     for start in range(0, JOBS, 1000):
-        nothing.enqueue_many(range(start, start + 1000))
+        nothing.enqueue_many([(each,) for each in range(start, start + 1000)])
 
 
 def written(url: str) -> float:

@@ -64,7 +64,7 @@ def putting(there: Installed[Settings], bare: Installed[Settings], size: Size) -
     """The jobs alone, with their unique; and all that a look writes: jobs, what is known of each, badges."""
     numbers = range(1, size.albums + 1)
     subs = [Submission("album", n, "ada", f"album-{n}", f"Album {n}", 1, "Nina", "artist-1") for n in numbers]
-    jobs = _timed(lambda: [bare.jobs.submit.enqueue_many(each) for each in _pages(subs)])
+    jobs = _timed(lambda: [bare.jobs.submit.enqueue_many([(each,) for each in each]) for each in _pages(subs)])
     seen = [_seen(n) for n in numbers]
     whole = _timed(lambda: [there.db.write(partial(_put, there, each)) for each in _pages(seen)])
     return [

@@ -54,7 +54,7 @@ async def mail(order: Order, job: Context) -> str:
 def put(orders: int) -> None:
     for number in range(orders):
         order = Order(number, pieces=1 + number % 7)
-        mail.enqueue(order, after=[invoice.enqueue(order)])
+        mail.options(after=[invoice.enqueue(order)]).enqueue(order)
     print(f"{orders} orders are in")
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "Capacity",
     "Code",
     "CodeBook",
+    "ConfiguredJob",
     "Confirm",
     "Context",
     "Cooldown",
@@ -51,7 +52,10 @@ __all__ = [
     "Hold",
     "Installed",
     "Job",
+    "JobCancelled",
     "JobEvent",
+    "JobFailed",
+    "JobForgotten",
     "JobFunction",
     "JobState",
     "LeaseLost",
@@ -102,13 +106,24 @@ if TYPE_CHECKING:
     from tidegate.core.policy import Confirm, Cooldown
     from tidegate.core.rate import Rate
     from tidegate.core.retry import Retry
-    from tidegate.errors import BreakerOpen, Held, LeaseLost, NotThere, Refused, TidegateError, TooManyRequests
+    from tidegate.errors import (
+        BreakerOpen,
+        Held,
+        JobCancelled,
+        JobFailed,
+        JobForgotten,
+        LeaseLost,
+        NotThere,
+        Refused,
+        TidegateError,
+        TooManyRequests,
+    )
     from tidegate.face.app import App, Every, Installed, Page, Simulated, Strip, install
     from tidegate.face.db import Db, DbTx
     from tidegate.face.enqueued import Enqueued
     from tidegate.face.faults import fault_of
     from tidegate.face.health import Health
-    from tidegate.face.job_function import JobFunction
+    from tidegate.face.job_function import ConfiguredJob, JobFunction
     from tidegate.face.part import Part
     from tidegate.face.profiles import BreakerOptions, Tuning
     from tidegate.face.queue import Queue
@@ -143,13 +158,24 @@ else:
         "core.policy": ("Confirm", "Cooldown"),
         "core.rate": ("Rate",),
         "core.retry": ("Retry",),
-        "errors": ("BreakerOpen", "Held", "LeaseLost", "NotThere", "Refused", "TidegateError", "TooManyRequests"),
+        "errors": (
+            "BreakerOpen",
+            "Held",
+            "JobCancelled",
+            "JobFailed",
+            "JobForgotten",
+            "LeaseLost",
+            "NotThere",
+            "Refused",
+            "TidegateError",
+            "TooManyRequests",
+        ),
         "face.app": ("App", "Every", "Installed", "Page", "Simulated", "Strip", "install"),
         "face.db": ("Db", "DbTx"),
         "face.enqueued": ("Enqueued",),
         "face.faults": ("fault_of",),
         "face.health": ("Health",),
-        "face.job_function": ("JobFunction",),
+        "face.job_function": ("ConfiguredJob", "JobFunction"),
         "face.queue": ("Queue",),
         "face.working": ("Drained",),
         "face.part": ("Part",),

@@ -16,7 +16,7 @@ from tidegate.core.serial import encode
 from tidegate.runtime.child_jobs import result_of
 from tidegate.runtime.children import DEFAULT, Call, ChildError, Children, Limits, place_of
 from tidegate.runtime.frames import Frame
-from tidegate.runtime.signatures import signature_of
+from tidegate.runtime.signatures import signature_of, sole_serial
 
 __all__ = ["ChildError", "Children", "Limits", "run", "run_now"]
 
@@ -70,7 +70,7 @@ def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> Call:
         if not module or not name:
             raise ValueError(f"fn: {fn!r} is no place; give package.module:function")
         return Call(fn, encode(args), limits)
-    return Call(place_of(fn), _signature(fn).arguments.encode(args), limits)
+    return Call(place_of(fn), sole_serial(_signature(fn)).encode(args), limits)
 
 
 def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:

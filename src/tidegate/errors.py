@@ -5,6 +5,9 @@
     │   ├── BreakerOpen         the breaker is open
     │   └── TooManyRequests     the breaker is half-open and its permits are taken
     ├── NotThere                there is no such job, queue or target
+    │   └── JobForgotten        the job whose result is asked for was removed, or never existed
+    ├── JobFailed               the job whose result is asked for failed
+    ├── JobCancelled            the job whose result is asked for was cancelled
     ├── Refused                 what a person asked for is not possible as things stand
     ├── LeaseLost               somebody else has the job now; what this attempt does counts no more
     └── StoreError              the database refused, or is not what it should be
@@ -23,7 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate.core.fault import Fault
 
 _FIELDS = 6  # of what says that a call is held
 
@@ -120,6 +126,45 @@ class TooManyRequests(Held):
 
 class NotThere(TidegateError, LookupError):
     """There is no such job, queue or target."""
+
+
+class JobForgotten(NotThere):
+    """The job whose result is asked for was removed, by retention or by a person, or never existed."""
+
+    def __init__(self, job: int) -> None:
+        super().__init__(job)
+        self.job = job
+
+    def __str__(self) -> str:
+        return f"there is no job {self.job}: it was removed, or never existed"
+
+
+class JobFailed(TidegateError):
+    """The job whose result is asked for failed. *fault* says why, as `classify` would."""
+
+    def __init__(self, job: int, kind: str, fault: Fault) -> None:
+        super().__init__(job, kind, fault)
+        self.job = job
+        self.kind = kind
+        self.fault = fault
+
+    @property
+    def code(self) -> str:
+        return self.fault.code
+
+    def __str__(self) -> str:
+        return f"job {self.job} ({self.kind}) failed with {self.fault.code}: {self.fault.message}"
+
+
+class JobCancelled(TidegateError):
+    """The job whose result is asked for was cancelled."""
+
+    def __init__(self, job: int) -> None:
+        super().__init__(job)
+        self.job = job
+
+    def __str__(self) -> str:
+        return f"job {self.job} was cancelled"
 
 
 class Refused(TidegateError):

@@ -104,7 +104,7 @@ class Feeder:
                 batch = [_effect(n, self._plan.longest) for n in range(self._next, self._next + _BATCH)]
                 for i, kind in enumerate(self._program.kinds):
                     mine = [each for each in batch if each.n % 2 == i]
-                    self.put.update(job.id for job in kind.enqueue_many(mine))
+                    self.put.update(job.id for job in kind.enqueue_many([(each,) for each in mine]))
                 self._next += _BATCH
 
     @contextlib.contextmanager

@@ -65,7 +65,7 @@ class Program:
             time.sleep(a.lasts)
             return {"n": a.n, "fence": job.fence}
 
-        self.kinds: tuple[JobFunction[Effect, Any], ...] = (awaits, blocks)
+        self.kinds: tuple[JobFunction[[Effect], Any], ...] = (awaits, blocks)
 
     def _began(self, a: Effect, job: Context) -> None:
         # One write, and so one line: many processes append at once.

@@ -79,7 +79,7 @@ USES = {
         import apsw
         from tidegate import Every, Queue
         with Queue("sqlite:///a.db", driver="apsw") as queue:
-            Every(cron="*/5 * * * *", job=queue.job(queue="a", name="a")(lambda n: None), args=1, name="a")
+            Every(cron="*/5 * * * *", job=queue.job(queue="a", name="a")(lambda n: None), args=(1,), name="a")
             assert queue.drain().done == 0
     """,
     "postgres": "import psycopg, psycopg_pool, tidegate.store.postgres",

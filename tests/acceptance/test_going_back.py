@@ -49,8 +49,8 @@ def test_a_replica_that_is_behind_takes_over_and_only_what_it_lacks_is_lost(tmp_
         stack.callback(program.q.close)
         quick, blocks = program.kinds
 
-        def put(kind: JobFunction[Effect, Any], numbers: range, until: str = "") -> set[int]:
-            return {job.id for job in kind.enqueue_many([Effect(n, until=until) for n in numbers])}
+        def put(kind: JobFunction[[Effect], Any], numbers: range, until: str = "") -> set[int]:
+            return {job.id for job in kind.enqueue_many([(Effect(n, until=until),) for n in numbers])}
 
         def release(file: str, fences: range) -> None:
             for fence in fences:

@@ -62,7 +62,7 @@ def overtaken(db: Database, folder: Path, jobs: int, plant: str = "", *, until: 
     program = Program(orders)
     _, blocks = program.kinds
     with crew(orders, 1) as people:
-        put = blocks.enqueue_many([Effect(n, until=str(go)) for n in range(jobs)])
+        put = blocks.enqueue_many([(Effect(n, until=str(go)),) for n in range(jobs)])
         wait_until(lambda: len(begun(effects)) == jobs)
         stand_still(people, db.url)
         people.size = 2

@@ -45,9 +45,9 @@ PROGRAM = """
         raise KeyboardInterrupt
 
     if sys.argv[2] == "put":
-        innocent.enqueue_many(range(8))
+        innocent.enqueue_many([(n,) for n in range(8)])
         {poison}.enqueue(0)
-        innocent_too.enqueue_many(range(7))
+        innocent_too.enqueue_many([(n,) for n in range(7)])
     else:
         q.run_worker(20, lease=2.0, renew_every=0.4, margin=0.4, sweep_every=0.3, poll_every=0.2)
 """

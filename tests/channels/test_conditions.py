@@ -171,7 +171,7 @@ def test_the_end_of_an_outage_says_what_became_of_the_work(scene: Scene, outside
 
 def test_what_is_still_held_at_the_end_is_counted(scene: Scene) -> None:
     scene.q.store.write(lambda tx: tx.all("target_new", {"name": "gateway"}))
-    scene.jobs["convert"].enqueue_many(list(range(31)))
+    scene.jobs["convert"].enqueue_many([(each,) for each in range(31)])
     known = Row(
         7, "recovered", "success", "target", "gateway", "", "", 0.0, None, "It works again", "It does.", "", None,
         0.0, 0.0, None, None, None, None, None, 0,

@@ -73,9 +73,9 @@ def _put(n: int) -> list[tuple[int, int]]:
     )
     together: list[tuple[Effect, Enqueued[Any]]] = [(each, kills.enqueue(each)) for each in poison]
     together += [(each, hoards.enqueue(each)) for each in hungry]
-    together += [(each, joins.enqueue(each, after=_parents(each.n))) for each in children]
-    together += [*zip(even, awaits.enqueue_many(even), strict=True)]
-    together += zip(odd[_ALONE:], blocks.enqueue_many(odd[_ALONE:]), strict=True)
+    together += [(each, joins.options(after=_parents(each.n)).enqueue(each)) for each in children]
+    together += [*zip(even, awaits.enqueue_many([(each,) for each in even]), strict=True)]
+    together += zip(odd[_ALONE:], blocks.enqueue_many([(each,) for each in odd[_ALONE:]]), strict=True)
     together += [(each, blocks.enqueue(each)) for each in odd[:_ALONE]]
     return [(each.n, job.id) for each, job in together]
 

@@ -121,7 +121,7 @@ def _said_once(verdict: Verdict, said: set[tuple[int, int]]) -> None:
 
 def _put_in(verdict: Verdict, said: set[tuple[int, int]], jobs: Iterable[tuple[Any, ...]]) -> None:
     """An id that was said yes to is that very job: one that was taken back may be given out again."""
-    numbers = {id_: json.loads(args)["n"] for id_, args in jobs}
+    numbers = {id_: json.loads(args)["a"]["n"] for id_, args in jobs}
     for n, job in sorted(said):
         if numbers.get(job, n) != n:
             verdict.wrong[LOST].append(f"job {job} was said to be number {n}, and is {numbers[job]}")

@@ -74,7 +74,7 @@ def test_a_worker_of_before_a_restore_of_postgresql_settles_nothing_after_it(tmp
     with own_server() as server:
         orders = Orders(url=server.url, effects=str(effects), log=str(tmp_path / "log"), numbers=NUMBERS)
         program = Program(orders)
-        program.kinds[1].enqueue_many([Effect(n, until=str(go)) for n in range(JOBS)])
+        program.kinds[1].enqueue_many([(Effect(n, until=str(go)),) for n in range(JOBS)])
         server.tool("pg_dump", "-Fc", "-f", str(tmp_path / "copy"), server.url)
         with crew(orders, 1) as people:
             wait_until(lambda: len(begun(effects)) == JOBS)

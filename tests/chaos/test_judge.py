@@ -64,7 +64,7 @@ class Scene:
             (self.made / f"{id_}-{fence}.txt").write_bytes(data)
             said = {"fence": fence, "file": f"{id_}-{fence}.txt", "bytes": len(data)}
             result = json.dumps({**said, "sha256": hashlib.sha256(data).hexdigest()})
-        deaths, args = len(lost or []), json.dumps({"n": id_ * 10})
+        deaths, args = len(lost or []), json.dumps({"a": {"n": id_ * 10}})
         self.sql(
             "insert into tg_job values (?, ?, ?, ?, ?, ?, ?, ?, ?, null, null)",
             id_, kind, args, state, fence, deaths, fence, result, "worker_lost" if state == "failed" else None,
@@ -113,7 +113,7 @@ WRONGS: dict[str, tuple[Callable[[Scene], object], str]] = {
     "an id was given out again": (lambda s: s.say("10 1\n50 2\n"), LOST),
     "a job never ends": (lambda s: s.sql("update tg_job set state = 'ready' where id = 1"), LOST),
     "a number was said to be two jobs": (lambda s: s.say("10 1\n10 2\n"), DOUBLE),
-    "two jobs are the same": (lambda s: s.sql("update tg_job set args = '{\"n\": 10}' where id = 2"), DOUBLE),
+    "two jobs are the same": (lambda s: s.sql('update tg_job set args = \'{"a": {"n": 10}}\' where id = 2'), DOUBLE),
     "a job is done twice": (lambda s: s.sql("update tg_event set kind = 'done' where job = 2"), DOUBLE),
     "a done job has no end": (lambda s: s.sql("delete from tg_event where job = 1"), DOUBLE),
     "a result of an older fence": (lambda s: s.sql("update tg_job set fence = 2, attempt = 2 where id = 1"), STALE),

@@ -25,7 +25,7 @@ def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[in
     async def send(n: int) -> None:
         raise Fail("bad_request" if n % 2 else "gone")
 
-    made = [job.id for job in send.enqueue_many(list(range(jobs)))]
+    made = [job.id for job in send.enqueue_many([(each,) for each in range(jobs)])]
 
     async def main() -> None:
         await q.adrain()

@@ -67,7 +67,7 @@ def mail(q: Queue, clock: VirtualClock) -> Queue:
         await q.adrain()
 
     play(clock, main)
-    send.enqueue(2, due="1h")
+    send.options(due="1h").enqueue(2)
     return q
 
 

@@ -38,11 +38,11 @@ def one_of_each(q: Queue, clock: VirtualClock) -> dict[str, int]:
 
         later[kind] = lambda work=work: work.enqueue("ready").id  # type: ignore[misc]
         made |= {f"{kind} {how}": work.enqueue(how).id for how in ("done", "failed")}
-        made[f"{kind} waiting"] = work.enqueue("later", due=clock.now() + 1e6).id
-        made[f"{kind} blocked"] = work.enqueue("after", after=[made[f"{kind} waiting"]]).id
-        made[f"{kind} refused"] = work.refuse("bad", "bad_request").id
+        made[f"{kind} waiting"] = work.options(due=clock.now() + 1e6).enqueue("later").id
+        made[f"{kind} blocked"] = work.options(after=[made[f"{kind} waiting"]]).enqueue("after").id
+        made[f"{kind} refused"] = work.refuse(("bad",), "bad_request").id
         if may:
-            made["free cancelled"] = work.enqueue("never", due=clock.now() + 1e6).id
+            made["free cancelled"] = work.options(due=clock.now() + 1e6).enqueue("never").id
             q.cancel(made["free cancelled"])
 
     async def main() -> None:

@@ -30,7 +30,7 @@ def failing(q: Queue, clock: VirtualClock, jobs: int, **options: Any) -> list[in
     async def send(n: int) -> None:
         raise Fail("bad_request" if n % 2 else "gone")
 
-    made = [job.id for job in send.enqueue_many(list(range(jobs)))]
+    made = [job.id for job in send.enqueue_many([(each,) for each in range(jobs)])]
 
     async def main() -> None:
         await q.adrain()
@@ -44,7 +44,7 @@ def queued(q: Queue, jobs: int) -> list[int]:
     @q.job(queue="mail", name="wait")
     async def wait(n: int) -> None: ...
 
-    return [job.id for job in wait.enqueue_many(list(range(jobs)))]
+    return [job.id for job in wait.enqueue_many([(each,) for each in range(jobs)])]
 
 
 def previewed(q: Queue, action: str, wanted: Filter) -> Count:
@@ -100,7 +100,7 @@ def test_one_whose_place_a_twin_has_taken_is_left_and_the_others_go(q: Queue, cl
     async def send(n: int) -> None:
         raise Fail("gone")
 
-    jobs = [job.id for job in send.enqueue_many(list(range(6)))]
+    jobs = [job.id for job in send.enqueue_many([(each,) for each in range(6)])]
 
     async def main() -> None:
         await q.adrain()
@@ -134,7 +134,7 @@ def test_jobs_that_wait_for_each_other_are_all_cancelled(q: Queue) -> None:
     last = step.enqueue(0)
     made = [last.id]
     for n in range(1, 120):
-        last = step.enqueue(n, after=[last])
+        last = step.options(after=[last]).enqueue(n)
         made.append(last.id)
 
     found = bulk.run(q.store, "cancel", Filter(queue="mail"), "ada", expected=len(made))
@@ -163,7 +163,7 @@ def test_what_was_refused_at_intake_is_not_counted_among_those_to_retry(q: Queue
     async def read(n: int) -> None: ...
 
     made = failing(q, clock, 2)
-    read.refuse(7, "bad_request")
+    read.refuse((7,), "bad_request")
 
     assert q.store.read(lambda tx: bulk.matching(tx, "retry", Filter())) == made
     assert q.store.read(lambda tx: bulk.preview(tx, "forget", Filter())) == Count(3)
@@ -188,7 +188,7 @@ def test_bulk_forget_refuses_a_parent_whose_child_has_not_ended(q: Queue, clock:
 
     parent = step.enqueue(1)
     clock.run(work_for(q, "10s"))
-    child = step.enqueue(2, after=parent, due="1h")
+    child = step.options(after=parent, due="1h").enqueue(2)
 
     found = bulk.run(q.store, "forget", Filter(queue="mail"), "ada", expected=1)
 

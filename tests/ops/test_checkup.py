@@ -207,7 +207,7 @@ def test_a_clock_that_is_off_is_said(db: Database, shift: float, status: Status)
 def test_a_look_changes_nothing(name: str, beside: bool, tmp_path: Path) -> None:
     with database(name, tmp_path) as db:
         queue = Queue(db.url, driver=db.driver)
-        job(queue).enqueue_many([1, 2, 3])
+        job(queue).enqueue_many([(1,), (2,), (3,)])
         if not beside:
             queue.close()
         before = hashes(tmp_path)
@@ -228,7 +228,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def test_a_look_sees_what_is_still_in_the_journal(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path}/jobs.db") as queue:
-        job(queue).enqueue_many([1, 2, 3])
+        job(queue).enqueue_many([(1,), (2,), (3,)])
 
         assert "3 jobs of mail" in only(found_in(queue.url)["workers.there"]).fact
 
@@ -251,7 +251,7 @@ def test_a_look_waits_for_nobody_in_vain(tmp_path: Path) -> None:
 
 
 def test_jobs_that_wait_for_a_worker_in_vain_are_an_error(q: Queue) -> None:
-    job(q).enqueue_many([1, 2])
+    job(q).enqueue_many([(1,), (2,)])
     alone = only(found_in(q.url)["workers.there"])
     seen(q.store, ["other"])
     elsewhere = only(found_in(q.url)["workers.there"])

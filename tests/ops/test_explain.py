@@ -67,7 +67,7 @@ def test_a_job_that_nothing_holds_is_next_in_line_or_has_others_before_it(q: Que
     send = declared(q)
     q.store.write(lambda tx: seen(tx, ["mail"]))
     first, second = send.enqueue(1), send.enqueue(2)
-    urgent = send.enqueue(3, priority=5)
+    urgent = send.options(priority=5).enqueue(3)
 
     assert numbers(one(q.explain(urgent)).message) == []
     assert numbers(one(q.explain(second)).message) == [2]
@@ -77,14 +77,14 @@ def test_a_job_that_nothing_holds_is_next_in_line_or_has_others_before_it(q: Que
 def test_a_long_line_is_not_counted_to_its_end(q: Queue) -> None:
     send = declared(q)
     q.store.write(lambda tx: seen(tx, ["mail"]))
-    last = send.enqueue_many(list(range(1500)))[-1]
+    last = send.enqueue_many([(each,) for each in range(1500)])[-1]
 
     assert numbers(one(q.explain(last)).message) == [1000]
 
 
 def test_a_job_with_a_time_says_when(q: Queue) -> None:
     q.store.write(lambda tx: seen(tx, ["mail"]))
-    job = declared(q).enqueue(1, due="90m")
+    job = declared(q).options(due="90m").enqueue(1)
 
     why = one(q.explain(job))
 
@@ -132,7 +132,7 @@ def test_a_blocked_job_names_whom_it_waits_for_and_who_must_act(q: Queue) -> Non
     send = declared(q)
     q.store.write(lambda tx: seen(tx, ["mail"]))
     parent = send.enqueue(1)
-    child = send.enqueue(2, after=[parent])
+    child = send.options(after=[parent]).enqueue(2)
 
     why = one(q.explain(child))
     assert (why.reason, why.subject, why.ended_by) == ("dependency", f"job {parent.id}", EndedBy.JOB)
@@ -151,7 +151,7 @@ def test_all_that_holds_a_job_is_told_in_the_order_of_the_gate(q: Queue, clock: 
     )  # fmt: skip
     service = Service(clock, takes=100)
     send = declared(q, target)
-    later = send.enqueue(1, due="5h")
+    later = send.options(due="5h").enqueue(1)
 
     async def main() -> None:
         async with working(q):
@@ -205,8 +205,8 @@ def test_concurrency_and_rate_say_what_the_limit_is(q: Queue, clock: VirtualCloc
     @q.job(queue="mail", target=Target("slow", rate=Rate(1, "60s")), name="slow")
     async def slow(n: int) -> None: ...
 
-    waits = busy.enqueue_many([1, 2, 3])[-1]
-    due = slow.enqueue_many([1, 2])[-1]
+    waits = busy.enqueue_many([(1,), (2,), (3,)])[-1]
+    due = slow.enqueue_many([(1,), (2,)])[-1]
 
     async def main() -> None:
         async with working(q):
@@ -249,7 +249,7 @@ def test_half_open_and_the_probe_of_a_key_say_what_is_tried(q: Queue, clock: Vir
     async def send(n: int) -> None:
         await service.call(n)
 
-    jobs = send.enqueue_many([1, 2])
+    jobs = send.enqueue_many([(1,), (2,)])
 
     async def main() -> None:
         q.target("svc").force("open", "1s", by="ada")

@@ -90,10 +90,10 @@ class World:
         self.jobs.append(self.send.enqueue(len(self.jobs)))
 
     def enqueue_later(self) -> None:
-        self.jobs.append(self.send.enqueue(len(self.jobs), due="2m"))
+        self.jobs.append(self.send.options(due="2m").enqueue(len(self.jobs)))
 
     def enqueue_child(self) -> None:
-        self.jobs.append(self.send.enqueue(len(self.jobs), after=[self.jobs[-1], self.jobs[0]]))
+        self.jobs.append(self.send.options(after=[self.jobs[-1], self.jobs[0]]).enqueue(len(self.jobs)))
 
     def cancel_first(self) -> None:
         self.q.cancel(self.jobs[0])

@@ -199,7 +199,7 @@ def test_an_open_breaker_whose_time_is_over_is_shown_as_half_open_and_what_it_tu
             call.enqueue(1)
             async with working(q):
                 await asyncio.sleep(1)
-                call.enqueue_many(range(4))
+                call.enqueue_many([(each,) for each in range(4)])
                 await asyncio.sleep(10)
 
         play(clock, main)

@@ -127,8 +127,8 @@ def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: Vir
     working_on(q, "mail")
     send.enqueue(1)
     clock.advance(720)
-    send.enqueue_many([2, 3])
-    send.enqueue(4, due="1h")
+    send.enqueue_many([(2,), (3,)])
+    send.options(due="1h").enqueue(4)
     working_on(q, "mail")
 
     found = seen(q)
@@ -140,7 +140,7 @@ def test_jobs_that_wait_are_told_with_the_age_of_the_oldest(q: Queue, clock: Vir
 
 
 def test_what_needs_a_person_comes_first_in_the_sentence(q: Queue, clock: VirtualClock) -> None:
-    sending(q, Target("api", breaker=True)).enqueue_many(list(range(148)))
+    sending(q, Target("api", breaker=True)).enqueue_many([(each,) for each in range(148)])
     clock.advance(725)
     working_on(q, "mail")
     refused(q, "spotify", "7", "8")
@@ -190,7 +190,7 @@ def test_one_more_target_is_not_told_of_as_many(q: Queue) -> None:
 
 
 def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: VirtualClock) -> None:
-    sending(q, fails=Fail("gone")).enqueue_many([1, 2])
+    sending(q, fails=Fail("gone")).enqueue_many([(1,), (2,)])
     drained(q, clock)
 
     found = seen(q)
@@ -213,12 +213,12 @@ def test_failed_jobs_are_one_need_that_leads_to_what_failed(q: Queue, clock: Vir
 
 def test_of_failed_jobs_only_what_can_be_done_is_said(q: Queue, clock: VirtualClock) -> None:
     read = sending(q, fails=Fail("gone"))
-    read.refuse(1, "bad_request")
+    read.refuse((1,), "bad_request")
 
     (need,) = seen(q).needs
     assert (need.kind, need.count) == ("failed", 1)
 
-    read.refuse(2, "bad_request")
+    read.refuse((2,), "bad_request")
     barred = seen(q).needs[0]
 
     read.enqueue(3)
@@ -232,7 +232,7 @@ def test_a_full_target_is_among_those_that_are_told_of(q: Queue, clock: VirtualC
     @q.job(queue="albums", target=target)
     async def submit(n: int) -> None: ...
 
-    submit.enqueue_many([1, 2, 3])
+    submit.enqueue_many([(1,), (2,), (3,)])
     drained(q, clock)
 
     found = seen(q)
@@ -263,7 +263,7 @@ def test_a_fault_that_nobody_knows_is_a_need_until_the_job_is_done(q: Queue, clo
 
 
 def test_a_queue_with_work_and_no_worker_is_a_need(q: Queue) -> None:
-    sending(q).enqueue_many([1, 2, 3])
+    sending(q).enqueue_many([(1,), (2,), (3,)])
 
     (need,) = seen(q).needs
     assert (need.kind, need.subject, need.count) == ("no_worker", "queue mail", 3)
@@ -324,10 +324,10 @@ def test_the_last_word_of_a_worker_is_the_tick(q: Queue, clock: VirtualClock) ->
 
 def test_the_rate_of_a_queue_says_when_it_is_drained(q: Queue, clock: VirtualClock) -> None:
     send = sending(q)
-    send.enqueue_many(list(range(50)))
+    send.enqueue_many([(each,) for each in range(50)])
     drained(q, clock)
     clock.advance(30)
-    send.enqueue_many(list(range(20)))
+    send.enqueue_many([(each,) for each in range(20)])
 
     (queue,) = seen(q).queues
 
@@ -340,9 +340,9 @@ def test_of_jobs_that_are_all_held_nobody_says_when_they_are_done_and_each_says_
     q: Queue, clock: VirtualClock
 ) -> None:
     send = sending(q, Target("api"))
-    send.enqueue_many(list(range(50)))
+    send.enqueue_many([(each,) for each in range(50)])
     drained(q, clock)
-    send.enqueue_many(list(range(50, 70)))
+    send.enqueue_many([(each,) for each in range(50, 70)])
 
     def held() -> tuple[object, str]:
         jobs = q.store.read(lambda tx: listing.jobs(tx, listing.Filter(state="ready"), most=1)).items

@@ -46,7 +46,7 @@ def test_a_job_behind_an_open_breaker_goes_at_once_and_a_success_closes_it(q: Qu
 
     async def main() -> Trial:
         async with working(q, concurrency=1):
-            call.enqueue_many(["a1", "a2"])
+            call.enqueue_many([("a1",), ("a2",)])
             await asyncio.sleep(60)
             assert (breaker_of(q, "svc"), len(service.calls)) == ("open", 1)
             service.ill = None
@@ -71,7 +71,7 @@ def test_a_test_that_fails_is_one_call_and_it_is_open_again(q: Queue, clock: Vir
 
     async def main() -> None:
         async with working(q, concurrency=1):
-            call.enqueue_many(["a1", "a2", "b1"])
+            call.enqueue_many([("a1",), ("a2",), ("b1",)])
             await asyncio.sleep(60)
             try_now(q)
             await asyncio.sleep(60)
@@ -101,7 +101,7 @@ def test_a_held_key_has_one_probe_and_is_free_when_it_succeeds(
         async with working(q, concurrency=1):
             call.enqueue("a1")
             await asyncio.sleep(60)
-            call.enqueue_many(["a2", "a3"])
+            call.enqueue_many([("a2",), ("a3",)])
             await asyncio.sleep(60)
             assert len(service.times("a")) == 1
             try_now(q, "a")
@@ -142,7 +142,7 @@ def test_a_job_that_waits_for_its_next_attempt_is_brought_forward(q: Queue, cloc
 
 def test_a_job_that_is_meant_for_later_is_not_used(q: Queue, clock: VirtualClock) -> None:
     service = Service(clock)
-    calling(q, service, target_with_breaker()).enqueue("a1", due="1h")
+    calling(q, service, target_with_breaker()).options(due="1h").enqueue("a1")
     q.target("svc").force("open", "2h")
 
     with pytest.raises(Refused, match="job of svc"):
@@ -194,7 +194,7 @@ def test_what_still_stands_before_the_job_is_told(q: Queue, clock: VirtualClock)
 
 def test_a_job_of_a_key_that_nothing_else_holds_is_taken_first(q: Queue, clock: VirtualClock) -> None:
     call = calling(q, Service(clock), Target("svc", breaker=True))
-    call.enqueue_many(["a1", "b1"])
+    call.enqueue_many([("a1",), ("b1",)])
     q.target("svc").key("a").disable("1h")
     q.target("svc").force("open", "1h")
 

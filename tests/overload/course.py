@@ -111,7 +111,7 @@ class Course:
 
     def _put(self, n: int) -> None:
         if n:
-            self._kinds[0].enqueue_many(list(range(n)))
+            self._kinds[0].enqueue_many([(each,) for each in range(n)])
 
     async def _drained(self) -> None:
         """Until no more wait than come within a second."""

@@ -31,7 +31,7 @@ def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
 
 def worker(
     q: Queue,
-    *jobs: JobFunction[Any, Any],
+    *jobs: JobFunction[..., Any],
     store: Any = None,
     threads: Threads | None = None,
     targets: Iterable[Target] = (),

@@ -101,13 +101,13 @@ def test_what_waits_for_a_slot_is_cancelled_without_being_begun(q: Queue, clock:
         if n >= 100:
             await asyncio.sleep(500)
 
-    job.enqueue_many(range(40))
+    job.enqueue_many([(each,) for each in range(40)])
 
     async def main() -> None:
         async with at_work(worker(q, job, concurrency=1, grace=0)):
             await until(lambda: q.get(40).state is JobState.DONE)
             await asyncio.sleep(2)
-            put = job.enqueue_many([100, 101])
+            put = job.enqueue_many([(100,), (101,)])
             await until(lambda: q.get(put[1]).state is JobState.RUNNING)
             assert q.cancel(put[1]) == "asked"
             await asyncio.sleep(5)

@@ -63,13 +63,13 @@ async def test_a_handler_in_a_child_knows_its_job_and_its_result_is_kept(q: Queu
     counted = q.job(process=True)(risky.counted)
     known = q.job(process=True)(risky.known)
     parent = counted.enqueue(risky.Page("a b"))
-    child = known.enqueue(7, after=parent)
+    child = known.options(after=parent).enqueue(7)
     async with worker(q):
         await finished(child)
 
-    page = parent.result()
+    page = await parent.aresult()
     assert page == risky.Page("A B", words={"a": 1, "b": 1})
-    id_, attempt, fence, key, saved, parents = child.result() or []
+    id_, attempt, fence, key, saved, parents = await child.aresult()
     assert (id_, attempt, fence, saved) == (child.id, 1, 1, {})
     assert str(key).endswith(f"-{child.id}")
     assert parents == {str(parent.id): {"name": "A B", "day": "2024-02-29", "words": {"a": 1, "b": 1}}}
@@ -82,7 +82,7 @@ async def test_a_death_fails_its_attempt_and_the_next_finds_what_was_saved(q: Qu
     async with worker(q):
         assert [(await finished(job)).attempt for job in jobs] == [2, 2]
 
-    assert [job.result() for job in jobs] == [42, 43]
+    assert [await job.aresult() for job in jobs] == [42, 43]
     assert [event.code for event in q.events(jobs[0]) if event.kind == "again"] == ["child_died"]
 
 
@@ -166,7 +166,7 @@ async def test_no_child_is_left_when_the_worker_has_stopped(q: Queue) -> None:
     async with worker(q):
         await finished(job)
 
-    assert gone(job.result() or 0)
+    assert gone(await job.aresult())
 
 
 async def test_under_virtual_time_the_handler_runs_right_here(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ async def test_under_virtual_time_the_handler_runs_right_here(tmp_path: Path) ->
         later = q.job(process=True)(risky.counted_later).enqueue(risky.Page("x"))
         await q.adrain()
 
-        assert job.result() == os.getpid()
-        assert later.result() is not None
+        assert await job.aresult() == os.getpid()
+        assert await later.aresult() is not None
 
 
 SCRIPT = """
@@ -195,7 +195,7 @@ def double(n: int) -> int:
     job = double.enqueue(21)
     drained = q.drain()
     found = job.get()
-    print(drained.done, job.result(), found.error_code)
+    print(drained.done, found.result, found.error_code)
 """
 
 

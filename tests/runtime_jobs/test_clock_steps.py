@@ -45,10 +45,10 @@ def test_a_clock_that_is_days_ahead_for_a_while_deletes_and_expires_nothing(db: 
     clock = VirtualClock()
     with queue_on(db, clock) as q:
         send = sending(q)
-        jobs = [job.id for job in send.enqueue_many(range(5))]
+        jobs = [job.id for job in send.enqueue_many([(each,) for each in range(5)])]
         play(clock, lambda: _work(q, 30))
         assert there(q, *jobs) == ["done"] * 5
-        waiting = send.enqueue(7, due="10m").id
+        waiting = send.options(due="10m").enqueue(7).id
 
         with queue_on(db, clock) as fresh:
             sending(fresh)
@@ -122,7 +122,7 @@ def test_a_step_that_stays_moves_what_is_under_way_with_it(db: Database, step: f
         old = send.enqueue("old").id
         play(clock, lambda: _work(q, 10))
         long, retried = send.enqueue("long").id, send.enqueue("retried").id
-        queued = send.enqueue("queued", due="10d").id
+        queued = send.options(due="10d").enqueue("queued").id
 
         async def main() -> None:
             async with working(q):
@@ -170,7 +170,7 @@ def test_after_a_reboot_on_a_clock_that_is_ahead_nothing_is_deleted_for_ten_minu
         send = sending(q)
         done = send.enqueue(1).id
         play(clock, lambda: _work(q, 30))
-        queued = send.enqueue(2, due="10m").id
+        queued = send.options(due="10m").enqueue(2).id
     rebooted = VirtualClock(clock.now() + 8 * DAY)
     with queue_on(db, rebooted) as q:
         sending(q)
@@ -218,10 +218,10 @@ def test_delays_and_children_go_on_over_a_step_and_dates_stay(db: Database, step
             if what == "parent":
                 await asyncio.sleep(15 * MINUTE)
 
-        delayed, date = note.enqueue("delayed", due="20m"), clock.now() + 10 * DAY
-        note.enqueue("child", after=[note.enqueue("parent")])
-        note.enqueue("late child", after=[delayed], due="30m")
-        dated = note.enqueue("dated", due=date).id
+        delayed, date = note.options(due="20m").enqueue("delayed"), clock.now() + 10 * DAY
+        note.options(after=[note.enqueue("parent")]).enqueue("child")
+        note.options(after=[delayed], due="30m").enqueue("late child")
+        dated = note.options(due=date).enqueue("dated").id
 
         async def main() -> None:
             async with working(q):
@@ -250,7 +250,7 @@ def test_what_was_sent_to_a_full_target_counts_for_its_time_over_a_step(db: Data
         async def send(n: int) -> None:
             sent.append(clock.monotonic())
 
-        send.enqueue_many(range(4))
+        send.enqueue_many([(each,) for each in range(4)])
 
         async def main() -> None:
             async with working(q):

@@ -32,8 +32,8 @@ def test_a_cycle_says_what_it_did(q: Queue, clock: VirtualClock) -> None:
             case "held":
                 raise Held("spotify", None, "breaker", clock.now(), clock.now() + 60, 60.0)
 
-    job.enqueue_many(["done", "done", "again", "fault", "fail", "held"])
-    job.enqueue("done", due="1h")
+    job.enqueue_many([("done",), ("done",), ("again",), ("fault",), ("fail",), ("held",)])
+    job.options(due="1h").enqueue("done")
 
     assert clock.run(q.adrain()) == Drained(done=2, again=2, failed=1, held=1, remaining=4)
     assert clock.run(q.adrain()) == Drained(done=0, again=0, failed=0, held=0, remaining=4)
@@ -47,8 +47,8 @@ def test_a_cycle_takes_what_its_own_jobs_set_free(q: Queue, clock: VirtualClock)
         ran.append(name)
 
     artist = job.enqueue("artist")
-    album = job.enqueue("album", after=[artist])
-    job.enqueue("track", after=[album])
+    album = job.options(after=[artist]).enqueue("album")
+    job.options(after=[album]).enqueue("track")
 
     assert clock.run(q.adrain()).done == 3
     assert ran == ["artist", "album", "track"]
@@ -61,15 +61,15 @@ def test_many_jobs_put_in_at_once_may_each_have_parents_of_their_own(q: Queue, c
     async def job(name: str) -> None:
         ran.append(name)
 
-    artists = job.enqueue_many(["first", "second"], due="1h")
-    job.enqueue_many(["of first", "of second", "of none"], after=[artists[0], [artists[1]], ()])
+    artists = job.options(due="1h").enqueue_many([("first",), ("second",)])
+    job.enqueue_many([("of first",), ("of second",), ("of none",)], after_each=[artists[0], [artists[1]], ()])
 
     assert clock.run(q.adrain()).done == 1
     clock.advance("2h")
     clock.run(q.adrain())
     assert (ran[0], sorted(ran[1:3]), sorted(ran[3:])) == ("of none", ["first", "second"], ["of first", "of second"])
-    with pytest.raises(ValueError, match=r"after: .*1 .*2"):
-        job.enqueue_many(["one", "two"], after=[()])
+    with pytest.raises(ValueError, match=r"after_each: .*1 .*2"):
+        job.enqueue_many([("one",), ("two",)], after_each=[()])
 
 
 def test_each_job_has_one_turn_in_a_cycle(q: Queue, clock: VirtualClock) -> None:
@@ -116,8 +116,8 @@ def test_what_falls_due_while_a_cycle_lasts_is_for_the_next_one_also_beside_a_wo
 
     q.in_cycles("lidarr")
     submit.enqueue("again")
-    submit.enqueue("later", due="20s")
-    submit.enqueue_many([f"{n}" for n in range(10)])
+    submit.options(due="20s").enqueue("later")
+    submit.enqueue_many([(f"{n}",) for n in range(10)])
 
     async def main() -> list[Drained]:
         stop = asyncio.Event()
@@ -145,7 +145,7 @@ def test_what_stands_before_a_shut_gate_is_held_and_not_touched(q: Queue, clock:
     async def other(n: int) -> None: ...
 
     other.enqueue(1)
-    convert.enqueue_many(range(50))
+    convert.enqueue_many([(each,) for each in range(50)])
 
     first = clock.run(q.adrain("pdf", concurrency=2))
     assert (first.again, first.held, first.remaining) == (2, 48, 50)
@@ -185,7 +185,7 @@ def test_a_cycle_that_is_cancelled_gives_back_what_it_holds(q: Queue, clock: Vir
     async def job(n: int) -> None:
         await asyncio.sleep(1000)
 
-    job.enqueue_many(range(3))
+    job.enqueue_many([(each,) for each in range(3)])
 
     async def main() -> None:
         task = asyncio.create_task(q.adrain())
@@ -205,7 +205,7 @@ def test_a_cycle_beside_a_worker_does_every_job_once(q: Queue, clock: VirtualClo
         ran.append(n)
         await asyncio.sleep(0.5)
 
-    job.enqueue_many(range(200))
+    job.enqueue_many([(each,) for each in range(200)])
 
     async def main() -> None:
         async with at_work(worker(q, job)):
@@ -227,7 +227,7 @@ def test_a_stop_ends_a_cycle_between_two_jobs(q: Queue, clock: VirtualClock) -> 
         if n == 2:
             stop.set()
 
-    job.enqueue_many([1, 2, 3, 4])
+    job.enqueue_many([(1,), (2,), (3,), (4,)])
 
     assert clock.run(q.adrain(concurrency=1, stop=stop)) == Drained(done=2, again=0, failed=0, held=2, remaining=2)
     assert ran == [1, 2]

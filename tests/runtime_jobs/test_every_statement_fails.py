@@ -168,8 +168,8 @@ class Program:
         def short(n: int, job: Context) -> dict[str, int]:
             return began(job)
 
-        q.schedule("* * * * *", steady, 7, name="each minute")
-        self.kinds: tuple[JobFunction[int, Any], ...] = (steady, stumbles, short)
+        q.schedule("* * * * *", steady, (7,), name="each minute")
+        self.kinds: tuple[JobFunction[[int], Any], ...] = (steady, stumbles, short)
 
     def put(self, n: int) -> list[int]:
         """The ids that were acknowledged and are kept."""

@@ -95,7 +95,7 @@ def test_a_job_that_an_application_puts_in_with_its_own_rows_wakes_a_worker_at_o
         async def main() -> JobState:
             async with working(q, poll_every=1800.0):
                 await asyncio.sleep(60)
-                job = db.write(lambda tx: send.enqueue(1, connection=tx))
+                job = db.write(lambda tx: send.options(connection=tx).enqueue(1))
                 await asyncio.sleep(1)
                 return q.get(job).state
 

@@ -38,7 +38,7 @@ def test_what_was_done_while_the_disk_was_full_is_written_when_there_is_room(
                 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (0 if pages == 1 else hard, hard))
 
-        handles = heavy.enqueue_many(range(3))
+        handles = heavy.enqueue_many([(each,) for each in range(3)])
 
         async def main() -> None:
             stop = asyncio.Event()

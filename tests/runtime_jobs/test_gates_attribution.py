@@ -46,7 +46,7 @@ def test_a_job_that_began_before_a_failure_does_not_end_its_hold(db: Database) -
             if takes == 5:
                 raise ConnectionError("down")
 
-        call.enqueue_many([20, 5])
+        call.enqueue_many([(20,), (5,)])
 
         async def main() -> None:
             async with working(q):

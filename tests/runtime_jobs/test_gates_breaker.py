@@ -35,7 +35,7 @@ def target(**numbers: Any) -> Target:
     return Target("svc", backoff=None, breaker=cast("BreakerOptions", {**BREAKER, **numbers}))
 
 
-def calling(q: Queue, service: Service) -> JobFunction[int, None]:
+def calling(q: Queue, service: Service) -> JobFunction[[int], None]:
     @q.job(target=target(), key=lambda n: n % 20, name="call", backoff=LATER)
     async def call(n: int) -> None:
         await service.call(n)
@@ -52,7 +52,7 @@ def test_a_breaker_that_opened_holds_the_other_jobs_where_they_are(db: Database)
         async def call(n: int) -> None:
             await service.call(n)
 
-        jobs = call.enqueue_many(list(range(500)))
+        jobs = call.enqueue_many([(each,) for each in range(500)])
 
         async def main() -> None:
             async with working(q, concurrency=3):
@@ -77,7 +77,7 @@ def test_an_hour_of_held_jobs_writes_no_row_of_a_job_or_an_event(db: Database) -
         @q.job(target=target(), key=lambda n: n % 100)
         async def call(n: int) -> None: ...
 
-        call.enqueue_many(list(range(2000)))
+        call.enqueue_many([(each,) for each in range(2000)])
         q.target("svc").force("open", "2h")
 
         def count(tx: Tx) -> None:
@@ -104,7 +104,7 @@ def test_half_open_takes_exactly_its_permits_over_all_workers_and_keys(db: Datab
     service = Service(clock, ill=gone(), takes=5)
     queues = [queue_on(db, clock) for _ in range(workers)]
     calls = [calling(q, service) for q in queues]
-    calls[0].enqueue_many(list(range(200)))
+    calls[0].enqueue_many([(each,) for each in range(200)])
     q = queues[0]
 
     async def main() -> None:
@@ -146,8 +146,8 @@ def test_attempts_from_before_it_opened_take_no_permit_and_their_results_change_
         async def quick(n: int) -> None:
             await service.call(n)
 
-        long.enqueue_many(list(range(5)), priority=9)
-        quick.enqueue_many(list(range(30)))
+        long.options(priority=9).enqueue_many([(each,) for each in range(5)])
+        quick.enqueue_many([(each,) for each in range(30)])
 
         async def main() -> None:
             async with working(q, concurrency=10):
@@ -179,7 +179,7 @@ def test_a_permit_whose_attempt_says_nothing_goes_to_the_next_job(db: Database, 
                 return Done(unsent=True)
             raise Again("10m", keep_attempt=True)
 
-        call.enqueue_many(list(range(6)))
+        call.enqueue_many([(each,) for each in range(6)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -200,7 +200,7 @@ def test_after_closing_the_drain_ramps_up_from_one_to_the_limit(db: Database) ->
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(2000)))
+        call.enqueue_many([(each,) for each in range(2000)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -229,7 +229,7 @@ def test_without_a_limit_the_drain_still_ramps_up(db: Database) -> None:
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(500)))
+        call.enqueue_many([(each,) for each in range(500)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -262,7 +262,7 @@ def test_a_service_that_brings_no_more_is_given_no_more_and_that_is_said(db: Dat
                 await asyncio.sleep(0.1)
             here.discard(n)
 
-        jobs = call.enqueue_many(list(range(2000)))
+        jobs = call.enqueue_many([(each,) for each in range(2000)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -284,7 +284,7 @@ def test_a_rate_that_holds_jobs_back_is_not_taken_for_the_service(db: Database) 
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(600)))
+        call.enqueue_many([(each,) for each in range(600)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -302,7 +302,7 @@ def test_a_breaker_that_one_worker_opened_stops_all_of_them_at_once(db: Database
     service = Service(clock, takes=1)
     queues = [queue_on(db, clock) for _ in range(3)]
     calls = [calling(q, service) for q in queues]
-    calls[0].enqueue_many(list(range(3000)))
+    calls[0].enqueue_many([(each,) for each in range(3000)])
     q = queues[0]
 
     async def main() -> None:
@@ -331,7 +331,7 @@ def test_fail_fast_ends_jobs_with_the_code_of_their_kind_and_spends_no_attempt(d
         async def other(n: int) -> None: ...
 
         jobs = [plain.enqueue(1), other.enqueue(2)]
-        many = plain.enqueue_many(list(range(1200)))
+        many = plain.enqueue_many([(each,) for each in range(1200)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")
@@ -369,7 +369,7 @@ def test_a_drain_holds_behind_a_breaker_and_says_so(db: Database) -> None:
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(10)))
+        call.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> tuple[int, int, int]:
             done = await q.adrain(concurrency=1)
@@ -387,7 +387,7 @@ def test_a_breaker_reset_by_a_person_lets_everything_go_at_once(db: Database) ->
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(30)))
+        call.enqueue_many([(each,) for each in range(30)])
 
         async def main() -> None:
             q.target("svc").force("open", "1h", by="ada")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_nothing_to_send_is_nothing_to_ask(db: Database) -> None:
     lidarr = Lidarr(clock)
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr)
-        submit.enqueue(1, due="10m")
+        submit.options(due="10m").enqueue(1)
 
         async def main() -> None:
             async with working(q):
@@ -91,7 +92,7 @@ def test_what_is_full_gets_nothing_until_it_has_room(db: Database, colour: str) 
     lidarr.others = 5
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, depth=getattr(lidarr, colour))
-        submit.enqueue_many([1, 2, 3])
+        submit.enqueue_many([(1,), (2,), (3,)])
 
         async def main() -> None:
             async with working(q):
@@ -112,7 +113,7 @@ def test_it_is_asked_after_every_success_or_only_when_the_credits_end(db: Databa
     lidarr = Lidarr(clock, works=10_000)
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=9, ask=ask)
-        submit.enqueue_many(list(range(20)))
+        submit.enqueue_many([(each,) for each in range(20)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -130,7 +131,7 @@ def test_eight_workers_never_exceed_the_cap(db: Database, ask: str, lag: float) 
     lidarr = Lidarr(clock, lag=lag, works=100)
     queues = [queue_on(db, clock) for _ in range(8)]
     submits = [submitting(q, lidarr, cap=10, depth=lidarr.adepth, ask=ask) for q in queues]
-    submits[0].enqueue_many(list(range(60)))
+    submits[0].enqueue_many([(each,) for each in range(60)])
 
     async def main() -> None:
         async with working(*queues, concurrency=5):
@@ -148,7 +149,7 @@ def test_an_own_send_that_never_shows_counts_for_a_quarter_of_an_hour(db: Databa
     lidarr = Lidarr(clock, lag=1e9)  # it takes everything and shows nothing
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=3)
-        submit.enqueue_many(list(range(9)))
+        submit.enqueue_many([(each,) for each in range(9)])
 
         async def main() -> None:
             async with working(q):
@@ -166,7 +167,7 @@ def test_a_target_that_says_which_jobs_have_landed_is_believed(db: Database) -> 
     with queue_on(db, clock) as q:
         lidarr = Lidarr(clock)
         submit = submitting(q, lidarr, cap=3, depth=lambda: Depth(0, landed))
-        jobs = submit.enqueue_many(list(range(9)))
+        jobs = submit.enqueue_many([(each,) for each in range(9)])
 
         async def main() -> None:
             async with working(q):
@@ -184,12 +185,12 @@ def test_what_takes_no_place_there_takes_no_credit(db: Database) -> None:
     lidarr = Lidarr(clock, lag=1e9)
 
     def albums_only(job: Claimed) -> bool:
-        return int(job.args) >= 100
+        return int(json.loads(job.args)["n"]) >= 100
 
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=2, counts=albums_only)
-        submit.enqueue_many([1, 2, 3, 4, 5], priority=1)
-        submit.enqueue_many([100, 101, 102])
+        submit.options(priority=1).enqueue_many([(1,), (2,), (3,), (4,), (5,)])
+        submit.enqueue_many([(100,), (101,), (102,)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -205,7 +206,7 @@ def test_a_rule_that_raises_counts_the_job(db: Database, caplog: pytest.LogCaptu
     lidarr = Lidarr(clock, lag=1e9)
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=2, counts=lambda job: 1 / 0 > 0)
-        submit.enqueue_many([1, 2, 3])
+        submit.enqueue_many([(1,), (2,), (3,)])
 
         async def main() -> None:
             async with working(q):
@@ -229,7 +230,7 @@ def test_a_question_without_an_answer_charges_nobody_and_holds_with_a_reason(db:
 
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, depth=depth)
-        jobs = submit.enqueue_many([1, 2, 3])
+        jobs = submit.enqueue_many([(1,), (2,), (3,)])
 
         async def main() -> None:
             async with working(q):
@@ -254,7 +255,7 @@ def test_a_job_that_failed_gives_its_place_back(db: Database) -> None:
         async def submit(n: int) -> None:
             await service.call(n)
 
-        submit.enqueue_many(list(range(10)))
+        submit.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             async with working(q):
@@ -273,7 +274,7 @@ def test_what_was_done_without_being_sent_takes_no_place(db: Database) -> None:
         async def submit(n: int) -> Done[None]:
             return Done(unsent=True)
 
-        submit.enqueue_many(list(range(10)))
+        submit.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             async with working(q):
@@ -292,7 +293,7 @@ def test_a_cycle_asks_afresh_goes_on_after_each_success_and_ends_when_full(db: D
     lidarr.others = 3
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=5)
-        submit.enqueue_many(list(range(10)))
+        submit.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             first = await q.adrain("lidarr", concurrency=1)
@@ -321,7 +322,7 @@ def test_a_clock_that_is_set_back_in_a_cycle_does_not_make_it_ask_again_and_agai
 
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=5, depth=depth)
-        submit.enqueue_many(list(range(3)))
+        submit.enqueue_many([(each,) for each in range(3)])
 
         async def main() -> None:
             drained = await q.adrain("lidarr", concurrency=1)
@@ -365,7 +366,7 @@ def test_what_may_have_been_accepted_keeps_its_place_also_when_it_fails_for_good
             if n % 2:
                 raise Again("1h", keep_place=True, code="timeout", message="The answer was lost.")
 
-        submit.enqueue_many(list(range(20)))
+        submit.enqueue_many([(each,) for each in range(20)])
 
         async def main() -> None:
             async with working(q):

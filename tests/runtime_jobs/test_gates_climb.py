@@ -33,7 +33,7 @@ def test_a_service_that_hangs_at_its_limit_is_not_given_everything(db: Database)
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(200)))
+        call.enqueue_many([(each,) for each in range(200)])
 
         async def main() -> None:
             q.target("svc").force("closed")
@@ -59,7 +59,7 @@ def test_what_a_person_opened_or_closed_holds_a_target_without_a_breaker_for_no_
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(200)))
+        call.enqueue_many([(each,) for each in range(200)])
 
         async def main() -> None:
             q.target("svc").force("open", "1m")

@@ -58,7 +58,7 @@ def test_a_quiet_key_does_not_wait_behind_a_noisy_one(db: Database) -> None:
         async def call(who: str) -> None:
             await service.call(who)
 
-        call.enqueue_many(["noisy"] * 200)
+        call.enqueue_many([(each,) for each in ["noisy"] * 200])
         call.enqueue("quiet")
 
         async def main() -> None:
@@ -83,8 +83,8 @@ def test_a_quiet_target_does_not_wait_behind_one_with_many_keys(db: Database) ->
         async def quiet(n: int) -> None:
             await service.call("quiet")
 
-        noisy.enqueue_many(list(range(300)))
-        quiet.enqueue_many(list(range(10)))
+        noisy.enqueue_many([(each,) for each in range(300)])
+        quiet.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             async with working(q, concurrency=4):
@@ -106,7 +106,7 @@ def test_one_slot_goes_round_over_all_keys(db: Database) -> None:
         async def call(who: str) -> None:
             await service.call(who)
 
-        call.enqueue_many([who for who in "abcde" for _ in range(4)])
+        call.enqueue_many([(who,) for who in "abcde" for _ in range(4)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -128,7 +128,7 @@ def test_one_slot_goes_round_over_all_targets_and_queues(db: Database) -> None:
             async def call(who: str) -> None:
                 await service.call(who)
 
-            call.enqueue_many([name] * 4)
+            call.enqueue_many([(each,) for each in [name] * 4])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -149,7 +149,7 @@ def test_the_order_in_which_a_database_sorts_names_keeps_nobody_from_their_turn(
             @q.job(queue="all", target=Target(name), name=name)
             async def call(who: str) -> None: ...
 
-            call.enqueue_many([name] * 2)
+            call.enqueue_many([(each,) for each in [name] * 2])
 
         def turn(tx: Tx, rounds: Rounds) -> Taken:
             gates = JobGates({}, lambda: 0.5).turn(tx, "w", clock.now())
@@ -175,7 +175,7 @@ def test_within_a_key_the_most_urgent_and_then_the_oldest_goes_first(db: Databas
             await service.call(who)
 
         for who, priority in (("second", 0), ("third", 0), ("first", 5)):
-            call.enqueue(who, priority=priority)
+            call.options(priority=priority).enqueue(who)
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -196,7 +196,7 @@ def test_keys_that_are_held_do_not_keep_others_from_their_turn(db: Database, hel
         async def call(n: int) -> None:
             await service.call(n)
 
-        call.enqueue_many(list(range(held + 1)))
+        call.enqueue_many([(each,) for each in range(held + 1)])
         spotted = q.target("svc")
         spotted.key("000000").disable("1h")
 
@@ -225,7 +225,7 @@ def test_a_shut_target_is_not_scanned(db: Database) -> None:
         @q.job(target=target, key=lambda n: n)
         async def call(n: int) -> None: ...
 
-        call.enqueue_many(list(range(50)))
+        call.enqueue_many([(each,) for each in range(50)])
         q.target("svc").force("open", "1h")
         gates = JobGates({"svc": target.for_jobs()}, lambda: 0.5)
 
@@ -255,7 +255,7 @@ def test_queues_of_other_workers_cost_one_look_each(db: Database) -> None:
         @q.job(queue="theirs", name="theirs", target=Target("svc"), key=lambda n: n)
         async def theirs(n: int) -> None: ...
 
-        theirs.enqueue_many(list(range(20)))
+        theirs.enqueue_many([(each,) for each in range(20)])
         mine.enqueue(1)
         found = q.store.read(lambda tx: claims.ready(tx, {"mine", "nobody"}).fronts)
 

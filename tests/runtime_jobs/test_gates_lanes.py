@@ -41,7 +41,7 @@ def test_a_key_that_fails_waits_by_the_ladder_and_others_go_on(db: Database) -> 
     service = Service(clock, takes=0, ill=ConnectionError("x"), ill_for={"a"})
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
-        call.enqueue_many(["a1", "b1"])
+        call.enqueue_many([("a1",), ("b1",)])
 
         async def main() -> None:
             async with working(q):
@@ -72,7 +72,7 @@ def test_a_probe_that_sent_nothing_leaves_the_key_held_and_the_next_one_goes_at_
         async def main() -> None:
             async with working(q):
                 await asyncio.sleep(10)
-                call.enqueue_many(["a2", "a3"])
+                call.enqueue_many([("a2",), ("a3",)])
                 await asyncio.sleep(30)
                 held = hold(q, "a")
                 assert held is not None
@@ -122,7 +122,7 @@ def test_when_the_time_is_over_one_job_tries_it_and_the_others_wait_for_it(db: D
     async def main() -> None:
         async with working(*queues):
             await asyncio.sleep(10)
-            calls[0].enqueue_many(["a"] * 20)
+            calls[0].enqueue_many([(each,) for each in ["a"] * 20])
             await asyncio.sleep(24)
             service.most = 0
             await asyncio.sleep(5)  # at 35 s the first wait is over
@@ -240,7 +240,7 @@ def test_a_refused_credential_shuts_its_key_and_the_job_waits_there_unspent(
     service = Service(clock, takes=0, ill=Refusal(401), ill_for={"a"})
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", "jobs", backoff=backoff))
-        jobs = call.enqueue_many(["a1", "a2", "b1"])
+        jobs = call.enqueue_many([("a1",), ("a2",), ("b1",)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -288,7 +288,7 @@ def test_after_a_while_one_job_asks_whether_the_quota_is_back(db: Database) -> N
     service = Service(clock, takes=0, ill=Refusal(402))
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", tuning=Tuning(reprobe="5m")))
-        call.enqueue_many(["a"] * 5)
+        call.enqueue_many([(each,) for each in ["a"] * 5])
 
         async def main() -> None:
             async with working(q, concurrency=1, poll_every=60):
@@ -309,7 +309,7 @@ def test_a_fault_of_one_item_fails_its_job_and_holds_nobody(db: Database) -> Non
     service = Service(clock, takes=0, ill=Refusal(404), ill_for={"a"})
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc"))
-        jobs = call.enqueue_many(["a1", "a2"])
+        jobs = call.enqueue_many([("a1",), ("a2",)])
 
         async def main() -> None:
             async with working(q):
@@ -326,7 +326,7 @@ def test_a_run_of_one_code_rests_its_key_and_one_probe_ends_it(db: Database) -> 
     with queue_on(db, clock) as q:
         rest = Cooldown({"upstream_failure": (3, "10m")})
         call = calling(q, service, Target("svc", "jobs", backoff=Backoff(1, cap=1, jitter=0), cooldown=rest))
-        call.enqueue_many(["a"] * 4)
+        call.enqueue_many([(each,) for each in ["a"] * 4])
 
         async def main() -> None:
             async with working(q):
@@ -358,7 +358,7 @@ def test_a_person_disables_a_key_and_enables_it_again(db: Database, end: str | N
         async def main() -> None:
             key = q.target("svc").key("a")
             key.disable(end, by="ada")
-            call.enqueue_many(["a", "b"])
+            call.enqueue_many([("a",), ("b",)])
             async with working(q):
                 await asyncio.sleep(300)
                 assert [who for _, who in service.calls] == ["b"]

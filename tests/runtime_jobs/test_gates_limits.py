@@ -17,7 +17,7 @@ from tidegate.runtime.clock import VirtualClock
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
 
 
-def calling(q: Queue, service: Service, target: Target | None, keys: int = 1) -> JobFunction[int, None]:
+def calling(q: Queue, service: Service, target: Target | None, keys: int = 1) -> JobFunction[[int], None]:
     @q.job(queue="work", target=target, key=(lambda n: n % keys) if target else None, name="call")
     async def call(n: int) -> None:
         await service.call(n)
@@ -30,7 +30,7 @@ def test_no_more_jobs_of_a_target_are_under_way_than_it_allows_over_workers_and_
     service = Service(clock, takes=1)
     queues = [queue_on(db, clock) for _ in range(3)]
     calls = [calling(q, service, Target("svc", concurrency=7), keys=40) for q in queues]
-    calls[0].enqueue_many(list(range(140)))
+    calls[0].enqueue_many([(each,) for each in range(140)])
 
     async def main() -> None:
         async with working(*queues, concurrency=30):
@@ -55,7 +55,7 @@ def test_the_places_of_a_target_are_shared_by_the_queues_that_use_it(db: Databas
             async def call(n: int) -> None:
                 await service.call(n)
 
-            call.enqueue_many(list(range(10)))
+            call.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             async with working(q, concurrency=30):
@@ -71,7 +71,7 @@ def test_a_rate_goes_on_when_the_clock_is_set_back(db: Database) -> None:
     service = Service(clock, takes=0)
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", rate=Rate(1, "10s")))
-        call.enqueue_many(list(range(3)))
+        call.enqueue_many([(each,) for each in range(3)])
 
         async def main() -> None:
             async with working(q):
@@ -94,7 +94,7 @@ def test_jobs_of_a_target_come_no_quicker_than_its_rate_and_no_slower(
     service = Service(clock, takes=0)
     queues = [queue_on(db, clock) for _ in range(2)]
     calls = [calling(q, service, Target("svc", rate=rate), keys=3) for q in queues]
-    calls[0].enqueue_many(list(range(20)))
+    calls[0].enqueue_many([(each,) for each in range(20)])
 
     async def main() -> None:
         async with working(*queues, concurrency=10):
@@ -120,7 +120,7 @@ def test_a_paused_queue_waits_for_its_end_and_others_do_not(db: Database) -> Non
         async def other(n: int) -> None:
             await service.call("other")
 
-        call.enqueue_many([1, 2])
+        call.enqueue_many([(1,), (2,)])
         other.enqueue(1)
         until = q.pause("work", "90s", by="ada")
         assert until == clock.now() + 90
@@ -160,7 +160,7 @@ def test_a_target_without_any_limit_can_be_paused_too(db: Database) -> None:
     service = Service(clock, takes=0)
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc"))
-        call.enqueue_many([1, 2])
+        call.enqueue_many([(1,), (2,)])
 
         async def main() -> None:
             q.target("svc").pause("1m", by="ada")

@@ -62,7 +62,7 @@ def test_a_refused_key_is_one_notice_and_its_recovery_another(db: Database) -> N
     service = Service(clock, takes=1, ill=Refusal(401), ill_for={"a"})
     with queue_on(db, clock) as q:
         call = calling(q, service, Target("svc", "jobs", backoff=EVEN))
-        call.enqueue_many(["a1", "a2", "b1"])
+        call.enqueue_many([("a1",), ("a2",), ("b1",)])
 
         first = heard(lambda: play(clock, for_a_while(q, 5)))
         assert [(each.kind, each.key, each.code) for each in first] == [("fatal", "a", "unauthorized")]
@@ -110,7 +110,7 @@ def test_one_outage_that_many_workers_see_is_told_once(db: Database) -> None:
     service = Service(clock, takes=1, ill=Refusal(401))
     queues = [queue_on(db, clock) for _ in range(3)]
     calls = [calling(q, service, Target("svc", "jobs", backoff=EVEN)) for q in queues]
-    calls[0].enqueue_many(["a"] * 9)
+    calls[0].enqueue_many([(each,) for each in ["a"] * 9])
 
     async def main() -> None:
         async with working(*queues, concurrency=3):

@@ -64,7 +64,7 @@ def test_only_the_probe_ends_the_open_state_and_only_into_half_open(db: Database
     service, probe = Service(clock, ill=ConnectionError("x")), Probe(clock)
     with queue_on(db, clock) as q:
         call = calling(q, service, target(getattr(probe, colour)))
-        call.enqueue_many(list(range(20)))
+        call.enqueue_many([(each,) for each in range(20)])
         probe.error = ConnectionError("x")
 
         async def main() -> None:
@@ -96,7 +96,7 @@ def left_open(db: Database, clock: VirtualClock, service: Service) -> None:
     probe.error = service.ill = ConnectionError("x")
     with queue_on(db, clock) as q:
         call = calling(q, service, target(probe.now))
-        call.enqueue_many(list(range(6)))
+        call.enqueue_many([(each,) for each in range(6)])
 
         async def main() -> None:
             async with working(q, concurrency=3):
@@ -163,7 +163,7 @@ def test_one_worker_asks_for_all(db: Database) -> None:
     async def main() -> None:
         async with working(*queues, concurrency=3):
             service.ill = ConnectionError("x")
-            calls[0].enqueue_many([2, 3, 4])
+            calls[0].enqueue_many([(2,), (3,), (4,)])
             await asyncio.sleep(205)
 
     play(clock, main)
@@ -178,7 +178,7 @@ def test_when_the_one_who_asks_is_gone_another_takes_over(db: Database) -> None:
     probe.error = ConnectionError("x")
     first, second = queue_on(db, clock), queue_on(db, clock)
     calls = [calling(q, service, target(probe.later)) for q in (first, second)]
-    calls[0].enqueue_many([1, 2, 3])
+    calls[0].enqueue_many([(1,), (2,), (3,)])
 
     async def main() -> None:
         async with working(first):
@@ -199,7 +199,7 @@ def test_a_probe_that_hangs_is_a_probe_that_fails(db: Database) -> None:
     service, probe = Service(clock, ill=ConnectionError("x")), Probe(clock)
     probe.hangs = True
     with queue_on(db, clock) as q:
-        calling(q, service, target(probe.later)).enqueue_many([1, 2, 3])
+        calling(q, service, target(probe.later)).enqueue_many([(1,), (2,), (3,)])
 
         async def main() -> None:
             async with working(q):
@@ -236,7 +236,7 @@ def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_brea
     probe.error, probe.takes = ConnectionError("x"), takes  # nothing is claimed while the answer is awaited
     with queue_on(db, clock) as q:
         call = calling(q, service, target(probe.later, probe_after={"overloaded"}))
-        jobs = call.enqueue_many(list(range(10)))
+        jobs = call.enqueue_many([(each,) for each in range(10)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -262,7 +262,7 @@ def test_with_a_healthy_probe_one_failure_changes_nothing(db: Database, ill: Exc
     service, probe = Service(clock, takes=0, ill=ill, ill_for={0}), Probe(clock)
     with queue_on(db, clock) as q:
         call = calling(q, service, target(probe.later, probe_after={"overloaded"}))
-        call.enqueue_many(list(range(5)))
+        call.enqueue_many([(each,) for each in range(5)])
 
         async def main() -> None:
             async with working(q, concurrency=1):
@@ -281,7 +281,7 @@ def test_in_a_cycle_the_probe_is_asked_once_before_it_begins(db: Database) -> No
     probe.error = ConnectionError("x")
     with queue_on(db, clock) as q:
         call = calling(q, service, target(probe.later))
-        call.enqueue_many(list(range(8)))
+        call.enqueue_many([(each,) for each in range(8)])
 
         async def main() -> None:
             assert (await q.adrain(concurrency=1)).again == 3

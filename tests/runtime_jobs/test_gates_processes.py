@@ -58,7 +58,7 @@ def test_half_open_lets_exactly_its_permits_through_over_all_processes(
     db: Database, queue: Queue, tmp_path: Path
 ) -> None:
     call: Any = gate_process.declare(queue)
-    call.enqueue_many(list(range(JOBS)))
+    call.enqueue_many([(each,) for each in range(JOBS)])
     (tmp_path / "ill").touch()
     processes = workers(db, tmp_path)
     try:

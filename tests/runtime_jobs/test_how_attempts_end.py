@@ -265,7 +265,7 @@ def test_a_handler_that_returns_what_it_should_raise_is_told_so(q: Queue, clock:
     assert "Again" in (q.get(job).error_message or "")
 
 
-def test_arguments_that_do_not_fit_any_more_are_tried_again_and_said(
+def test_arguments_that_do_not_fit_any_more_fail_with_a_code_and_can_be_retried(
     q: Queue, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     @dataclass
@@ -276,19 +276,77 @@ def test_arguments_that_do_not_fit_any_more_are_tried_again_and_said(
     class New:
         label: str
 
-    @q.job(name="rename", attempts=2, backoff=EVEN)
-    async def rename(a: Old) -> None: ...
+    @q.job(name="rename", attempts=5)
+    async def rename(a: Old) -> str:
+        return a.name
 
-    job = rename.enqueue(Old("x"))
+    job = rename.enqueue(Old("hunter2"))
     with Queue(q.url, clock=clock, inline=True) as newer:
 
-        @newer.job(name="rename", attempts=2, backoff=EVEN)
+        @newer.job(name="rename", attempts=5)
         async def renamed(a: New) -> None: ...
 
         clock.run(work_for(100, newer))
 
-    assert (q.get(job).state, q.get(job).attempt) == (JobState.FAILED, 2)
-    assert "label" in caplog.text
+    failed = q.get(job)
+    assert (failed.state, failed.attempt, failed.error_code) == (JobState.FAILED, 0, "arguments_mismatch")
+    assert "a: New" in (failed.error_message or "")
+    assert "arguments_mismatch kind=rename" in caplog.text
+    assert "hunter2" not in caplog.text + (failed.error_message or "")
+
+    assert q.retry(job)
+    clock.run(q.adrain())
+    assert job.result() == "hunter2"
+
+
+MISFITS: list[tuple[str, str]] = [
+    ('{"to":"ada","n":1,"colour":"red"}', "'colour'"),
+    ('{"to":"ada"}', "'n' is required"),
+    ('{"to":"ada","n":"1"}', "n does not fit int"),
+    ('{"to":"ada","n":1,"job":1}', "'job'"),
+    ('["ada",1]', "arguments by name"),
+]
+
+
+@pytest.mark.parametrize(("stored", "reason"), MISFITS)
+def test_what_was_stored_is_checked_by_name_and_annotation(
+    stored: str, reason: str, q: Queue, clock: VirtualClock
+) -> None:
+    @q.job(attempts=5)
+    async def send(to: str, n: int, urgent: bool = False, *, job: Context) -> None: ...
+
+    put = send.enqueue("ada", 1)
+    q.store.write(lambda tx: tx.plain(f"update tg_job set args = '{stored}'"))
+    clock.run(q.adrain())
+
+    found = q.get(put)
+    assert (found.state, found.error_code) == (JobState.FAILED, "arguments_mismatch")
+    assert reason in (found.error_message or "")
+
+
+def test_a_later_version_may_add_parameters_with_defaults_and_rename_the_function(
+    q: Queue, clock: VirtualClock
+) -> None:
+    @q.job(queue="mail")
+    async def send(to: str) -> None: ...
+
+    jobs = [send.enqueue("ada"), send.enqueue(to="bob")]
+    with Queue(q.url, clock=clock, inline=True) as newer:
+
+        @newer.job(queue="mail", aliases=["mail.send"], unique="to")
+        async def send_mail(to: str, subject: str = "hello", *, job: Context) -> str:
+            return f"{subject} {to} {job.attempt}"
+
+        later = send_mail.enqueue("eve", "bye")
+        clock.run(newer.adrain())
+        assert [newer.get(job).result for job in (*(each.id for each in jobs), later.id)] == [
+            "hello ada 1",
+            "hello bob 1",
+            "bye eve 1",
+        ]
+        assert [newer.get(job).kind for job in (jobs[0].id, later.id)] == ["mail.send", "mail.send_mail"]
+        with pytest.raises(ValueError, match=r"aliases: .*'mail\.send_mail'"):
+            newer.job(queue="mail", name="third", aliases=["mail.send_mail"])(send_mail.kind.handler)
 
 
 def test_a_kind_that_this_worker_does_not_know_waits_for_one_that_does(q: Queue, clock: VirtualClock) -> None:
@@ -343,7 +401,7 @@ def test_the_context_tells_what_a_handler_needs_to_know(q: Queue, clock: Virtual
         return [n]
 
     above = parent.enqueue(5)
-    below = child.enqueue(1, after=[above])
+    below = child.options(after=[above]).enqueue(1)
     clock.run(work_for(100, q))
 
     first, second = seen

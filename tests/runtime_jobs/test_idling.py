@@ -54,7 +54,7 @@ def test_a_worker_whose_jobs_are_held_does_not_spin(q: Queue, clock: VirtualCloc
             await asyncio.sleep(10_000)
         raise ConnectionError
 
-    call.enqueue_many(range(100))
+    call.enqueue_many([(each,) for each in range(100)])
     flaky = Flaky(q.store)
     each = worker(q, call, store=flaky, targets=[target], poll_every=1.0, grace=0)
 
@@ -72,7 +72,7 @@ def test_a_worker_with_long_jobs_and_no_room_does_not_spin(q: Queue, clock: Virt
     async def long(n: int) -> None:
         await asyncio.sleep(10_000)
 
-    long.enqueue_many(range(50))
+    long.enqueue_many([(each,) for each in range(50)])
     flaky = Flaky(q.store)
     each = worker(q, long, store=flaky, concurrency=4, grace=0)
 

@@ -272,7 +272,7 @@ def test_a_job_that_kills_its_worker_three_times_alone_is_failed_and_those_besid
             await asyncio.sleep(1000)
         await asyncio.sleep(5)
 
-    put = job.enqueue_many(range(8))
+    put = job.enqueue_many([(each,) for each in range(8)])
 
     async def life() -> None:
         """One life of the only worker: it ends when it meets the third job."""

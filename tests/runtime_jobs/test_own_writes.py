@@ -72,7 +72,7 @@ def test_a_write_that_the_database_refuses_takes_the_result_with_it_and_nobody_e
         await asyncio.sleep(0.1)  # all of them end at the same time, and are settled together
         return Done(title, writes=[books.db("books").bind("add_book", id=job.id, title=title, fence=job.fence)])
 
-    put = store.enqueue_many(["Emma", "Persuasion", "Emma", "Lady Susan"])
+    put = store.enqueue_many([("Emma",), ("Persuasion",), ("Emma",), ("Lady Susan",)])
     clock.run(work_for(60, books))
 
     assert [title for _, title, _ in books.db("books").all("books")] == ["Emma", "Persuasion", "Lady Susan"]
@@ -115,7 +115,7 @@ def test_writes_are_not_doubled_when_the_answer_to_the_settle_is_lost(books: Que
         await asyncio.sleep(1)
         return Done(writes=[books.db("books").bind("add_book", id=None, title=f"{title} {job.id}", fence=job.fence)])
 
-    put = store.enqueue_many(["Emma"] * 20)
+    put = store.enqueue_many([(each,) for each in ["Emma"] * 20])
     flaky = Flaky(books.store)
     flaky.unheard = lambda n: n % 2 == 0
 
@@ -190,7 +190,7 @@ def test_nothing_comes_after_a_write_that_the_database_refuses(books: Queue, clo
         await asyncio.sleep(0.1)  # both end at the same time, and are settled together
         return Done(writes=[write], after=lambda: seen.append(f"{title} {job.id}"))
 
-    first, second = store.enqueue_many(["Emma", "Emma"])
+    first, second = store.enqueue_many([("Emma",), ("Emma",)])
     clock.run(work_for(5, books))
 
     assert (books.get(first).state, books.get(second).state) == (JobState.DONE, JobState.FAILED)
@@ -207,7 +207,7 @@ def test_what_comes_after_may_fail_and_the_worker_goes_on(
         await asyncio.sleep(0.1)  # both end at the same time, and are settled together
         return Done(n, after=lambda: seen.append(10 // n))
 
-    put = store.enqueue_many([0, 5])
+    put = store.enqueue_many([(0,), (5,)])
     clock.run(work_for(5, books))
 
     assert [books.get(each).state for each in put] == [JobState.DONE, JobState.DONE]

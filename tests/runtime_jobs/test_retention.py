@@ -104,7 +104,7 @@ def test_a_program_that_only_works_in_cycles_removes_what_is_old_too(tmp_path: P
         @q.job(queue="visits")
         async def visit(n: int) -> None: ...
 
-        made = [each.id for each in visit.enqueue_many(range(500))]  # more than one slice
+        made = [each.id for each in visit.enqueue_many([(each,) for each in range(500)])]  # more than one slice
         clock.run(q.adrain())
         clock.advance("8m")
         clock.run(q.adrain())

@@ -37,7 +37,7 @@ def test_a_schedule_puts_its_job_in_at_each_tick(db: Database) -> None:
     clock = VirtualClock(NOON - 90)
     ran: list[Any] = []
     with queue_on(db, clock) as q:
-        q.schedule("*/5 * * * *", reporting(q, ran), "all")
+        q.schedule("*/5 * * * *", reporting(q, ran), ("all",))
 
         async def main() -> None:
             async with working(q):
@@ -55,7 +55,7 @@ def test_over_all_workers_a_tick_is_one_job(db: Database) -> None:
     ran: list[Any] = []
     queues = [queue_on(db, clock) for _ in range(4)]
     for q in queues:
-        q.schedule("* * * * *", reporting(q, ran), "all")
+        q.schedule("* * * * *", reporting(q, ran), ("all",))
 
     async def main() -> None:
         async with working(*queues):
@@ -78,7 +78,7 @@ def test_programs_on_one_database_each_have_their_own_schedules(db: Database) ->
         async def note(what: str) -> None:
             ran.append(what)
 
-        q.schedule("* * * * *", note, f"of program {n}")
+        q.schedule("* * * * *", note, (f"of program {n}",))
 
     async def main() -> None:
         async with working(*queues):
@@ -97,7 +97,7 @@ def test_another_worker_takes_over_when_the_one_that_leads_is_gone(db: Database)
     ran: list[Any] = []
     first, second = queue_on(db, clock), queue_on(db, clock)
     for q in (first, second):
-        q.schedule("* * * * *", reporting(q, ran), "all")
+        q.schedule("* * * * *", reporting(q, ran), ("all",))
 
     async def main() -> None:
         async with working(first):
@@ -116,7 +116,7 @@ def test_ticks_that_nobody_was_there_for_are_made_up_for_by_one(db: Database) ->
     clock = VirtualClock(NOON - 10)
     ran: list[Any] = []
     with queue_on(db, clock) as q:
-        q.schedule("*/10 * * * *", reporting(q, ran), lambda tick: tick.strftime("%H:%M"))
+        q.schedule("*/10 * * * *", reporting(q, ran), lambda tick: (tick.strftime("%H:%M"),))
 
         async def main() -> None:
             async with working(q):
@@ -138,15 +138,15 @@ def test_a_schedule_whose_arguments_cannot_be_made_stops_nobody_and_is_made_up_f
     ran: list[Any] = []
     broken = True
 
-    def arguments(tick: datetime) -> str:
+    def arguments(tick: datetime) -> tuple[str]:
         if broken:
             raise ZeroDivisionError("a bug of the program")
-        return f"{tick:%H:%M}"
+        return (f"{tick:%H:%M}",)
 
     with queue_on(db, clock) as q:
         report = reporting(q, ran)
         q.schedule("0 12 * * *", report, arguments, name="bad")
-        q.schedule("* * * * *", report, "good", name="good")
+        q.schedule("* * * * *", report, ("good",), name="good")
 
         async def main() -> None:
             nonlocal broken
@@ -168,7 +168,7 @@ def test_a_wall_clock_that_steps_over_a_tick_has_it_once_the_new_time_is_confirm
     clock = VirtualClock(NOON - 1800)
     ran: list[Any] = []
     with Queue(f"sqlite:///{tmp_path / 'steps.db'}", clock=clock, inline=True) as q:
-        q.schedule("0 * * * *", reporting(q, ran), "all")
+        q.schedule("0 * * * *", reporting(q, ran), ("all",))
 
         async def main() -> None:
             async with working(q):
@@ -191,7 +191,7 @@ def test_a_wall_clock_that_is_set_back_by_a_day_does_not_end_a_schedule_for_a_da
     clock = VirtualClock(NOON - 30)
     ran: list[Any] = []
     with queue_on(db, clock) as q:
-        q.schedule("* * * * *", reporting(q, ran), "all")
+        q.schedule("* * * * *", reporting(q, ran), ("all",))
 
         async def main() -> None:
             async with working(q):
@@ -214,7 +214,7 @@ def test_a_tick_is_not_had_twice_when_the_wall_clock_is_set_back_a_little(db: Da
     clock = VirtualClock(NOON - 30)
     ran: list[Any] = []
     with queue_on(db, clock) as q:
-        q.schedule("* * * * *", reporting(q, ran), "all")
+        q.schedule("* * * * *", reporting(q, ran), ("all",))
 
         async def main() -> None:
             async with working(q):
@@ -252,7 +252,7 @@ def test_between_two_ticks_the_database_is_left_alone(tmp_path: Path) -> None:
         with Counting(f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True, dice=dice) as q:
             report = reporting(q, [])
             if scheduled:
-                q.schedule("0 * * * *", report, "all")
+                q.schedule("0 * * * *", report, ("all",))
 
             async def main(q: Queue = q) -> None:
                 async with working(q):
@@ -269,7 +269,7 @@ def test_a_new_schedule_has_no_past(db: Database) -> None:
     clock = VirtualClock(NOON + 1)
     ran: list[Any] = []
     with queue_on(db, clock) as q:
-        q.schedule("0 * * * *", reporting(q, ran), "all")
+        q.schedule("0 * * * *", reporting(q, ran), ("all",))
 
         async def main() -> None:
             async with working(q):
@@ -297,17 +297,17 @@ def test_an_expression_that_is_none_is_refused_at_once(tmp_path: Path, expressio
     with database(BOTH[0], tmp_path) as db, queue_on(db, VirtualClock()) as q:
         report = reporting(q, [])
         with pytest.raises(ValueError, match="schedule"):
-            q.schedule(expression, report, "all")
+            q.schedule(expression, report, ("all",))
 
 
 def test_what_is_said_of_a_schedule_is_checked(tmp_path: Path) -> None:
     with database(BOTH[0], tmp_path) as db, queue_on(db, VirtualClock()) as q:
         report = reporting(q, [])
         with pytest.raises(ValueError, match="'Mars/Base'"):
-            q.schedule("0 * * * *", report, "all", zone="Mars/Base")
+            q.schedule("0 * * * *", report, ("all",), zone="Mars/Base")
         with pytest.raises(TypeError):
-            q.schedule("0 * * * *", report, object())
-        q.schedule("0 * * * *", report, "all")
+            q.schedule("0 * * * *", report, (object(),))
+        q.schedule("0 * * * *", report, ("all",))
         with pytest.raises(ValueError, match="schedule"):
-            q.schedule("0 * * * *", report, "others")
-        q.schedule("0 * * * *", report, "others", name="others")
+            q.schedule("0 * * * *", report, ("others",))
+        q.schedule("0 * * * *", report, ("others",), name="others")

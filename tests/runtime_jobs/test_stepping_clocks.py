@@ -30,7 +30,7 @@ def test_a_job_does_not_expire_by_a_step_of_the_workers_clock(q: Queue, clock: V
     async def slow(n: int) -> None:
         await asyncio.sleep(3)
 
-    jobs = slow.enqueue_many([1, 2])
+    jobs = slow.enqueue_many([(1,), (2,)])
 
     async def main() -> None:
         async with at_work(worker(q, slow, clock=clock, concurrency=1)):
@@ -70,9 +70,9 @@ def test_how_long_a_job_waits_and_lives_is_counted_by_the_clock_of_the_database(
     @q.job(expires="1h")
     def send(n: int) -> None: ...
 
-    for each in (send.enqueue(1, due="5m"), *send.enqueue_many([2, 3], due=300)):
+    for each in (send.options(due="5m").enqueue(1), *send.options(due=300).enqueue_many([(2,), (3,)])):
         job = each.get()
         assert job.expires_at is not None
         assert (job.due_at - job.created_at, job.expires_at - job.created_at) == pytest.approx((300, 3600))
         assert job.stage == "waiting"
-    assert send.enqueue(4, due=0).get().stage == "ready"
+    assert send.options(due=0).enqueue(4).get().stage == "ready"

@@ -39,7 +39,7 @@ def test_what_runs_may_finish_within_the_grace_and_nothing_else_is_begun(q: Queu
         await asyncio.sleep(10)
         return n
 
-    slow.enqueue_many(range(5))
+    slow.enqueue_many([(each,) for each in range(5)])
     took = clock.run(stopped_after(5, q, grace=20))
 
     assert 4.9 < took < 5.1
@@ -58,11 +58,11 @@ def test_what_was_claimed_ahead_is_given_back_with_its_attempt(q: Queue, clock: 
 
     async def main() -> None:
         stop = asyncio.Event()
-        quick.enqueue_many(range(100))
+        quick.enqueue_many([(each,) for each in range(100)])
         task = asyncio.create_task(q.arun_worker(5, stop=stop))
         await until(lambda: q.get(100).state is JobState.DONE)
         slow.set()
-        quick.enqueue_many(range(20))
+        quick.enqueue_many([(each,) for each in range(20)])
         await asyncio.sleep(0.5)
         held = [q.get(id_) for id_ in range(101, 121) if q.get(id_).state is JobState.RUNNING]
         assert len(held) == 10  # five of them wait for a slot
@@ -88,11 +88,11 @@ def test_what_was_claimed_ahead_does_not_wait_behind_slow_jobs(q: Queue, clock: 
 
     async def main() -> None:
         stop = asyncio.Event()
-        job.enqueue_many(range(50))
+        job.enqueue_many([(each,) for each in range(50)])
         task = asyncio.create_task(q.arun_worker(5, stop=stop))
         await until(lambda: q.get(50).state is JobState.DONE)
         slow.set()
-        job.enqueue_many(range(20))
+        job.enqueue_many([(each,) for each in range(20)])
         await asyncio.sleep(5)
         assert sum(q.get(id_).state is JobState.RUNNING for id_ in range(51, 71)) == 5
         stop.set()
@@ -241,7 +241,7 @@ def test_a_worker_whose_task_is_cancelled_gives_back_what_it_holds(q: Queue, clo
     async def endless(n: int) -> None:
         await asyncio.sleep(10_000)
 
-    endless.enqueue_many(range(8))
+    endless.enqueue_many([(each,) for each in range(8)])
 
     async def main() -> float:
         task = asyncio.create_task(q.arun_worker(4))

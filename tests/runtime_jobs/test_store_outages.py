@@ -26,7 +26,7 @@ def test_work_goes_on_by_itself_when_the_store_is_back(q: Queue, clock: VirtualC
         await asyncio.sleep(0.5)
         return n
 
-    put = job.enqueue_many(range(60))
+    put = job.enqueue_many([(each,) for each in range(60)])
     flaky = Flaky(q.store)
     each = worker(q, job, store=flaky, concurrency=4)
 
@@ -57,7 +57,7 @@ def test_an_answer_that_is_lost_after_the_commit_neither_loses_nor_doubles_anyth
             raise Again("2s")
         return n
 
-    put = job.enqueue_many(range(200))
+    put = job.enqueue_many([(each,) for each in range(200)])
     flaky = Flaky(q.store)
     dice = random.Random(7)
     flaky.unheard = lambda n: dice.random() < 0.3
@@ -90,7 +90,7 @@ def test_an_adopted_job_knows_what_its_parents_returned(q: Queue, clock: Virtual
 
     flaky = Flaky(q.store)
     above = parent.enqueue(1)
-    below = child.enqueue(1, after=[above])
+    below = child.options(after=[above]).enqueue(1)
     each = worker(q, parent, child, store=flaky)
 
     async def main() -> None:

@@ -45,7 +45,7 @@ class Watched:
 
     def put(self, n: int, lasts: float, *, deaths: int = 0, **fields: Any) -> int:
         """A job; with *deaths* one whose worker died so often."""
-        id_ = self.kind.enqueue((n, lasts), **fields).id
+        id_ = self.kind.options(**fields).enqueue((n, lasts)).id
         if deaths:
             self.q.store.write(
                 lambda tx: tx.plain(f"update tg_job set deaths = {deaths}, suspect = 1 where id = {id_}")

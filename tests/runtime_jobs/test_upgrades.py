@@ -128,7 +128,7 @@ def test_numbers_that_an_earlier_version_gave_and_forgot_are_not_given_again(db:
         def later(n: int) -> None: ...
 
         assert later.enqueue(1).id == 4
-        assert [each.id for each in later.enqueue_many([1, 2])] == [5, 6]
+        assert [each.id for each in later.enqueue_many([(1,), (2,)])] == [5, 6]
 
 
 def shown(state: str) -> str:

@@ -26,7 +26,7 @@ def test_a_day_of_retries_takes_little_time(tmp_path: Path) -> None:
         async def fails(n: int) -> None:
             raise ConnectionError
 
-        put = fails.enqueue_many(range(50))
+        put = fails.enqueue_many([(each,) for each in range(50)])
         began = time.process_time()
         tally = clock.run(work_for(q, "24h"))
         took = time.process_time() - began
@@ -52,7 +52,7 @@ def test_the_same_dice_give_the_same_day(tmp_path: Path) -> None:
                 seen.append((clock.monotonic(), n, 0))
                 service()
 
-            call.enqueue_many(range(30))
+            call.enqueue_many([(each,) for each in range(30)])
             clock.run(work_for(q, "6h"))
             assert all(q.get(id_).state is JobState.DONE for id_ in range(1, 31))
         return seen
@@ -81,7 +81,7 @@ def held_for_an_hour(folder: Path, jobs: int) -> list[tuple[str]]:
             service()
 
         for first in range(0, jobs, 10_000):
-            call.enqueue_many(range(first, min(jobs, first + 10_000)))
+            call.enqueue_many([(each,) for each in range(first, min(jobs, first + 10_000))])
 
         async def main() -> None:
             stop = asyncio.Event()

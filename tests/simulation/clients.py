@@ -27,13 +27,13 @@ async def _enqueued(world: World, name: str, key: str) -> None:
     first, with_child = world.clock.monotonic(), dice.random() < 0.15
 
     def ask(machine: Machine) -> None:
-        made = machine.kinds[name].enqueue(key, due=later)
+        made = machine.kinds[name].options(due=later).enqueue(key)
         world.note("put", name, key, made.id)
         if (name, key) not in world.put:
             world.due[made.id] = first + later
         if world.put.setdefault((name, key), made.id) != made.id:
             world.wrong.append(f"{key} of {name} is job {world.put[name, key]} and job {made.id}")
         if with_child:
-            machine.after.enqueue(key, after=[made])
+            machine.after.options(after=[made]).enqueue(key)
 
     await world.acknowledged(ask, dice)

@@ -53,11 +53,11 @@ async def live(world: World, end: float) -> None:
         place = dice.randint(0, NEIGHBOURS)
 
         def ask(machine: Machine, key: str = key, place: int = place) -> None:
-            machine.innocent.enqueue_many([key] * place)
+            machine.innocent.enqueue_many([(each,) for each in [key] * place])
             made = machine.poison.enqueue(key)
             world.note("poison", made.id)
             world.deaths.put.append(made.id)
-            machine.innocent.enqueue_many([key] * (NEIGHBOURS - place))
+            machine.innocent.enqueue_many([(each,) for each in [key] * (NEIGHBOURS - place)])
 
         await world.acknowledged(ask, dice)
 
@@ -70,7 +70,7 @@ async def families(world: World, end: float) -> None:
         key, later = f"brief-{n}", dice.uniform(600, 2400)
 
         def ask(machine: Machine, key: str = key, later: float = later) -> None:
-            machine.after.enqueue(key, after=[machine.brief.enqueue(key)], due=later)
+            machine.after.options(after=[machine.brief.enqueue(key)], due=later).enqueue(key)
 
         await world.acknowledged(ask, dice)
 

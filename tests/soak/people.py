@@ -150,7 +150,7 @@ class Living:
     def _once(self, n: int) -> None:
         made = self._plain["work" if n // 10 % 2 else "beside"].enqueue(n)
         if n % 5 == 0:
-            self._plain["after"].enqueue(n, after=[made])
+            self._plain["after"].options(after=[made]).enqueue(n)
         if n % _BURSTS == 0:
             for each in range(BURST):
                 self._plain["long"].enqueue(each)

@@ -116,7 +116,7 @@ def test_a_job_is_put_in_with_the_rows_it_is_about(q: Queue, app: Db) -> None:
     def upload(tx: DbTx, name: str) -> int:
         row = tx.one("add", name=name, size=1)
         assert row is not None
-        job = convert.enqueue(row[0], connection=tx)
+        job = convert.options(connection=tx).enqueue(row[0])
         tx.all("set_job", id=row[0], job=job.id)
         return int(row[0])
 

@@ -19,7 +19,7 @@ from tidegate.errors import SchemaTooNew
 from tidegate.store.migrate import core_migrations
 
 TABLES = ("tg_job", "tg_event", "tg_link", "tg_tally", "tg_target", "tg_hold", "tg_gate_event")
-Use = Callable[["JobFunction[Song, None]", Any], object]
+Use = Callable[["JobFunction[[Song], None]", Any], object]
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def q(db: Database) -> Iterator[Queue]:
 
 
 @pytest.fixture
-def play(q: Queue) -> JobFunction[Song, None]:
+def play(q: Queue) -> JobFunction[[Song], None]:
     return declared(q)
 
 
-def declared(q: Queue, **said: Any) -> JobFunction[Song, None]:
+def declared(q: Queue, **said: Any) -> JobFunction[[Song], None]:
     @q.job(queue="songs", name="play", **said)
     async def play(song: Song) -> None: ...
 
@@ -61,19 +61,19 @@ def itself() -> list[Any]:
 
 
 BAD_ARGUMENTS: list[tuple[Any, type[Exception], str]] = [
-    ("not a song", TypeError, "arguments: 'not a song' is no Song"),
-    (Song("1"), TypeError, "arguments.id: '1' is no int"),  # type: ignore[arg-type]
-    (Song(1, object()), TypeError, "arguments: .*object"),
+    ("not a song", TypeError, r"play\(song: Song\): song: 'not a song' is no Song"),
+    (Song("1"), TypeError, r"song\.id: '1' is no int"),  # type: ignore[arg-type]
+    (Song(1, object()), TypeError, "song: .*object"),
     (Song(1, open), TypeError, "give plain values"),
-    (Song(1, float("nan")), ValueError, "arguments: "),
-    (Song(1, itself()), ValueError, "arguments: "),
+    (Song(1, float("nan")), ValueError, "song: "),
+    (Song(1, itself()), ValueError, "song: "),
     (Song(1, "x" * 1_000_000), ValueError, " 1000000 "),
 ]
 USES: dict[str, Use] = {
     "enqueue": lambda play, args: play.enqueue(args),
     "aenqueue": lambda play, args: asyncio.run(play.aenqueue(args)),
-    "enqueue_many": lambda play, args: play.enqueue_many([GOOD, args]),
-    "refuse": lambda play, args: play.refuse(args, "not_found"),
+    "enqueue_many": lambda play, args: play.enqueue_many([(GOOD,), (args,)]),
+    "refuse": lambda play, args: play.refuse((args,), "not_found"),
 }
 
 
@@ -83,7 +83,7 @@ USES: dict[str, Use] = {
     ids=["another type", "a field of another type", "an object", "a function", "no number", "itself", "too large"],
 )  # fmt: skip
 def test_arguments_that_json_cannot_hold_are_refused(
-    q: Queue, play: JobFunction[Song, None], args: Any, error: type[Exception], says: str, use: Use
+    q: Queue, play: JobFunction[[Song], None], args: Any, error: type[Exception], says: str, use: Use
 ) -> None:
     before = written(q)
 
@@ -129,17 +129,17 @@ def test_a_key_that_is_none_is_refused(q: Queue, said: dict[str, Any], says: str
     ids=["priority", "due", "after"],
 )
 def test_what_cannot_be_asked_of_an_enqueue_is_refused(
-    q: Queue, play: JobFunction[Song, None], options: dict[str, Any], says: str
+    q: Queue, play: JobFunction[[Song], None], options: dict[str, Any], says: str
 ) -> None:
     before = written(q)
 
     with pytest.raises(ValueError, match=says):
-        play.enqueue(GOOD, **options)
+        play.options(**options).enqueue(GOOD)
     assert written(q) == before
 
 
 @pytest.mark.parametrize("db", [APSW, STDLIB, "postgres"], indirect=True)
-def test_a_connection_of_the_wrong_driver_is_refused(db: Database, q: Queue, play: JobFunction[Song, None]) -> None:
+def test_a_connection_of_the_wrong_driver_is_refused(db: Database, q: Queue, play: JobFunction[[Song], None]) -> None:
     others: list[Any] = [object(), db.url]
     if db.name != STDLIB:
         others.append(sqlite3.connect(":memory:"))
@@ -149,7 +149,7 @@ def test_a_connection_of_the_wrong_driver_is_refused(db: Database, q: Queue, pla
 
     for other in others:
         with pytest.raises(TypeError, match=f"the queue uses {db.driver or 'psycopg'}"):
-            play.enqueue(GOOD, connection=other)
+            play.options(connection=other).enqueue(GOOD)
     for other in others[2:]:
         other.close()
     assert written(q) == before
@@ -161,12 +161,12 @@ def test_a_connection_of_psycopg_is_none_of_sqlites(tmp_path: Any) -> None:
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", driver="apsw") as q, schema() as url, psycopg.connect(url) as other:
         play = declared(q)
         with pytest.raises(TypeError, match=r"\bpsycopg\b.*\bapsw\b"):
-            play.enqueue(GOOD, connection=other)
+            play.options(connection=other).enqueue(GOOD)
         assert written(q)["tg_job"] == 0
 
 
 def test_a_schema_that_is_newer_than_the_program_is_left_alone(
-    db: Database, q: Queue, play: JobFunction[Song, None]
+    db: Database, q: Queue, play: JobFunction[[Song], None]
 ) -> None:
     newer = {"app": "tidegate", "number": len(core_migrations()) + 1, "name": "x", "checksum": "x"}
     q.store.write(lambda tx: tx.all("migrated", newer))
@@ -183,7 +183,7 @@ def test_a_schema_that_is_newer_than_the_program_is_left_alone(
         q.store.write(lambda tx: tx.plain("delete from tg_migration where name = 'x'"))
 
 
-def test_a_worker_for_a_queue_that_nobody_declared_does_not_begin(q: Queue, play: JobFunction[Song, None]) -> None:
+def test_a_worker_for_a_queue_that_nobody_declared_does_not_begin(q: Queue, play: JobFunction[[Song], None]) -> None:
     before = written(q)
 
     with pytest.raises(ValueError, match=r"queue: .*'song'.* songs"):

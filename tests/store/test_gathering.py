@@ -112,7 +112,7 @@ def test_a_job_that_waits_for_a_twin_keeps_nobody_waiting(db: Database) -> None:
         def plain(number: int) -> None: ...
 
         with psycopg.connect(db.url) as mine, ThreadPoolExecutor() as pool:
-            first = once.enqueue(1, connection=mine)
+            first = once.options(connection=mine).enqueue(1)
             second = pool.submit(once.enqueue, 1)
             soon(lambda: blocked(db))
 

@@ -43,7 +43,7 @@ def opened(db: Database) -> Queue:
     return Queue(db.url, driver=db.driver)
 
 
-def kind_on(q: Queue) -> JobFunction[str, None]:
+def kind_on(q: Queue) -> JobFunction[[str], None]:
     @q.job(queue="mail", name="send")
     def send(text: str) -> None: ...
 
@@ -53,13 +53,13 @@ def kind_on(q: Queue) -> JobFunction[str, None]:
 def filled(db: Database) -> list[int]:
     """The ids of jobs whose rows are in the file itself, not only in its log."""
     with opened(db) as q:
-        made = kind_on(q).enqueue_many(TEXTS)
+        made = kind_on(q).enqueue_many([(each,) for each in TEXTS])
         return [job.id for job in made]
 
 
 def texts(q: Queue, ids: list[int]) -> list[str]:
     """What each job is to send."""
-    return [q.get(each).args for each in ids]
+    return [q.get(each).args["text"] for each in ids]
 
 
 def marker(db: Database) -> Path:
@@ -152,7 +152,7 @@ def test_a_copy_with_fewer_jobs_that_is_restored_is_no_damage(db: Database, tmp_
         send = kind_on(q)
         send.enqueue("before")
         backups.backup(q.store, tmp_path / "copy.db")
-        send.enqueue_many(TEXTS)
+        send.enqueue_many([(each,) for each in TEXTS])
 
         backups.restore(db.path, tmp_path / "copy.db", q.clock.now, db.driver)
 

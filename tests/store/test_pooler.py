@@ -211,10 +211,10 @@ def test_a_job_is_put_in_on_the_users_own_connection_through_the_pooler(direct: 
         plain = f"postgresql://postgres@127.0.0.1:{pooler.port}/postgres"
         with psycopg.connect(plain, prepare_threshold=None) as mine:
             mine.execute(f"set local search_path = {schema_of(direct)}")
-            job = one.enqueue(1, connection=mine)
+            job = one.options(connection=mine).enqueue(1)
         assert job.state() == "queued"
         with psycopg.connect(plain, prepare_threshold=None) as mine, pytest.raises(ValueError, match="another schema"):
-            one.enqueue(2, connection=mine)
+            one.options(connection=mine).enqueue(2)
 
 
 def test_workers_poll_behind_a_pooler_and_listen_where_a_direct_url_is_given(

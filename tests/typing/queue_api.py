@@ -8,6 +8,7 @@ from typing import Any, NewType, assert_type
 
 from tidegate import (
     Again,
+    ConfiguredJob,
     Context,
     Done,
     Drained,
@@ -43,8 +44,9 @@ class Submission:
     attempts=10,
     per_code={"IO_ERROR": 2},
     expires="1h",
+    aliases=["lidarr.send"],
 )
-async def submit(a: Submission, job: Context) -> LidarrId:
+async def submit(job: Context, a: Submission) -> LidarrId:
     assert_type(job.attempt, int)
     await job.save(pending="sha")
     if job.cancelled:
@@ -52,13 +54,13 @@ async def submit(a: Submission, job: Context) -> LidarrId:
     return LidarrId(a.id)
 
 
-@q.job()
+@q.job
 async def without_context(a: Submission) -> str:
     return a.user
 
 
 @q.job()
-def plain(a: int, job: Context) -> list[int]:
+def plain(job: Context, /, a: int) -> list[int]:
     job.save_now(n=1)
     return [a]
 
@@ -69,11 +71,11 @@ def plain_without_context(a: bytes) -> None:
 
 
 @q.job()
-async def with_writes(a: int, job: Context) -> Done[str]:
+async def with_writes(a: int) -> Done[str]:
     return Done("x", writes=[])
 
 
-@q.job()
+@q.job
 def plain_with_writes(a: int) -> Done[str]:
     return Done("x")
 
@@ -88,29 +90,103 @@ async def either(a: int) -> str | Done[str] | None:
     return Done("x") if a else None
 
 
-assert_type(submit, JobFunction[Submission, LidarrId])
-assert_type(without_context, JobFunction[Submission, str])
-assert_type(plain, JobFunction[int, list[int]])
-assert_type(plain_without_context, JobFunction[bytes, None])
-assert_type(with_writes, JobFunction[int, str])
-assert_type(plain_with_writes, JobFunction[int, str])
-assert_type(with_a_word_after, JobFunction[int, str])
-assert_type(either, JobFunction[int, str | None])
+@q.job
+def nothing() -> int:
+    return 1
+
+
+@q.job(attempts=5, unique="to", key=("to", "subject"))
+async def send(to: str, subject: str = "hello", *, urgent: bool = False) -> bool:
+    return urgent
+
+
+@q.job(attempts=5)
+async def send_with_context(job: Context, to: str, subject: str = "hello", *, urgent: bool = False) -> bool:
+    return urgent
+
+
+@q.job(attempts=5)
+async def context_last(to: str, subject: str = "hello", *, urgent: bool = False, job: Context) -> bool:
+    return urgent
+
+
+@q.job
+def context_second(to: str, context: Context) -> Done[int]:
+    return Done(1)
+
+
+@q.job
+async def context_between(to: str, ctx: Context, subject: str = "hello") -> Done[int] | int:
+    return 1
+
+
+@q.job
+def a_job_that_is_a_text(job: str) -> int:
+    return 1
+
+
+assert_type(without_context.enqueue(Submission("artist", 1, "ada")), Enqueued[str])
+assert_type(plain.enqueue(1), Enqueued[list[int]])
+assert_type(plain_without_context.enqueue(b"x"), Enqueued[None])
+assert_type(with_writes.enqueue(1), Enqueued[str])
+assert_type(plain_with_writes.enqueue(a=1), Enqueued[str])
+assert_type(with_a_word_after.enqueue(1), Enqueued[str])
+assert_type(either.enqueue(1), Enqueued[str | None])
+assert_type(nothing.enqueue(), Enqueued[int])
+assert_type(a_job_that_is_a_text.enqueue("x"), Enqueued[int])
+
+of_one: JobFunction[[Submission], LidarrId] = submit
+of_none: JobFunction[[], int] = nothing
+
+
+async def parameters() -> None:
+    """Where the Context comes first, or is not wanted, the parameters of `enqueue` are those of the function."""
+    for job in (send, send_with_context):
+        assert_type(job.enqueue("ada"), Enqueued[bool])
+        assert_type(job.enqueue("ada", "hi", urgent=True), Enqueued[bool])
+        assert_type(job.enqueue(to="ada", subject="hi"), Enqueued[bool])
+        assert_type(await job.aenqueue("ada", urgent=True), Enqueued[bool])
+        assert_type(await job.options(due="5m").aenqueue("ada", urgent=True), Enqueued[bool])
+        await job("ada", urgent=True)
+        job.enqueue()  # type: ignore[call-arg]
+        job.enqueue(7)  # type: ignore[arg-type]
+        job.enqueue("ada", urgent="yes")  # type: ignore[arg-type]
+        job.enqueue("ada", due="5m")  # type: ignore[call-arg]
+        job.options(due="5m").enqueue("ada", colour=1)  # type: ignore[call-arg]
+        await job.aenqueue("ada", "hi", True, 1)  # type: ignore[call-arg]
+    nothing.enqueue(1)  # type: ignore[call-arg]
+    a_job_that_is_a_text.enqueue(1)  # type: ignore[arg-type]
+
+
+async def context_elsewhere() -> None:
+    """A parameter before the Context loses its name. A type cannot leave out a Context by keyword."""
+    assert_type(context_second.enqueue("ada"), Enqueued[int])
+    assert_type(context_between.enqueue("ada", "hi"), Enqueued[int])
+    assert_type(await context_between.aenqueue("ada", subject="hi"), Enqueued[int])
+    context_second.enqueue(7)  # type: ignore[arg-type]
+    context_between.enqueue("ada", colour=1)  # type: ignore[call-arg]
+    assert_type(context_last, JobFunction[..., bool])
+    assert_type(context_last.enqueue("ada", urgent=True), Enqueued[bool])
 
 
 async def using() -> None:
-    one = submit.enqueue(Submission("artist", 1, "ada"), after=[7], due="5m", priority=3)
+    first = submit.options(after=[7], due="5m", priority=3, queue="slow", unique="a", connection=None)
+    one = first.enqueue(Submission("artist", 1, "ada"))
     assert_type(one, Enqueued[LidarrId])
-    two = await submit.aenqueue(Submission("album", 2, "ada"), after=one, due=datetime.now(UTC) + timedelta(hours=1))
-    assert_type(two, Enqueued[LidarrId])
-    assert_type(submit.enqueue_many([Submission("album", 3, "ada")]), list[Enqueued[LidarrId]])
-    assert_type(submit.refuse(Submission("album", 4, "ada"), "not_found"), Enqueued[LidarrId])
-    assert_type(plain.enqueue(1).result(), list[int] | None)
+    later = submit.options(after=one, due=datetime.now(UTC) + timedelta(hours=1))
+    assert_type(await later.aenqueue(Submission("album", 2, "ada")), Enqueued[LidarrId])
+    assert_type(submit.enqueue_many([(Submission("album", 3, "ada"),)]), list[Enqueued[LidarrId]])
+    assert_type(await later.aenqueue_many([{"a": Submission("album", 3, "ada")}]), list[Enqueued[LidarrId]])
+    assert_type(submit.refuse((Submission("album", 4, "ada"),), "not_found"), Enqueued[LidarrId])
+    assert_type(plain.enqueue(1).result(timeout="30s"), list[int])
+    bound: ConfiguredJob[[Submission], LidarrId] = later
+    del bound
 
     assert_type(one.id, int)
     assert_type(one.created, bool)
     assert_type(one.state(), JobState)
-    assert_type(one.result(), LidarrId | None)
+    assert_type(one.result(), LidarrId)
+    assert_type(await one.aresult("1m"), LidarrId)
     assert_type(await one.wait("1m"), Job)
 
     assert_type(q.get(one), Job)
@@ -124,15 +200,10 @@ async def using() -> None:
     submit.enqueue("artist")  # type: ignore[arg-type]
     await submit.aenqueue(7)  # type: ignore[arg-type]
     submit.enqueue_many(["artist"])  # type: ignore[list-item]
-    submit.enqueue(Submission("artist", 1, "ada"), due=object())  # type: ignore[arg-type]
-    submit.enqueue(Submission("artist", 1, "ada"), after=["artist"])  # type: ignore[list-item]
-    q.job(nonsense=1)  # type: ignore[call-arg]
-
-
-def many_arguments(a: int, b: int, c: int) -> None: ...
-
-
-q.job()(many_arguments)  # type: ignore[arg-type]
+    submit.options(due=object())  # type: ignore[arg-type]
+    submit.options(after=["artist"])  # type: ignore[list-item]
+    submit.options(colour=1)  # type: ignore[call-arg]
+    q.job(nonsense=1)  # type: ignore[call-overload]
 
 
 async def parsed(body: bytes) -> dict[str, int]:

@@ -90,7 +90,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-Kinds = dict[str, JobFunction[Any, Any]]
+Kinds = dict[str, JobFunction[..., Any]]
 
 
 def _declared(q: Queue, clock: VirtualClock) -> Kinds:
@@ -253,9 +253,9 @@ def _at_the_end(tx: Tx) -> None:
 
 def _more(q: Queue, kinds: Kinds) -> None:
     """Jobs that run, wait for others, wait for a time, or were stopped by a person."""
-    kinds["summarise"].enqueue("report-9.pdf", due="2h")
+    kinds["summarise"].options(due="2h").enqueue("report-9.pdf")
     first = kinds["convert"].enqueue("thesis.pdf")
-    kinds["summarise"].enqueue("thesis.pdf", after=[first])
+    kinds["summarise"].options(after=[first]).enqueue("thesis.pdf")
     kinds["convert"].enqueue("handbook.pdf")
     for feed in (40, 41, 42):
         kinds["poll"].enqueue(feed)

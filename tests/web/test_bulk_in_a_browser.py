@@ -21,7 +21,7 @@ def ours(tx: Tx, id_: int) -> None:
 
 @pytest.mark.full
 def test_the_page_of_a_bulk_action_follows_it_and_cancels_the_rest(tab: Visit, there: Shop) -> None:
-    jobs = [there.send.enqueue(f"{n}@example.org", due="1h").id for n in range(148)]
+    jobs = [there.send.options(due="1h").enqueue(f"{n}@example.org").id for n in range(148)]
     store = there.queue.store
     one = bulk.begin(store, "cancel", Filter(state="waiting"), "ada", expected=150, held_by="test")
     assert one is not None

@@ -217,7 +217,7 @@ def test_a_job_shows_only_the_buttons_that_its_state_and_its_kind_allow(tmp_path
         @q.job(queue="mail")
         def send(n: int) -> None: ...
 
-        refused, kept, free = pay.refuse(1, "bad_request").id, pay.enqueue(2).id, send.enqueue(3).id
+        refused, kept, free = pay.refuse((1,), "bad_request").id, pay.enqueue(2).id, send.enqueue(3).id
         found = client(Site(queue=q))
 
         def buttons(path: str) -> set[str]:

@@ -38,10 +38,10 @@ def test_only_of_jobs_that_could_go_it_is_said_when_none_is_left(mail: Queue, cl
     @mail.job(queue="mail")
     def send(to: str) -> None: ...
 
-    send.enqueue_many([str(n) for n in range(20)])
+    send.enqueue_many([(str(n),) for n in range(20)])
     mail.drain()
     clock.advance(1)
-    send.enqueue("later", due="1h")
+    send.options(due="1h").enqueue("later")
     assert "empty in about" not in seen(mail, "/")
 
     send.enqueue("now")

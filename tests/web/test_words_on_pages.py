@@ -54,7 +54,7 @@ def test_a_failure_that_cannot_be_retried_offers_no_retry(tmp_path: Path) -> Non
         def convert(name: str) -> None:
             raise Again(1, code="timeout", message="It took too long.")
 
-        convert.refuse("notes.txt", "bad_request", "It is no PDF.")
+        convert.refuse(("notes.txt",), "bad_request", "It is no PDF.")
         text = client.get("/failures").text
         assert "no PDF" in text
         assert "Discard…" in text
@@ -104,7 +104,7 @@ def test_a_job_says_what_it_waits_for_only_while_it_does(tmp_path: Path) -> None
         def send(n: int) -> None: ...
 
         first = send.enqueue(1).id
-        second = send.enqueue(2, after=[first]).id
+        second = send.options(after=[first]).enqueue(2).id
         fresh.pause("war of the worlds", "1h")
         assert "<dt>Waits for</dt>" in client.get(f"/jobs/{second}").text
         assert "<dt>Waiting for it</dt>" in client.get(f"/jobs/{first}").text

@@ -53,10 +53,10 @@ def jobs() -> None:
             if n == 1:
                 raise Fail("gone")
 
-        send.enqueue_many([0, 1])
+        send.enqueue_many([(0,), (1,)])
         asyncio.run(queue.adrain())
-        send.enqueue_many([2, 3], due="1h")
-        send.enqueue(5, after=[send.enqueue(4)])
+        send.options(due="1h").enqueue_many([(2,), (3,)])
+        send.options(after=[send.enqueue(4)]).enqueue(5)
 
 
 OF_A_DATABASE = """

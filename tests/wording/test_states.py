@@ -93,17 +93,17 @@ def next_in_line(q: Queue, _: VirtualClock) -> int:
 
 def in_line(q: Queue, _: VirtualClock) -> int:
     there(q)
-    return int(declared(q).enqueue_many([1, 2, 3])[-1].id)
+    return int(declared(q).enqueue_many([(1,), (2,), (3,)])[-1].id)
 
 
 def in_a_long_line(q: Queue, _: VirtualClock) -> int:
     there(q)
-    return int(declared(q).enqueue_many(list(range(1500)))[-1].id)
+    return int(declared(q).enqueue_many([(each,) for each in range(1500)])[-1].id)
 
 
 def scheduled(q: Queue, _: VirtualClock) -> int:
     there(q)
-    return int(declared(q).enqueue(1, due="90m").id)
+    return int(declared(q).options(due="90m").enqueue(1).id)
 
 
 def next_cycle(q: Queue, clock: VirtualClock) -> int:
@@ -115,14 +115,14 @@ def next_cycle(q: Queue, clock: VirtualClock) -> int:
 def dependency(q: Queue, _: VirtualClock) -> int:
     there(q)
     send = declared(q)
-    return int(send.enqueue(2, after=[send.enqueue(1)]).id)
+    return int(send.options(after=[send.enqueue(1)]).enqueue(2).id)
 
 
 def dependency_cancelled(q: Queue, _: VirtualClock) -> int:
     there(q)
     send = declared(q)
     parent = send.enqueue(1)
-    child = send.enqueue(2, after=[parent])
+    child = send.options(after=[parent]).enqueue(2)
     q.cancel(parent)
     q.retry(child)
     return int(child.id)
@@ -214,7 +214,7 @@ def while_running(target: Target | None, jobs: int, after: float, **options: Any
         async def send(n: int) -> None:
             await service.call(n)
 
-        last = send.enqueue_many(list(range(jobs)))[-1]
+        last = send.enqueue_many([(each,) for each in range(jobs)])[-1]
 
         async def main() -> str:
             if forced:
@@ -288,14 +288,14 @@ def test_overview(q: Queue, clock: VirtualClock) -> None:
     q.resume("mail")
     play(clock, drain)
     keep("failed")
-    others = post.enqueue_many([1, 2])
+    others = post.enqueue_many([(1,), (2,)])
     play(clock, drain)
     keep("failed_of_two_queues")
     for job in (first, *others):
         q.forget(job)
-    send.refuse(1, "bad_request")
+    send.refuse((1,), "bad_request")
     keep("refused")
-    second = send.refuse(2, "bad_request")
+    second = send.refuse((2,), "bad_request")
     keep("refused_two")
     q.forget(second)
     send.enqueue(9)

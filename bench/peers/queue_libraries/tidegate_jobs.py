@@ -34,7 +34,7 @@ def setup() -> None:
 def client() -> Iterator[queue_jobs.Client]:
     yield queue_jobs.Client(
         one=lambda kind, i: jobs[kind].enqueue(i),
-        many=lambda kind, numbers: jobs[kind].enqueue_many(numbers),
+        many=lambda kind, numbers: jobs[kind].enqueue_many([(each,) for each in numbers]),
     )
     queue.close()
 

@@ -25,21 +25,21 @@ class Serial:
     text = serial.encode(Submission(...))
     """
 
-    __slots__ = ("_shape",)
+    __slots__ = ("shape",)
 
     def __init__(self, annotation: object = Any, scope: Mapping[str, Any] | None = None) -> None:
         """TypeError when *annotation* is nothing that JSON can hold; *scope* has names that it may use."""
-        self._shape: Shape = shape_of(annotation, scope)
+        self.shape: Shape = shape_of(annotation, scope)
 
     @property
     def name(self) -> str:
         """What people call the annotation."""
-        return self._shape.name
+        return self.shape.name
 
     def encode(self, value: object, *, what: str = "arguments", most: int | None = None) -> str:
         """*value* as JSON; TypeError when it does not fit, ValueError when it is too large or nests too deeply."""
         try:
-            data = self._shape.dump(value)
+            data = self.shape.dump(value)
         except Wrong as wrong:
             raise TypeError(f"{what}{wrong.path}: {wrong.text}") from None
         except RecursionError:
@@ -49,27 +49,33 @@ class Serial:
     def decode(self, text: str) -> Any:
         """The value that *text* stands for; ValueError when it does not fit."""
         try:
-            return self._shape.load(json.loads(text))
+            return self.shape.load(json.loads(text))
         except Wrong as wrong:
-            raise ValueError(f"{wrong.path.lstrip('.') or self._shape.name}: {wrong.text}") from wrong.__cause__
+            raise ValueError(f"{wrong.path.lstrip('.') or self.shape.name}: {wrong.text}") from wrong.__cause__
         except RecursionError:
-            raise ValueError(f"{self._shape.name}: it nests too deeply") from None
+            raise ValueError(f"{self.shape.name}: it nests too deeply") from None
 
 
 def encode(value: object, *, what: str = "arguments", most: int | None = None) -> str:
     """*value* as JSON, whatever it is; TypeError when it cannot be, ValueError when it is larger than *most* bytes."""
     try:
-        # A number alone, such as the id of a row, is what most jobs are given; the encoder is slow to set out.
+        # A number, such as the id of a row, is what most jobs are given; the encoder is slow to set out.
         text = int.__repr__(value) if type(value) is int else _ENCODER.encode(value)
     except TypeError as error:
         raise TypeError(f"{what}: {error}; give plain values, dataclasses or pydantic models") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what}: {error}") from None
-    if most is not None and len(text) > most:
+    if most is not None:
+        check_size(text, most, what)
+    return text
+
+
+def check_size(text: str, most: int, what: str) -> None:
+    """ValueError when *text* is larger than *most* bytes."""
+    if len(text) > most:
         raise ValueError(
             f"{what}: {len(text)} bytes of JSON are more than the {most} allowed; store it elsewhere, pass its name"
         )
-    return text
 
 
 def _default(value: object) -> object:

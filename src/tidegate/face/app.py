@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.face.db import Db, Source
-from tidegate.face.job_function import JobFunction
+from tidegate.face.job_function import Call, JobFunction
 from tidegate.face.queue import Queue
 from tidegate.runtime.capacity import Capacity
 from tidegate.secrets import Secrets
@@ -38,8 +38,8 @@ class Every:
     """A job that is put in at each tick of a cron expression, once over all workers; see `Queue.schedule`."""
 
     cron: str
-    job: JobFunction[Any, Any]
-    args: Any | Callable[[datetime], Any]
+    job: JobFunction[..., Any]
+    args: Call | Callable[[datetime], Call] = ()
     name: str | None = None
     zone: str = "UTC"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
+from tidegate.core.arguments import Hook, Parameters, hook_of, values_of
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_code, valid_name, whole
 from tidegate.core.codes import CORE
@@ -15,40 +17,100 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, while_mask
 from tidegate.core.serial import MOST, Serial, encode
 from tidegate.face.job_function import Intake, JobFunction
+from tidegate.face.job_types import (
+    AsyncDone,
+    AsyncValue,
+    Key,
+    KeywordContext0,
+    KeywordContext1,
+    KeywordContext2,
+    KeywordContext3,
+)
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits, place_of
 from tidegate.runtime.context import Context
 from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
-from tidegate.runtime.signatures import Signature, signature_of, verify_takes_context
+from tidegate.runtime.signatures import Signature, signature_of, verify_hook
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
 
+P = ParamSpec("P")
 A = TypeVar("A")
 R = TypeVar("R")
 
 
 class Declare(Protocol):
-    """What `q.job(...)` gives: it turns a handler into a job, and keeps the types of both."""
+    """What `q.job(...)` returns: it turns a function into a job.
+
+    Type checkers see the parameters of `enqueue` where the Context comes first, or where there is none. A parameter
+    before the Context loses its name, and a Context that is given by keyword hides all of them.
+    """
 
     @overload
-    def __call__(self, fn: Callable[[A, Context], Coroutine[Any, Any, Done[R]]], /) -> JobFunction[A, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[[A, Context], Coroutine[Any, Any, R | Done[R]]], /) -> JobFunction[A, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], AsyncValue[R]], /) -> JobFunction[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[[A], Coroutine[Any, Any, Done[R]]], /) -> JobFunction[A, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], Done[R]], /) -> JobFunction[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[[A], Coroutine[Any, Any, R | Done[R]]], /) -> JobFunction[A, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], R | Done[R]], /) -> JobFunction[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[[A, Context], Done[R]], /) -> JobFunction[A, R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], AsyncDone[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, fn: Callable[[A, Context], R | Done[R]], /) -> JobFunction[A, R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], AsyncValue[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, fn: Callable[[A], Done[R]], /) -> JobFunction[A, R]: ...
+    def __call__(self, fn: Callable[Concatenate[A, Context, P], Done[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, fn: Callable[[A], R | Done[R]], /) -> JobFunction[A, R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], R | Done[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncDone[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncValue[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R | Done[R]], /) -> JobFunction[P, R]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +120,9 @@ class Declaration:
     queue: str = "default"
     name: str | None = None
     target: Target | None = None
-    key: Callable[[Any], Hashable] | None = None
-    unique: Callable[[Any], Hashable] | None = None
+    aliases: Sequence[str] = ()
+    key: Key | None = None
+    unique: Key | bool | None = None
     while_: AbstractSet[str] | None = None
     attempts: int = DEFAULT_ATTEMPTS
     per_code: Mapping[str, int] = field(default_factory=dict)
@@ -79,17 +142,19 @@ class Declaration:
         if self.target is not None and not isinstance(self.target, Target):
             raise TypeError(f"target: {self.target!r:.60} is no Target")
         if self.backoff is not None and not isinstance(self.backoff, Backoff):
-            raise TypeError(f"backoff: {self.backoff!r:.60} is no Backoff")
-        for what in ("key", "unique", "verify"):
-            if getattr(self, what) is not None and not callable(getattr(self, what)):
-                raise TypeError(f"{what}: {getattr(self, what)!r:.60} is no function")
+            raise TypeError(_no_backoff(self.backoff))
+        _check_aliases(self.aliases)
+        _check_key(self.key, "key", "None")
+        _check_key(None if isinstance(self.unique, bool) else self.unique, "unique", "True")
+        if self.verify is not None and not callable(self.verify):
+            raise TypeError(f"verify must be a function or None, got {self.verify!r:.60}")
         for what, kinds, allowed in (
             ("process", (bool, Limits), "True, False or Limits(...)"),
             ("cancellable", (bool,), "True or False"),
         ):
             if not isinstance(getattr(self, what), kinds):
                 raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give {allowed}")
-        if self.while_ is not None and self.unique is None:
+        if self.while_ is not None and self.unique in (None, False):
             raise ValueError("while_: it says how long a unique is held; give unique, too")
         pack = None if self.target is None else self.target.for_jobs().pack
         for what in ("fail_fast_code", "lost_code"):
@@ -110,32 +175,29 @@ class Declaration:
     def intake(self, signature: Signature, most: int) -> Intake:
         held = {"queued", "running"} if self.while_ is None else set(self.while_)
         return Intake(
-            arguments=signature.arguments,
+            parameters=signature.parameters,
             result=signature.result,
-            key=self.key,
-            unique=self.unique,
+            key=None if self.key is None else _hook(self.key, signature.parameters, "key"),
+            unique=_unique(self.unique, signature.parameters),
             unique_while=while_mask(held),
             expires=None if self.expires is None else seconds(self.expires, field="expires", least=0.001),
             most=most,
         )
 
-    def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[Any, Any]:
+    def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
         """The job that *fn* is from now on."""
-        signature = signature_of(fn, scope)
+        signature = signature_of(fn, scope, whole=True)
         kind = JobKind(
             name=valid_name(self.name or f"{self.queue}.{fn.__name__}", field="name"),
             queue=self.queue,
             handler=fn,
-            decode=signature.arguments.decode,
+            parameters=signature.parameters,
             encode_result=partial(_encode_result, signature.result),
-            takes_context=signature.takes_context,
             colour="process" if self.process else "async" if signature.is_async else "thread",
             policy=self.policy(),
             target="" if self.target is None else self.target.name,
-            verify=self.verify,
-            verify_takes_context=(
-                None if self.verify is None else verify_takes_context(self.verify, signature.takes_context)
-            ),
+            verify=None if self.verify is None else verify_hook(self.verify, signature.parameters),
+            verify_is_async=inspect.iscoroutinefunction(self.verify),
             place=place_of(fn) if self.process else "",
             limits=self.process if isinstance(self.process, Limits) else DEFAULT,
             cancellable=self.cancellable,
@@ -144,6 +206,41 @@ class Declaration:
             max_crashes=self.max_crashes,
         )
         return JobFunction(queue, kind, self.intake(signature, queue.most_args))
+
+
+def _check_aliases(aliases: Sequence[str]) -> None:
+    if isinstance(aliases, str):
+        raise TypeError(f"aliases must be a list of names, got {aliases!r}; did you mean [{aliases!r}]?")
+    for alias in aliases:
+        valid_name(alias, field="aliases")
+
+
+def _check_key(key: object, what: str, other: str) -> None:
+    names = isinstance(key, tuple) and bool(key) and all(isinstance(each, str) for each in key)
+    if key is None or isinstance(key, str) or names or callable(key):
+        return
+    raise TypeError(
+        f"{what} must be {other}, a parameter's name, a tuple of names or a function of arguments, got {key!r:.60}"
+    )
+
+
+def _no_backoff(given: object) -> str:
+    hint = f"; did you mean Backoff({given!r})?" if isinstance(given, (str, int, float)) else ""
+    return f"backoff must be a Backoff or None, got {given!r:.60}{hint}"
+
+
+def _hook(key: Key, parameters: Parameters, what: str) -> Hook:
+    if callable(key):
+        return hook_of(key, parameters, what=what)
+    return values_of(key, parameters, what=what)
+
+
+def _unique(unique: Key | bool | None, parameters: Parameters) -> Hook | None:
+    if unique is None or unique is False:
+        return None
+    if unique is True:
+        return lambda bound, _: parameters.identity(bound)
+    return _hook(unique, parameters, "unique")
 
 
 def _encode_result(serial: Serial, result: Any) -> str | None:

@@ -4,55 +4,192 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from tidegate.core.arguments import Bound, Hook, Parameters
 from tidegate.core.checks import valid_code, whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import NewJob
 from tidegate.core.pack import Pack
 from tidegate.core.serial import Serial, encode
 from tidegate.face.enqueued import Enqueued, id_of
+from tidegate.runtime.context import local_context
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.store import intake
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
 
-A = TypeVar("A")
+P = ParamSpec("P")
 R = TypeVar("R")
 Due = Duration | datetime | None
 Parent = Enqueued[Any] | int
+# The arguments of one call as a value: a tuple of positional ones, or a dict by name.
+Call = tuple[Any, ...] | dict[str, Any]
 
 _A_DATE = 1e9  # nobody waits for thirty years: such a number is UNIX time
 _LONGEST_KEY = 200  # what an index can hold is bounded, and what a page can show
+_AS_DECLARED: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """How the jobs of a kind are put in."""
 
-    arguments: Serial
+    parameters: Parameters
     result: Serial
-    key: Callable[[Any], Hashable] | None = None
-    unique: Callable[[Any], Hashable] | None = None
+    key: Hook | None = None
+    unique: Hook | None = None
     unique_while: int = 0
     expires: float | None = None
     most: int
 
 
-class JobFunction(Generic[A, R]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is said of one job beside its arguments, checked."""
+
+    queue: str | None = None  # None: as declared
+    due_at: float | None = None
+    due_in: float | None = None
+    priority: int = 0
+    parents: tuple[int, ...] = ()
+    unique: Any = _AS_DECLARED
+    connection: Any = None
+
+
+_NO_OPTIONS = Options()
+
+
+class _Enqueues(Generic[P, R]):
+    """Puts jobs of one kind in, with these options."""
+
+    def __init__(self, queue: Queue, kind: JobKind, put: Intake, options: Options) -> None:
+        self._queue, self.kind, self._put, self._options = queue, kind, put, options
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
+        """Puts one job in; when this returns it is on disk. TypeError when the arguments do not fit the function.
+
+        With `options(connection=...)` it is on disk when you commit.
+        """
+        new = self._new(self._put.parameters.bind(args, kwargs), self._options)
+        id_, created = self._queue.put_one(new, self._options.connection)
+        return Enqueued(id_, created, self._queue, self._put.result)
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
+        """As `enqueue`, without blocking the loop, except on a connection of yours to SQLite: it is used here."""
+        # What is asked for is checked and read off here, before anybody can change it.
+        new = self._new(self._put.parameters.bind(args, kwargs), self._options)
+        id_, created = await self._queue.aput_one(new, self._options.connection)
+        return Enqueued(id_, created, self._queue, self._put.result)
+
+    def enqueue_many(
+        self, calls: Iterable[Call], *, after_each: Sequence[Iterable[Parent] | Parent] | None = None
+    ) -> list[Enqueued[R]]:
+        """Puts many jobs in, in one transaction: all of them or none.
+
+        send.enqueue_many([("ada@example.org",), {"to": "bob@example.org", "urgent": True}])
+
+        Each call is a tuple of arguments, or a dict of arguments by name. *after_each* has the parents of each job, in
+        order.
+        """
+        jobs = self._many(calls, after_each)
+        return self._handles(self._queue.put(partial(intake.enqueue, jobs=jobs), self._options.connection))
+
+    async def aenqueue_many(
+        self, calls: Iterable[Call], *, after_each: Sequence[Iterable[Parent] | Parent] | None = None
+    ) -> list[Enqueued[R]]:
+        """As `enqueue_many`, without blocking the loop, except on a connection of yours to SQLite."""
+        jobs = self._many(calls, after_each)
+        return self._handles(await self._queue.aput(partial(intake.enqueue, jobs=jobs), self._options.connection))
+
+    def refuse(self, call: Call, code: str, message: str = "") -> Enqueued[R]:
+        """Records a job that failed at intake: it is never tried, and holds no unique.
+
+        send.refuse(("ada@example.org",), "bad_request", "There is no such address.")
+        """
+        valid_code(code, field="code")
+        new = self._new(self._put.parameters.bind_call(call, field="call"), self._options)
+        known = self._queue.code_book(self.kind).get(code)
+        text = message or (known.message if known is not None else code)
+        work = partial(intake.refuse, job=new, code=code, message=text)
+        made = self._queue.put(work, self._options.connection)
+        return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
+
+    def _handles(self, found: Iterable[intake.Taken]) -> list[Enqueued[R]]:
+        return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
+
+    def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
+        if isinstance(calls, (str, bytes, Mapping)):
+            raise TypeError(f"calls: {calls!r:.60} is not a list of calls; give one such as [('a',), ('b',)]")
+        parameters, options, new = self._put.parameters, self._options, self._new
+        bind, none = parameters.bind, dict[str, Any]()
+        jobs = [
+            new(bind(each, none) if type(each) is tuple else parameters.bind_call(each, field=f"calls[{i}]"), options)
+            for i, each in enumerate(calls)
+        ]
+        if after_each is None:
+            return jobs
+        if len(after_each) != len(jobs):
+            raise ValueError(f"after_each: it is for {len(after_each)} jobs, and there are {len(jobs)}")
+        for job, parents in zip(jobs, after_each, strict=True):
+            job.parents += _ids(parents, "after_each")
+        return jobs
+
+    def _new(self, bound: Bound, options: Options) -> NewJob:
+        put, kind = self._put, self.kind
+        encoded = put.parameters.encode(bound, put.most)  # before functions of the user's see what does not fit
+        unique = options.unique
+        if put.key is not None or (put.unique is not None and unique is _AS_DECLARED):
+            bound = put.parameters.complete(bound)
+        if unique is _AS_DECLARED:
+            unique = None if put.unique is None else put.unique(bound, None)
+        return NewJob(
+            queue=options.queue or kind.queue,
+            kind=kind.name,
+            target=kind.target,
+            lane="" if put.key is None else lane_of(put.key(bound, None)),
+            args=encoded,
+            priority=options.priority,
+            due_at=options.due_at,
+            due_in=options.due_in,
+            expires_in=put.expires,
+            most_attempts=kind.policy.attempts,
+            unique_key=None if unique is None else _short(unique, "unique"),
+            unique_while=0 if unique is None else put.unique_while,
+            parents=options.parents,
+            cancellable=kind.cancellable,
+        )
+
+
+class ConfiguredJob(_Enqueues[P, R]):
+    """A job with options: `enqueue`, `aenqueue`, `enqueue_many`, `aenqueue_many` and `refuse` use them."""
+
+    def __repr__(self) -> str:
+        return f"<job {self.kind.name} with options>"
+
+
+class JobFunction(_Enqueues[P, R]):
     """Calling it runs the function here and now; `enqueue` puts a job in."""
 
     def __init__(self, queue: Queue, kind: JobKind, put: Intake) -> None:
-        self._queue, self.kind, self._put = queue, kind, put
+        super().__init__(queue, kind, put, _NO_OPTIONS)
         update_wrapper(self, kind.handler)
+        self.__signature__ = put.parameters.signature
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.kind.handler(*args, **kwargs)
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """What the function returns: nothing is queued. Where it wants a Context it is given a local one.
+
+        That one is at its first attempt, and keeps in memory what is saved.
+        """
+        parameters = self.kind.parameters
+        if parameters.context is None:
+            return self.kind.handler(*args, **kwargs)
+        return parameters.call(self.kind.handler, parameters.bind(args, kwargs), local_context(self.kind.name))
 
     def __repr__(self) -> str:
         return f"<job {self.kind.name}>"
@@ -62,94 +199,53 @@ class JobFunction(Generic[A, R]):
         """The rules of its target."""
         return self._queue.pack_of(self.kind)
 
-    def enqueue(
+    def options(
         self,
-        args: A,
         *,
-        after: Iterable[Parent] | Parent = (),
         due: Due = None,
         priority: int = 0,
+        after: Iterable[Parent] | Parent = (),
+        unique: Hashable = _AS_DECLARED,
+        queue: str | None = None,
         connection: Any = None,
-    ) -> Enqueued[R]:
-        """Puts one job in; when this returns it is on disk. On a *connection* of yours it is when you commit.
+    ) -> ConfiguredJob[P, R]:
+        """This job with options for what is put in.
 
-        *after*: jobs that must be done first. *due*: not before that time (a datetime, UNIX time), or not for that long
-        (30, "5m", a timedelta).
-        The higher *priority* goes first, from -1000 to 1000.
+        send.options(due="5m", priority=5).enqueue("ada@example.org")
+
+        *due*: not before that time (a datetime, UNIX time), or not for that long (30, "5m", a timedelta). The higher
+        *priority* goes first, from -1000 to 1000. *after*: jobs that must be done first. *unique*: a value that takes
+        the place of what the declaration would make of the arguments, or None for a job that may have twins. *queue*:
+        another queue than the declared one. *connection*: your own open connection, or the transaction of `db.write`.
         """
-        new = self._new(args, after, due, priority)
-        id_, created = self._queue.put_one(new, connection)
-        return Enqueued(id_, created, self._queue, self._put.result)
-
-    async def aenqueue(
-        self,
-        args: A,
-        *,
-        after: Iterable[Parent] | Parent = (),
-        due: Due = None,
-        priority: int = 0,
-        connection: Any = None,
-    ) -> Enqueued[R]:
-        """As `enqueue`, without blocking the loop, except on a *connection* of yours to SQLite: it is used here."""
-        # What is asked for is checked and read off here, before anybody can change it.
-        new = self._new(args, after, due, priority)
-        id_, created = await self._queue.aput_one(new, connection)
-        return Enqueued(id_, created, self._queue, self._put.result)
-
-    def enqueue_many(
-        self,
-        many: Sequence[A],
-        *,
-        after: Sequence[Iterable[Parent] | Parent] | None = None,
-        due: Due = None,
-        priority: int = 0,
-        connection: Any = None,
-    ) -> list[Enqueued[R]]:
-        """Puts many jobs in, in one transaction: all of them or none. *after* has the parents of each, in order."""
-        parents = [()] * len(many) if after is None else after
-        if len(parents) != len(many):
-            raise ValueError(f"after: it is for {len(parents)} jobs, and there are {len(many)}")
-        jobs = [self._new(args, of, due, priority) for args, of in zip(many, parents, strict=True)]
-        found = self._queue.put(partial(intake.enqueue, jobs=jobs), connection)
-        return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
-
-    def scheduled(self, args: A | Callable[[datetime], A]) -> Callable[[datetime], NewJob]:
-        """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
-        if not callable(args):
-            self._new(args, (), None, 0)  # what cannot be stored is refused now, not at three in the morning
-        return lambda tick: self._new(args(tick) if callable(args) else args, (), None, 0)
-
-    def refuse(self, args: A, code: str, message: str = "", *, connection: Any = None) -> Enqueued[R]:
-        """Records a job that failed at intake: it is never tried, and holds no unique."""
-        valid_code(code, field="code")
-        new = self._new(args, (), None, 0)
-        known = self._queue.code_book(self.kind).get(code)
-        text = message or (known.message if known is not None else code)
-        made = self._queue.put(partial(intake.refuse, job=new, code=code, message=text), connection)
-        return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
-
-    def _new(self, args: A, after: Iterable[Parent] | Parent, due: Due, priority: int) -> NewJob:
-        put, kind = self._put, self.kind
-        encoded = put.arguments.encode(args, most=put.most)  # before functions of the user's see what does not fit
-        parents = (after,) if isinstance(after, (int, Enqueued)) else after
-        unique = None if put.unique is None else put.unique(args)
         due_at, due_in = _moment(due)
-        return NewJob(
-            queue=kind.queue,
-            kind=kind.name,
-            target=kind.target,
-            lane="" if put.key is None else lane_of(put.key(args)),
-            args=encoded,
-            priority=whole(priority, field="priority", least=-1000, most=1000),
+        said = Options(
+            queue=None if queue is None else self._queue.known_queue(queue),
             due_at=due_at,
             due_in=due_in,
-            expires_in=put.expires,
-            most_attempts=kind.policy.attempts,
-            unique_key=None if unique is None else _short(unique, "unique"),
-            unique_while=0 if unique is None else put.unique_while,
-            parents=tuple([id_of(each, field="after") for each in parents]) if parents else (),
-            cancellable=kind.cancellable,
+            priority=whole(priority, field="priority", least=-1000, most=1000),
+            parents=_ids(after, "after"),
+            unique=unique,
+            connection=connection,
         )
+        return ConfiguredJob(self._queue, self.kind, self._put, said)
+
+    def new_job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The row of a job that a transaction of the caller's is to insert."""
+        return self._new(self._put.parameters.bind(args, kwargs), _NO_OPTIONS)
+
+    def scheduled(self, call: Call | Callable[[datetime], Call]) -> Callable[[datetime], NewJob]:
+        """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
+        bind = self._put.parameters.bind_call
+        if not callable(call):
+            self._new(bind(call, field="args"), _NO_OPTIONS)  # what does not fit is refused now, not at a tick
+        return lambda tick: self._new(bind(call(tick) if callable(call) else call, field="args"), _NO_OPTIONS)
+
+
+def _ids(parents: Iterable[Parent] | Parent, field: str) -> tuple[int, ...]:
+    if isinstance(parents, (int, Enqueued)):
+        parents = (parents,)
+    return tuple([id_of(each, field=field) for each in parents])
 
 
 def _moment(due: Due) -> tuple[float | None, float | None]:

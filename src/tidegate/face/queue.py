@@ -7,31 +7,43 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, NewJob
+from tidegate.core.fault import Fault, Level, Reach, Reason
+from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, Job, NewJob
+from tidegate.core.logs import logger
 from tidegate.core.pack import Pack
 from tidegate.core.serial import MOST
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.db import Db, DbTx, Source
 from tidegate.face.declaring import Declaration, Declare
-from tidegate.face.job_function import JobFunction
+from tidegate.face.job_function import Call, JobFunction
+from tidegate.face.job_types import (
+    AsyncDone,
+    AsyncValue,
+    Key,
+    KeywordContext0,
+    KeywordContext1,
+    KeywordContext2,
+    KeywordContext3,
+)
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
 from tidegate.face.working import Working
-from tidegate.machine.lifecycle import WORKER_LOST
+from tidegate.machine.lifecycle import WORKER_LOST, Done
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
 from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.runtime.context import Context
 from tidegate.runtime.in_flight import THIS_PROCESS, InFlightAttempts
 from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
@@ -48,8 +60,12 @@ from tidegate.store.opening import check_listen_url, check_url, identify, open_s
 from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Store, Tx
 
+P = ParamSpec("P")
 A = TypeVar("A")
+R = TypeVar("R")
 T = TypeVar("T")
+
+_log = logger("tidegate.queue")
 
 _OPENINGS = 3  # times that a database is opened which went away meanwhile
 
@@ -74,6 +90,7 @@ class Queue(Working):
         listen_url: str | None = None,
         clock: Clock = SYSTEM,
         inline: bool = False,
+        queues: Iterable[str] = (),
         most_args: int = MOST,
         retention: Mapping[str, Mapping[str, Duration]] | None = None,
         dice: Callable[[], float] = random.random,
@@ -81,6 +98,7 @@ class Queue(Working):
         """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
 
         *listen_url*: a direct connection to a PostgreSQL that *url* reaches through a pooler; without it, workers poll.
+        *queues*: beside those that jobs are declared for, for `options(queue=...)`; workers work on them, too.
         *most_args*: bytes of JSON that the arguments of a job may have. *retention*: how long final jobs are kept, by
         queue and state: {"mail": {"done": "1d"}}, "*" for all other queues; 7 days for done and 30 for others where
         nothing is said.
@@ -101,6 +119,7 @@ class Queue(Working):
         self._dbs: dict[str, Db] = {}
         self._dbs_given: dict[str, tuple[str | None, Source | None, Source | None]] = {}
         self._kinds: dict[str, JobKind] = {}
+        self._more_queues = _queue_names(queues)
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
         self._schedules: dict[str, Schedule] = {}
@@ -152,16 +171,98 @@ class Queue(Working):
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
+    # The same as `Declare`, for a decorator without parentheses.
+    @overload
+    def job(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[Context, P], AsyncValue[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[Context, P], Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[Context, P], R | Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[A, Context, P], AsyncDone[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[A, Context, P], AsyncValue[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[A, Context, P], Done[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def job(self, fn: Callable[Concatenate[A, Context, P], R | Done[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def job(self, fn: KeywordContext0[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext0[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext0[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext0[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext1[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext2[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: KeywordContext3[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def job(self, fn: Callable[P, AsyncDone[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[P, AsyncValue[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[P, Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def job(self, fn: Callable[P, R | Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
     def job(
         self,
         fn: None = None,
         /,
         *,
+        queue: str = ...,
+        name: str | None = ...,
+        aliases: Sequence[str] = ...,
+        target: Target | None = ...,
+        key: Key | None = ...,
+        unique: Key | bool | None = ...,
+        while_: AbstractSet[str] | None = ...,
+        attempts: int = ...,
+        per_code: Mapping[str, int] | None = ...,
+        backoff: Backoff | None = ...,
+        verify: Callable[..., Any] | None = ...,
+        process: bool | Limits = ...,
+        expires: Duration | None = ...,
+        cancellable: bool = ...,
+        fail_fast_code: str = ...,
+        lost_code: str = ...,
+        max_crashes: int = ...,
+    ) -> Declare: ...
+    def job(
+        self,
+        fn: Callable[..., Any] | None = None,
+        /,
+        *,
         queue: str = "default",
         name: str | None = None,
+        aliases: Sequence[str] = (),
         target: Target | None = None,
-        key: Callable[[Any], Hashable] | None = None,
-        unique: Callable[[Any], Hashable] | None = None,
+        key: Key | None = None,
+        unique: Key | bool | None = None,
         while_: AbstractSet[str] | None = None,
         attempts: int = DEFAULT_ATTEMPTS,
         per_code: Mapping[str, int] | None = None,
@@ -173,43 +274,61 @@ class Queue(Working):
         fail_fast_code: str = FAIL_FAST,
         lost_code: str = WORKER_LOST,
         max_crashes: int = DEFAULT_CRASHES,
-    ) -> Declare:
-        """Declares a kind of job. The handler takes the arguments, and a `Context` if it wants one.
+    ) -> Any:
+        """Makes a job of a function. It takes ordinary parameters, and a `Context` where it has one as an annotation.
 
-        *target*: its gates are passed before a claim; *key* says which part of it. *unique*: what makes two jobs the
-        same while they are in one of the states of *while_* (queued and running by default); None for one: it is not.
+        @q.job(attempts=5)
+        async def send(to: str, subject: str = "hello", *, urgent: bool = False) -> Receipt: ...
+
+        *name*: of the kind in the database; keep it when the function is renamed. *aliases*: kinds of jobs that were
+        stored under other names. *target*: its gates are passed before a claim; *key* says which part of it. *unique*:
+        what makes two jobs the same while they are in one of the states of *while_* (queued and running by default).
+        *key* and *unique* are the name of a parameter, several names, or a function that takes some of the arguments by
+        name; `unique=True` means all arguments, and a function that returns None says that this job is not unique.
         *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
-        attempt that follows another one, is given what the handler is, and returns what it found, or None. *process*:
+        attempt that follows another one, takes arguments as *key* does, and returns what it found, or None. *process*:
         in a child process with these limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not
         tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often. *max_crashes*:
         deaths of workers while a job ran alone that fail it.
         """
-        if fn is not None:
-            raise TypeError("job: the decorator needs its parentheses: @q.job()")
         said = Declaration(
-            queue=queue, name=name, target=target, key=key, unique=unique, while_=while_, attempts=attempts,
-            per_code=per_code or {}, backoff=backoff, verify=verify, process=process, expires=expires,
-            cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
+            queue=queue, name=name, aliases=aliases, target=target, key=key, unique=unique, while_=while_,
+            attempts=attempts, per_code=per_code or {}, backoff=backoff, verify=verify, process=process,
+            expires=expires, cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
             max_crashes=max_crashes,
         )  # fmt: skip
         said.policy()
+        if fn is not None:
+            return self._declared_job(said, fn, sys._getframe(1).f_locals)
 
-        def declare(fn: Callable[..., Any]) -> JobFunction[Any, Any]:
-            # Types that are declared inside a function are known only there.
-            made = said.declared(self, fn, sys._getframe(1).f_locals)
-            self._add(made.kind, target)
-            return made
+        # Types that are declared inside a function are known only there.
+        return lambda fn: self._declared_job(said, fn, sys._getframe(1).f_locals)
 
-        return cast("Declare", declare)
+    def _declared_job(
+        self, said: Declaration, fn: Callable[..., Any], scope: Mapping[str, Any]
+    ) -> JobFunction[..., Any]:
+        made = said.declared(self, fn, scope)
+        self._add(made.kind, said.target, said.aliases)
+        return made
 
-    def _add(self, kind: JobKind, target: Target | None) -> None:
+    def _add(self, kind: JobKind, target: Target | None, aliases: Sequence[str]) -> None:
         if kind.name in self._kinds:
             raise ValueError(f"name: there is a kind {kind.name!r} already; give this one another name")
+        for alias in aliases:
+            if alias in self._kinds or alias == kind.name:
+                raise ValueError(f"aliases: there is a kind {alias!r} already; leave it out")
         if target is not None:
             if self._declared.setdefault(target.name, target) is not target:
                 raise ValueError(f"target: there is another Target {target.name!r} on this queue; share one")
             self._targets[target.name] = replace(target.for_jobs(), declared_in=getattr(kind.handler, "__module__", ""))
-        self._kinds[kind.name] = kind
+        self._kinds.update(dict.fromkeys((kind.name, *aliases), kind))
+
+    def known_queue(self, queue: str) -> str:
+        """A queue that a job is put into by an option. The workers of this process work on it, too."""
+        if queue not in self._more_queues and queue not in self.queues():
+            self._more_queues.add(valid_name(queue, field="queue"))
+            _log.warning("queue_not_declared queue=%s", queue)  # workers elsewhere do not know it
+        return queue
 
     def pack_of(self, kind: JobKind) -> Pack | None:
         """The rules of a kind's target."""
@@ -220,19 +339,34 @@ class Queue(Working):
         pack = self.pack_of(kind)
         return CORE if pack is None else pack.book
 
+    def fault_of_job(self, job: Job) -> Fault:
+        """Why a job failed."""
+        kind, code = self._kinds.get(job.kind), job.error_code or "unexpected"
+        known = (CORE if kind is None else self.code_book(kind)).get(code)
+        message, status, detail = job.error_message or "", job.last_status or 0, job.last_message or ""
+        if known is not None:
+            return replace(known.fault("job", status=status, detail=detail), message=message or known.message)
+        return Fault(  # a code of the handler's own
+            code=code, reason=Reason.ITEM, reach=Reach.ITEM, level=Level.WARN, message=message, advice="", rule="job",
+            status=status, detail=detail,
+        )  # fmt: skip
+
     def schedule(
         self,
         expression: str,
-        job: JobFunction[A, Any],
-        args: A | Callable[[datetime], A],
+        job: JobFunction[..., Any],
+        args: Call | Callable[[datetime], Call] = (),
         *,
         name: str | None = None,
         zone: str = "UTC",
     ) -> None:
         """Puts a job in at each tick of a cron expression ("0 * * * *"), once over all workers, as long as one runs.
 
-        *args* may be a function of the tick's time. Ticks that nobody was there for are made up for by one. *name*
-        tells two schedules of one kind and expression apart; a changed name is a new schedule.
+        q.schedule("0 * * * *", send, ("ada@example.org",))
+
+        *args* are the arguments of the call, a tuple or a dict by name, or a function of the tick's time. Ticks that
+        nobody was there for are made up for by one. *name* tells two schedules of one kind and expression
+        apart; a changed name is a new schedule.
         """
         made = Schedule(
             name=valid_name(name or f"{job.kind.name} {expression}".strip(), field="name"),
@@ -274,6 +408,12 @@ class Queue(Working):
             return self.put_one(job, connection)
         return await self.at_store(lambda: self.put_one(job, connection))
 
+    async def aput(self, work: Callable[[Tx], T], connection: Any = None) -> T:
+        """As `put`, without blocking the loop; see `aput_one`."""
+        if connection is not None and self.store.dialect is Dialect.SQLITE:
+            return self.put(work, connection)
+        return await self.at_store(lambda: self.put(work, connection))
+
     def older_than(self, age: Duration) -> float:
         """The UNIX time before which everything is at least *age* old: for deleting what is old.
 
@@ -301,8 +441,8 @@ class Queue(Working):
     # -- opening and closing -------------------------------------------------------------------------------------
 
     def queues(self) -> frozenset[str]:
-        """The names of the queues that jobs are declared for."""
-        return frozenset(kind.queue for kind in self._kinds.values())
+        """The names of the queues that jobs are declared for, or that `queues` lists."""
+        return frozenset(kind.queue for kind in self._kinds.values()) | self._more_queues
 
     def _database(self) -> Store:
         clock = self._given_clock
@@ -353,6 +493,12 @@ class Queue(Working):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
+
+
+def _queue_names(queues: Iterable[str]) -> set[str]:
+    if isinstance(queues, str):
+        raise TypeError(f"queues must be a list of names, got {queues!r}; did you mean [{queues!r}]?")
+    return {valid_name(each, field="queues") for each in queues}
 
 
 def _older_than(store: Store, tx: Tx, age: float) -> float:

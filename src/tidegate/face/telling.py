@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.channel import PAGE, Channel, Letter, Mail
@@ -79,11 +78,11 @@ class Telling:
         self._address, self._path, self._send = address, path, send
         self._holder = uuid.uuid4().hex
         self._unmanned: dict[str, float] = {}
-        self._jobs: dict[str, JobFunction[Sent, None]] = {each.name: self._declared(each) for each in self.channels}
+        self._jobs: dict[str, JobFunction[[Sent], None]] = {each.name: self._declared(each) for each in self.channels}
         mails = next((each for each in self.channels if isinstance(each.way, Mail)), None)
         self._mails = mails  # whose server also sends what is for one person
 
-    def _declared(self, channel: Channel) -> JobFunction[Sent, None]:
+    def _declared(self, channel: Channel) -> JobFunction[[Sent], None]:
         """The kind of job that delivers through one channel."""
         target = Target(
             channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
@@ -124,8 +123,7 @@ class Telling:
     def _put(self, tx: Tx, sent: Sent) -> int:
         person = sent.channel.startswith(PERSON)
         name = self._mails.name if person and self._mails is not None else sent.channel
-        new = self._jobs[name].scheduled(sent)(datetime.fromtimestamp(self.queue.clock.now(), UTC))
-        return intake.enqueue(tx, [new])[0].id
+        return intake.enqueue(tx, [self._jobs[name].new_job(sent)])[0].id
 
     async def run(self, stop: asyncio.Event | None = None, every: float = LOOK) -> None:
         """Looks until *stop*; a database that is away is asked again."""

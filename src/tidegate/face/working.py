@@ -13,6 +13,7 @@ from tidegate.core.checks import valid_name, whole
 from tidegate.core.duration import Duration
 from tidegate.core.job import Stage
 from tidegate.face.acting import Acting
+from tidegate.face.enqueued import no_loop
 from tidegate.face.retention import retention_of
 from tidegate.ops import explain
 from tidegate.runtime.in_flight import InFlightAttempts
@@ -86,7 +87,7 @@ class Working(Acting):
 
     def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
         """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
-        _no_loop("arun_worker")
+        no_loop("q.arun_worker")
         watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
 
         async def main() -> Tally:
@@ -119,7 +120,7 @@ class Working(Acting):
 
     def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
         """As `adrain`, for a program without a loop."""
-        _no_loop("adrain")
+        no_loop("q.adrain")
         return run_loop(self.adrain(queue, concurrency=concurrency))
 
     def alongside(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -183,20 +184,12 @@ class Working(Acting):
         return wanted, cycled
 
     def _gates(self) -> JobGates:
-        codes = {kind.name: kind.fail_fast_code for kind in self._kinds.values()}
+        codes = {name: kind.fail_fast_code for name, kind in self._kinds.items()}
         return JobGates(self._targets, self._dice, fail_fast=codes)
 
 
 def _without_worker(run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
     return lambda worker: run()
-
-
-def _no_loop(instead: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"a loop is running in this thread, and this would block it; `await q.{instead}(...)` does not")
 
 
 def _left(tx: Tx, queues: frozenset[str], cycle: Cycle | None) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from typing import Any
 from tidegate.core.serial import encode
 from tidegate.runtime import frames, inside_child
 from tidegate.runtime.frames import Frame
-from tidegate.runtime.signatures import Signature, signature_of
+from tidegate.runtime.signatures import Signature, signature_of, sole_serial
 
 _MAIN = "__tidegate_main__"  # the name of a script that is imported again: not __main__, so its guard holds
 _MOST = 1 << 30  # the parent is trusted
@@ -115,10 +115,14 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
     fn = inspect.unwrap(declared)
     home.tell({"begun": True})  # importing its module is not the handler's work
     _limit(fields["memory"], fields["cpu"])
-    given = [signature.arguments.decode(body)]
-    if signature.takes_context:
-        given.append(_context(fields["context"], home))
-    result = fn(*given)
+    parameters, said = signature.parameters, fields["context"]
+    if said is None:  # no job, but a function with one value
+        if parameters.context is not None:
+            raise TypeError("this function wants a Context, and only a job has one")
+        result = fn(sole_serial(signature).decode(body))
+    else:
+        context = None if parameters.context is None else _context(said, home)
+        result = parameters.call(fn, parameters.decode(body), context)
     if inspect.isawaitable(result):
         import asyncio
 
@@ -141,9 +145,7 @@ async def _awaited(result: Any) -> Any:
     return await result
 
 
-def _context(said: dict[str, Any] | None, home: _Home) -> Any:
-    if said is None:
-        raise TypeError("this function wants a Context, and only a job has one")
+def _context(said: dict[str, Any], home: _Home) -> Any:
     from tidegate.core.job import Claimed
     from tidegate.runtime.context import Context
 

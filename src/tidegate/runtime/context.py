@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -23,7 +24,12 @@ class Saver(Protocol):
 
 
 class Context:
-    """One attempt of one job. Handed to the handler as its second argument."""
+    """One attempt of one job, for a handler that has a parameter with this annotation.
+
+    @q.job
+    async def send(to: str, job: Context) -> None:
+        await service.send(to, idempotency_key=job.idempotency_key)
+    """
 
     __slots__ = ("_job", "_saved", "_saver", "_store_id", "cancelled", "in_cycle", "lost", "parent_results", "stopping")
 
@@ -105,3 +111,23 @@ class Context:
             self.lost = True
             raise LeaseLost(self._job.id, self._job.fence)
         self._saved = kept
+
+
+class _InMemory:
+    """Keeps what a handler saves that runs without a queue."""
+
+    async def save(self, job: Claimed, saved: str) -> bool:
+        return True
+
+    def save_now(self, job: Claimed, saved: str) -> bool:
+        return True
+
+
+def local_context(kind: str) -> Context:
+    """The Context of a plain call: its first attempt, which no database knows. It saves in memory."""
+    job = Claimed(
+        id=0, queue="", kind=kind, target="", lane="", priority=0, attempt=1, most_attempts=1, deaths=0, suspect=0,
+        fence=1, lease_until=0.0, claimed_at=0.0, args="{}", saved=None, parents=0, children=0, created_at=0.0,
+        expires_at=None, last_code=None,
+    )  # fmt: skip
+    return Context(job, f"local-{uuid.uuid4().hex}", {}, _InMemory())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tidegate.core.arguments import Bound, Hook
 from tidegate.core.classify import classify
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach, Reason
@@ -32,6 +33,7 @@ _log = logger("tidegate.worker")
 
 # A queue may hold kinds that this worker does not know (a newer program put them in): another worker may.
 _UNKNOWN_WAIT = (60.0, 3600.0)
+ARGUMENTS_MISMATCH = "arguments_mismatch"
 # A hold that only a person can end is asked about this often; one that ends at once must not make the job spin.
 _NO_END, _LEAST_HOLD = 60.0, 0.05
 
@@ -108,33 +110,32 @@ def left(attempt: Attempt, rules: TargetRules | None, roll: float) -> Ended | No
 
 
 async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
+    parameters, context = kind.parameters, attempt.context
     try:
-        args = kind.decode(attempt.job.args)
+        bound = parameters.decode(attempt.job.args)
     except Exception as error:
-        raise _Misfit from error
-    given = (args, attempt.context) if kind.takes_context else (args,)
-    if kind.verify is not None and attempt.context.retried:
-        takes = kind.takes_context if kind.verify_takes_context is None else kind.verify_takes_context
-        found = await _verified(kind.verify, (args, attempt.context) if takes else (args,), threads)
+        raise _Misfit(str(error)) from error
+    if kind.verify is not None and context.retried:
+        found = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, threads)
         if found is not None:
             return found
     if kind.colour == "async":
-        return await kind.handler(*given)
+        return await parameters.call(kind.handler, bound, context)
     if kind.colour == "process":
-        return await threads.process(kind, attempt.job.args, attempt.context)
-    return await threads.handler(lambda: kind.handler(*given))
+        return await threads.process(kind, attempt.job.args, context)
+    return await threads.handler(lambda: parameters.call(kind.handler, bound, context))
 
 
-async def _verified(verify: Callable[..., Any], given: tuple[Any, ...], threads: Threads) -> Any:
+async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context, threads: Threads) -> Any:
     """What the hook found of an earlier attempt; None when there is nothing. `Done()` when it found no value."""
-    if inspect.iscoroutinefunction(verify):
-        return await verify(*given)
-    found = await threads.handler(lambda: verify(*given))
+    if is_async:
+        return await verify(bound, context)
+    found = await threads.handler(lambda: verify(bound, context))
     return await found if inspect.isawaitable(found) else found
 
 
 class _Misfit(Exception):
-    """The arguments do not fit the handler: another version of the program put them in."""
+    """The stored arguments do not fit the function: another version of the program stored them."""
 
 
 def _single(error: BaseException) -> BaseException:
@@ -169,6 +170,9 @@ def _raised(
         case LeaseLost():
             attempt.tell("lost")
             return None
+        case _Misfit():
+            _log.error("arguments_mismatch kind=%s job=%s error=%s", job.kind, job.id, error)
+            return Ended(lifecycle.not_begun(job, ARGUMENTS_MISMATCH, f"{CORE[ARGUMENTS_MISMATCH].message} {error}"))
         case asyncio.CancelledError() if attempt.stop is not None or _ended_from_outside():
             return _stopped(attempt)
     fault = _fault_of(error, pack)
@@ -193,8 +197,6 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
             return unexpected.fault("handler", reach=Reach.SELF, detail=f"{type(error).__name__}: {error}")
         case ChildError():
             return error.fault
-        case _Misfit():
-            return unexpected.fault("arguments", reach=Reach.SELF, detail=str(error.__cause__))
         case asyncio.CancelledError() | SystemExit() | KeyboardInterrupt() | GeneratorExit():
             detail = f"the handler ended itself with {type(error).__name__}"
             return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
@@ -243,7 +245,7 @@ def _faulted(attempt: Attempt, outcome: Outcome, fault: Fault, error: BaseExcept
     job = attempt.job
     about = (job.kind, job.id, job.attempt, str(outcome.ending), fault.code)
     text = "attempt_failed kind=%s job=%s attempt=%s then=%s code=%s"
-    if fault.unclassified or isinstance(error, _Misfit):
+    if fault.unclassified:
         _log.error(text, *about, exc_info=error)
     else:
         _log.log(fault.level.number, f"{text} error=%s", *about, fault.detail)

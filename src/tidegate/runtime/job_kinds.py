@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.core.arguments import Hook, Parameters
 from tidegate.core.job import DEFAULT_CRASHES
 from tidegate.machine.lifecycle import WORKER_LOST, KindPolicy
 from tidegate.runtime.children import DEFAULT, Limits
@@ -18,14 +19,13 @@ class JobKind:
     name: str
     queue: str
     handler: Callable[..., Any]
-    decode: Callable[[str], Any]
+    parameters: Parameters
     encode_result: Callable[[Any], str | None]
-    takes_context: bool
     colour: str  # "async", "thread" or "process"
     policy: KindPolicy = field(default_factory=KindPolicy)
     target: str = ""
-    verify: Callable[..., Any] | None = None
-    verify_takes_context: bool | None = None  # None: as the handler does
+    verify: Hook | None = None
+    verify_is_async: bool = False
     cancellable: bool = True
     place: str = ""  # where a child process finds the handler
     limits: Limits = DEFAULT  # of a child process

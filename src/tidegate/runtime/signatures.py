@@ -1,9 +1,10 @@
-"""What a handler takes and gives, read off its annotations once."""
+"""What a function takes and returns, read off its annotations once."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 import types
 import typing
@@ -11,64 +12,123 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.core.arguments import Hook, Parameters, hook_of, is_context
 from tidegate.core.serial import Serial
 
-_TAKES = "a handler takes one value, such as a dataclass (or None, if it needs nothing), and a Context if it wants one"
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_CONTEXT = re.compile(r"(?:Optional\[)?(?:\w+\.)*Context\]?(?:\s*\|\s*None)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types of one handler."""
+    """What one function takes and returns."""
 
-    arguments: Serial
+    parameters: Parameters
     result: Serial
-    takes_context: bool
     is_async: bool
 
 
-def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None) -> Signature:
-    """The signature of a handler; TypeError when it cannot be one. *scope* has the names where it was declared."""
+def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None, *, whole: bool = False) -> Signature:
+    """The signature of a function; TypeError when it cannot be called. *scope* has the names where it was declared.
+
+    *whole*: every parameter must be one that can be stored, as for a job. Else those that may be left out need not.
+    """
     name = getattr(fn, "__qualname__", None)
     if name is None or isinstance(fn, type):
         raise TypeError(f"{fn!r:.80} is no function; declare a `def` or an `async def`")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"{name} yields, so nothing would run it to its end; a handler returns")
-    needed = _needed(fn, name)
+    signature = inspect.signature(fn)
     known = {**_enclosed(fn), **(scope or {})}
     hints = _annotations(fn)
+    serials: dict[str, Serial] = {}
+    contexts: list[str] = []
+    left_out: list[str] = []
+    for each in signature.parameters.values():
+        if whole:
+            _check_kind(each, f"{name}{signature}")
+        try:
+            serial = _serial(fn, name, each.name, hints.get(each.name, Any), known)
+        except TypeError:
+            if whole or (each.default is each.empty and each.kind not in _VARIADIC):
+                raise
+            left_out.append(each.name)
+            continue
+        if each.kind in _VARIADIC:
+            left_out.append(each.name)
+        elif serial is None:
+            contexts.append(each.name)
+        else:
+            serials[each.name] = serial
+    if len(contexts) > 1:
+        raise TypeError(f"{name}{signature}: {contexts[0]!r} and {contexts[1]!r} are both a Context; keep one")
+    shown = getattr(fn, "__name__", name)
+    kept = signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in left_out])
+    parameters = Parameters(shown, kept, serials, contexts[0] if contexts else None)
+    return Signature(parameters, _result(fn, hints, known), inspect.iscoroutinefunction(fn))
+
+
+def sole_serial(signature: Signature) -> Serial:
+    """How the value is stored that a function of one value is called with; TypeError when it takes another number."""
+    name = signature.parameters.sole()
+    if name is None:
+        raise TypeError(f"{signature.parameters.text}: a child process gives it one value; take a dataclass")
+    return signature.parameters.serials[name]
+
+
+def verify_hook(verify: Callable[..., Any], parameters: Parameters) -> Hook:
+    """How the hook of a job is called: with the arguments that it names, and the Context, by name or annotation."""
+    context = parameters.context
     try:
-        arguments = Serial(_resolved(fn, hints.get(needed[0].name, Any), known), known)
+        taken = inspect.signature(verify).parameters
+    except (TypeError, ValueError):  # one that is written in C may not tell
+        return hook_of(verify, parameters, what="verify")
+    hints, known = _annotations(verify), _enclosed(verify)
+    annotated = (each for each in taken if each in hints and _is_context(verify, hints[each], known))
+    found = next(annotated, context if context in taken else None)
+    return hook_of(verify, parameters, what="verify", context=found)
+
+
+def _check_kind(parameter: inspect.Parameter, shown: str) -> None:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        raise TypeError(
+            f"{shown}: *{parameter.name} has no name for each value, and arguments are stored by name; "
+            f"take a list: {parameter.name}: list[str]"
+        )
+    if parameter.kind is parameter.VAR_KEYWORD:
+        raise TypeError(
+            f"{shown}: **{parameter.name} takes any name, so a stored argument could never be checked; "
+            f"take a dict: {parameter.name}: dict[str, str]"
+        )
+
+
+def _serial(fn: Callable[..., Any], name: str, parameter: str, hint: Any, known: Mapping[str, Any]) -> Serial | None:
+    """How an argument is stored; None for the Context, which is not."""
+    if _is_context(fn, hint, known):
+        return None
+    try:
+        return Serial(_resolved(fn, hint, known), known)
     except NameError as error:
         raise TypeError(
-            f"{name}: {error}; the type of {needed[0].name!r} must be known when the program runs, "
-            "not to type checkers only"
+            f"{name}: {error}; the type of {parameter!r} must be known when the program runs, not to type checkers only"
         ) from error
     except TypeError as error:
-        raise TypeError(f"{name}: {error}") from error
-    return Signature(arguments, _result(fn, hints, known), len(needed) == 2, inspect.iscoroutinefunction(fn))
+        raise TypeError(f"{name}: {parameter}: {error}") from error
 
 
-def verify_takes_context(verify: Callable[..., Any], takes_context: bool) -> bool:
-    """Whether the hook is given a Context: as its handler is, if it can be called so; TypeError when it never can."""
+def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> bool:
     try:
-        signature = inspect.signature(verify)
-    except (TypeError, ValueError):  # one that is written in C may not tell
-        return takes_context
-    for each in (takes_context, not takes_context):
-        with contextlib.suppress(TypeError):
-            signature.bind(*(None,) * (1 + each))
-            return each
-    name = getattr(verify, "__qualname__", verify)
-    raise TypeError(f"verify: {name}{signature} is given what a handler is: its value, and a Context if it wants one")
-
-
-def _needed(fn: Callable[..., Any], name: str) -> list[inspect.Parameter]:
-    parameters = inspect.signature(fn).parameters.values()
-    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if not 1 <= len(needed) <= 2 or any(each.kind not in by_place for each in needed):
-        raise TypeError(f"{name}{inspect.signature(fn)}: {_TAKES}")
-    return needed
+        kind = _resolved(fn, hint, known)
+    except NameError:
+        # Imported for type checkers only. Nothing else that is called so could be stored.
+        text = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", "")
+        return _CONTEXT.fullmatch(text.strip()) is not None
+    except TypeError:
+        return False
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        inner = [each for each in typing.get_args(kind) if each is not type(None)]
+        return len(inner) == 1 and is_context(inner[0])
+    return is_context(kind)
 
 
 def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str, Any]) -> Serial:

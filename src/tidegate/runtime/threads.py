@@ -150,8 +150,8 @@ class Inline:
         return await self.store(work)
 
     async def process(self, kind: JobKind, args: str, context: Context) -> Any:
-        given = (kind.decode(args), context) if kind.takes_context else (kind.decode(args),)
-        result = await self.store(lambda: kind.handler(*given))
+        bound = kind.parameters.decode(args)
+        result = await self.store(lambda: kind.parameters.call(kind.handler, bound, context))
         return from_child(await result if inspect.isawaitable(result) else result)
 
     def close(self) -> None:

@@ -20,8 +20,8 @@ def jobs(there: Installed[Settings]) -> handlers.Jobs:
 
 
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
-    yield Every(cron="*/10 * * * *", job=there.jobs.retention, args="old files", name="convert: old files")
-    yield Every(cron="17 * * * *", job=there.jobs.sweep, args="orphans", name="convert: files without a job")
+    yield Every(cron="*/10 * * * *", job=there.jobs.retention, name="convert: old files")
+    yield Every(cron="17 * * * *", job=there.jobs.sweep, name="convert: files without a job")
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

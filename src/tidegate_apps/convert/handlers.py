@@ -86,9 +86,9 @@ class Jobs:
     storage_id: StorageId
     mappings: Mappings
     gateway: Gateway
-    convert: JobFunction[Order, Made]
-    retention: JobFunction[str, dict[str, int]]
-    sweep: JobFunction[str, dict[str, int]]
+    convert: JobFunction[[Order], Made]
+    retention: JobFunction[[], dict[str, int]]
+    sweep: JobFunction[[], dict[str, int]]
 
 
 def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs:
@@ -114,21 +114,22 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
     there.queue.keep(UPKEEP, done="1d")
 
     @there.queue.job(
-        queue=QUEUE, name="convert.pdf", target=target, unique=lambda a: (a.owner, a.sha256, a.mapping, a.bytes),
+        queue=QUEUE, name="convert.pdf", target=target,
+        unique=lambda order: (order.owner, order.sha256, order.mapping, order.bytes),
         while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
         backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
         cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
     )  # fmt: skip
-    def convert(order: Order, job: Context) -> Done[Made]:
+    def convert(job: Context, order: Order) -> Done[Made]:
         return work.convert(order, job)
 
-    @there.queue.job(queue=UPKEEP, name="convert.retention", unique=lambda a: a, attempts=3)
-    def retention(_: str) -> dict[str, int]:
+    @there.queue.job(queue=UPKEEP, name="convert.retention", unique=True, attempts=3)
+    def retention() -> dict[str, int]:
         _require(storage_id)
         return upkeep.retention(there, storage)
 
-    @there.queue.job(queue=UPKEEP, name="convert.sweep", unique=lambda a: a, attempts=3)
-    def sweep(_: str) -> dict[str, int]:
+    @there.queue.job(queue=UPKEEP, name="convert.sweep", unique=True, attempts=3)
+    def sweep() -> dict[str, int]:
         _require(storage_id)
         return upkeep.sweep(there, storage)
 

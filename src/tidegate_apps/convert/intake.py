@@ -104,7 +104,7 @@ def _queued(there: Installed[Settings], order: Order, name: str) -> Taken:
     for _ in range(_ROUNDS):
 
         def work(tx: DbTx) -> tuple[int, bool]:
-            job = there.jobs.convert.enqueue(order, connection=tx)
+            job = there.jobs.convert.options(connection=tx).enqueue(order)
             if job.created:
                 _add(tx, job.id, order, name, order.source)
             return job.id, job.created
@@ -131,7 +131,7 @@ def _refused(there: Installed[Settings], order: Order, name: str, code: str) -> 
     """The public id of a job that failed before it began."""
 
     def work(tx: DbTx) -> str:
-        job = there.jobs.convert.refuse(order, code, gave_up(code, 0), connection=tx)
+        job = there.jobs.convert.options(connection=tx).refuse((order,), code, gave_up(code, 0))
         return _add(tx, job.id, order, name, None)
 
     return there.db.write(work)

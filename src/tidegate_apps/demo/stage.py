@@ -9,7 +9,6 @@ from tidegate import Installed, NotThere, Refused
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services
-from tidegate_apps.music.handlers import ALL
 from tidegate_apps.tautulli.handlers import BY_CLOCK
 
 FEED, GONE = 7, 11  # the feeds that the story and the buttons break, by number
@@ -39,8 +38,8 @@ class Stage:
         self.more_albums(1)
         self.sync_tautulli()
         # Not at the next full minute, as their schedules would.
-        self["music"].jobs.sync.enqueue(ALL)
-        self["lidarr"].jobs.wakes.enqueue("all")
+        self["music"].jobs.sync.enqueue()
+        self["lidarr"].jobs.wakes.enqueue()
 
     def afresh(self) -> None:
         """The feeds that rest are enabled, and what happens from now on is counted anew."""

@@ -24,7 +24,7 @@ def jobs(there: Installed[Settings]) -> handlers.Jobs:
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
     """Every minute the job that polls is put in, unless it is there: so one runs, whatever happens to the last."""
     if there.jobs.poll is not None:
-        yield Every(cron="* * * * *", job=there.jobs.poll, args="all", name="feeds")
+        yield Every(cron="* * * * *", job=there.jobs.poll, name="feeds")
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

@@ -43,8 +43,8 @@ class Jobs:
     """What the application has at work."""
 
     sources: Sources
-    poll: JobFunction[str, int] | None = None
-    tell: JobFunction[Word, None] | None = None
+    poll: JobFunction[[], int] | None = None
+    tell: JobFunction[[Word], None] | None = None
     manager: SourceManager | None = None
     poller: Callable[[Fetching, Times], Poller] | None = None  # each goes on where the last one was
     contact_asked_for: bool = False  # once is enough
@@ -81,7 +81,7 @@ def declare(there: Installed[Settings], parse: Parse, outside: Outside | None = 
 
     def wake(tx: DbTx) -> None:
         if found.poll is not None:
-            found.poll.enqueue("all", connection=tx)
+            found.poll.options(connection=tx).enqueue()
 
     found = Jobs(
         sources=Sources(there.db, there.queue.clock.now, float(there.settings.interval), wake),
@@ -101,8 +101,8 @@ def declare(there: Installed[Settings], parse: Parse, outside: Outside | None = 
     found.poller = poller_of
     if there.settings.poll:
 
-        @there.queue.job(queue=QUEUE, name="feeds.poll", unique=lambda which: which, attempts=1000)
-        async def poll(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
+        @there.queue.job(queue=QUEUE, name="feeds.poll", unique=True, attempts=1000)
+        async def poll(job: Context) -> int:
             clock = there.queue.clock
             end = job.end_of_turn(clock.now())
             if not found.contact_asked_for and (await there.db.aall("next_due"))[0][0] is not None:
@@ -159,7 +159,7 @@ async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:
 # -- another server ----------------------------------------------------------------------------------------------------
 
 
-def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word, None]]:
+def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[[Word], None]]:
     clock = there.queue.clock
     target = Target(
         "source-manager", "jobs", backoff=Backoff("2s", cap="5m"), breaker={"consecutive": 5, "timeout": 30},
@@ -192,6 +192,6 @@ def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[Word
         return Done(None, writes=[there.db.bind("told", **said(state))])
 
     def put_in(tx: DbTx, state: FeedState, moved_from: str = "") -> object:
-        return tell.enqueue(Word(state.source_id, state.fence, moved_from), connection=tx)
+        return tell.options(connection=tx).enqueue(Word(state.source_id, state.fence, moved_from))
 
     return There(there.db, target, client, clock.now, put_in), tell

@@ -64,11 +64,13 @@ def retry_all(there: Installed[Settings], by: str) -> int:
 
 
 def wake_now(there: Installed[Settings], by: str) -> Enqueued[object]:
-    return _asked(there, lambda tx: there.jobs.wake_now.enqueue("now", connection=tx), by, "woken now")
+    return _asked(there, lambda tx: there.jobs.wake_now.options(connection=tx).enqueue(), by, "woken now")
 
 
 def look_now(there: Installed[Settings], by: str) -> Enqueued[object]:
-    return _asked(there, lambda tx: there.jobs.look.enqueue(True, connection=tx), by, "the library is looked through")
+    return _asked(
+        there, lambda tx: there.jobs.look.options(connection=tx).enqueue(True), by, "the library is looked through"
+    )
 
 
 def noted(tx: DbTx, by: str, what: str) -> None:

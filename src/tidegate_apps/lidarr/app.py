@@ -21,8 +21,8 @@ def jobs(there: Installed[Settings]) -> handlers.Jobs:
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
     """Every minute the job that wakes the sender is put in, unless it is there. Without a Lidarr there is none."""
     if there.settings.configured:
-        yield Every(cron="* * * * *", job=there.jobs.wakes, args="all", name="lidarr: wakes")
-        yield Every(cron="*/10 * * * *", job=there.jobs.look, args=False, name="lidarr: what it has")
+        yield Every(cron="* * * * *", job=there.jobs.wakes, name="lidarr: wakes")
+        yield Every(cron="*/10 * * * *", job=there.jobs.look, args=(False,), name="lidarr: what it has")
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

@@ -47,7 +47,9 @@ class Tally:
 class Enricher:
     """One pass over the libraries of all users: artists, then albums, then tracks."""
 
-    def __init__(self, there: Installed[Settings], library: Library, submit: JobFunction[Submission, Accepted]) -> None:
+    def __init__(
+        self, there: Installed[Settings], library: Library, submit: JobFunction[[Submission], Accepted]
+    ) -> None:
         self._there, self._library = there, library
         self.recorder = Recorder(there, library, submit)
 

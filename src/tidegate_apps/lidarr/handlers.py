@@ -34,10 +34,10 @@ class Jobs:
     submitter: Submitter
     waker: Waker
     enricher: Enricher
-    submit: JobFunction[Submission, Accepted]
-    wakes: JobFunction[str, int]
-    wake_now: JobFunction[str, dict[str, Any] | None]
-    look: JobFunction[bool, dict[str, int]]
+    submit: JobFunction[[Submission], Accepted]
+    wakes: JobFunction[[], int]
+    wake_now: JobFunction[[], dict[str, Any] | None]
+    look: JobFunction[[bool], dict[str, int]]
 
 
 def declare(there: Installed[Settings], transport: Any = None, look_every: float = _LOOK) -> Jobs:
@@ -50,7 +50,7 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
         breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
             settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
-            counts=lambda job: json.loads(job.args)["entity_type"] == "album",  # an artist is no download
+            counts=lambda job: json.loads(job.args)["submission"]["entity_type"] == "album",  # an artist is no download
         ),
     )  # fmt: skip
     queue.in_cycles(QUEUE)
@@ -59,19 +59,19 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
     queue.keep(LOOKS, done="1d")
 
     @queue.job(
-        queue=QUEUE, name="lidarr.submit", target=target, unique=lambda sub: sub.unique,
+        queue=QUEUE, name="lidarr.submit", target=target, unique=lambda submission: submission.unique,
         # A person's cancel stands until it is undone, also when the next look finds the same missing.
         while_={"queued", "running", "done", "failed", "cancelled"}, attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
     )  # fmt: skip
-    async def submit(sub: Submission, job: Context) -> Done[Accepted]:
-        return await submitter.submit(sub, job)
+    async def submit(job: Context, submission: Submission) -> Done[Accepted]:
+        return await submitter.submit(submission, job)
 
     waker, enricher = Waker(there, submitter), Enricher(there, library, submit)
     looker = Looker(there, submitter, enricher)
 
-    @queue.job(queue=WAKES, name="lidarr.wakes", unique=lambda which: which, attempts=1000)
-    async def wakes(which: str, job: Context) -> int:  # noqa: ARG001 - there is one for all
+    @queue.job(queue=WAKES, name="lidarr.wakes", unique=True, attempts=1000)
+    async def wakes(job: Context) -> int:
         end, done = job.end_of_turn(clock.now()), 0
         if await queue.at_store(lambda: there.db.one("last_look")) is None:
             await look.aenqueue(False)  # nobody has to wait for the schedule to see something
@@ -88,15 +88,13 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
             raise Again(keep_attempt=True)
         return done
 
-    @queue.job(queue=WAKES, name="lidarr.wake_now", unique=lambda which: which, attempts=1)
-    async def wake_now(which: str, job: Context) -> dict[str, Any] | None:  # noqa: ARG001
+    @queue.job(queue=WAKES, name="lidarr.wake_now", unique=True, attempts=1)
+    async def wake_now(job: Context) -> dict[str, Any] | None:
         woken = await waker.wake(lambda: job.stopping)
         return None if woken is None else woken.as_json()
 
-    @queue.job(
-        queue=LOOKS, name="lidarr.look", unique=lambda force: force, attempts=5, backoff=Backoff("1m", cap="30m")
-    )
-    async def look(force: bool, job: Context) -> dict[str, int]:
+    @queue.job(queue=LOOKS, name="lidarr.look", unique=True, attempts=5, backoff=Backoff("1m", cap="30m"))
+    async def look(job: Context, force: bool) -> dict[str, int]:
         return await looker.look(force, job)
 
     return Jobs(

@@ -20,7 +20,9 @@ NO_ARTIST_ID = "Its artist has no MusicBrainz id yet."
 class Recorder:
     """Each of its public methods is for one transaction."""
 
-    def __init__(self, there: Installed[Settings], library: Library, submit: JobFunction[Submission, Accepted]) -> None:
+    def __init__(
+        self, there: Installed[Settings], library: Library, submit: JobFunction[[Submission], Accepted]
+    ) -> None:
         self._there, self._library, self._submit = there, library, submit
 
     def put(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> int:
@@ -65,10 +67,11 @@ class Recorder:
     def _enqueued(self, tx: DbTx, wanted: Sequence[Seen]) -> tuple[dict[int, int], int]:
         """The jobs of what Lidarr is to get, new ones or their twins, and how many are new."""
         parents = self._parents(tx, wanted)
-        made = self._submit.enqueue_many(
-            [_submission(each) for each in wanted], after=[parents.get(each.artist_id, ()) for each in wanted],
-            priority=ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0, connection=tx,
-        )  # fmt: skip
+        priority = ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0
+        made = self._submit.options(priority=priority, connection=tx).enqueue_many(
+            [(_submission(each),) for each in wanted],
+            after_each=[parents.get(each.artist_id, ()) for each in wanted],
+        )
         jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
         return jobs, sum(job.created for job in made)
 

@@ -105,7 +105,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         id_, state, args, attempt, deaths, most, created, due, claimed, last_at, finished, last_code, last_message,
         error_code, error_message, lidarr_id, lidarr_status,
     ) = row  # fmt: skip
-    sub = Submission(**json.loads(args))
+    sub = Submission(**json.loads(args)["submission"])
     # Also once its time has come: it stays failed until Lidarr has taken it, however long that is full.
     due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
     retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)

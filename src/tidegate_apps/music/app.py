@@ -22,7 +22,7 @@ def jobs(there: Installed[Settings]) -> handlers.Jobs:
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
     """Every minute the job that syncs is put in, unless it is there: so one runs, whatever happens to the last."""
     if there.jobs.sync is not None:
-        yield Every(cron="* * * * *", job=there.jobs.sync, args=handlers.ALL, name="music")
+        yield Every(cron="* * * * *", job=there.jobs.sync, name="music")
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

@@ -28,7 +28,6 @@ Opened = Callable[[Settings], AbstractAsyncContextManager[httpx2.AsyncBaseTransp
 
 _log = logging.getLogger("tidegate.music")
 QUEUE = "music"
-ALL = "all"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class Jobs:
     connections: Connections
     journeys: Journeys
     shop: Callable[[], Workshop]  # made by whoever syncs: its targets tell the store of themselves
-    sync: JobFunction[str, None] | None = None
+    sync: JobFunction[[], None] | None = None
     contact_asked_for: bool = False  # once is enough
 
 
@@ -53,7 +52,7 @@ def declare(
 
     def wake(tx: DbTx) -> None:
         if found.sync is not None:
-            found.sync.enqueue(ALL, connection=tx)
+            found.sync.options(connection=tx).enqueue()
 
     found = Jobs(
         kinds=kinds,
@@ -66,8 +65,8 @@ def declare(
     )
     if there.settings.sync:
 
-        @there.queue.job(queue=QUEUE, name="music.sync", unique=lambda which: which, attempts=1000)
-        async def sync(which: str, job: Context) -> None:  # noqa: ARG001 - there is one for all
+        @there.queue.job(queue=QUEUE, name="music.sync", unique=True, attempts=1000)
+        async def sync(job: Context) -> None:
             end = job.end_of_turn(clock.now())
             await ask_for_contact(there, found)
             async with opened(there.settings) as way:

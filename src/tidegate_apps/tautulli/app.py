@@ -20,7 +20,7 @@ def jobs(there: Installed[Settings]) -> handlers.Jobs:
 
 def schedules(there: Installed[Settings]) -> Iterable[Every]:
     if there.settings.url:
-        yield Every(cron=there.settings.times, job=there.jobs.sync, args=handlers.BY_CLOCK, name="tautulli: history")
+        yield Every(cron=there.settings.times, job=there.jobs.sync, args=(handlers.BY_CLOCK,), name="tautulli: history")
 
 
 def routes(there: Installed[Settings]) -> APIRouter:

@@ -45,7 +45,7 @@ class Jobs:
     """What routes, pages, schedules and commands use."""
 
     api: Api
-    sync: JobFunction[str, Synced]
+    sync: JobFunction[[str], Synced]
 
 
 def declare(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Jobs:
@@ -53,8 +53,8 @@ def declare(there: Installed[Settings], transport: httpx2.BaseTransport | None =
     api = Api(there, transport)
     there.queue.keep(QUEUE, done="1d", failed="7d")
 
-    @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda _: BY_CLOCK, attempts=_ATTEMPTS)
-    def sync(which: str, job: Context) -> Synced:
+    @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda: BY_CLOCK, attempts=_ATTEMPTS)
+    def sync(job: Context, which: str) -> Synced:
         try:
             return Run(there, api, job).made(which)
         except Fail:

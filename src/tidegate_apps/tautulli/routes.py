@@ -109,7 +109,7 @@ def sync_now(there: Installed[Settings], by: str) -> Enqueued[Synced]:
 
 def _put_in(there: Installed[Settings], tx: DbTx, by: str) -> Enqueued[Synced]:
     """The job, and who asked for it."""
-    made: Enqueued[Synced] = there.jobs.sync.enqueue(BY_PERSON, connection=tx)
+    made: Enqueued[Synced] = there.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
     if made.created:
         tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})
     return made

@@ -373,8 +373,8 @@ def test_files_that_no_job_knows_are_swept_and_no_others(each: Place) -> None:
 def test_both_are_on_a_schedule(place: Place) -> None:
     names = {schedule.name for schedule in place.queue._schedules.values()}  # noqa: SLF001 - what is declared
     assert (len(names), {name.partition(": ")[0] for name in names}) == (2, {"convert"})
-    assert place.there.jobs.retention.enqueue("old files").created
-    assert place.there.jobs.sweep.enqueue("orphans").created
+    assert place.there.jobs.retention.enqueue().created
+    assert place.there.jobs.sweep.enqueue().created
     drained = place.clock.run(place.queue.adrain("convert-upkeep"))
     assert (drained.done, drained.failed) == (2, 0)
 

@@ -136,7 +136,7 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
     """The worker died between the rename and the settling."""
     job = each.new()
     convert = each.there.jobs.convert.kind
-    order: Order = convert.decode(each.queue.row(each.number(job)).args)
+    order: Order = convert.parameters.decode(each.queue.row(each.number(job)).args)["order"]
     _begin(each, job, {"pending": {"sha256": _sha(XML), "bytes": len(XML)}})
     _put(each, order, XML)
     each.clock.advance(60)
@@ -153,7 +153,7 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
 @pytest.mark.parametrize("pending", [None, {"sha256": "0" * 64, "bytes": 3}])
 def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(place.number(job)).args)
+    order: Order = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)["order"]
     _begin(place, job, {} if pending is None else {"pending": pending})
     _put(place, order, b"<half")
     place.clock.advance(60)
@@ -168,7 +168,7 @@ def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> 
 @pytest.mark.parametrize("keeps", [0, 1], ids=["before it kept the hash", "after it kept the hash"])
 def test_a_worker_that_lost_its_lease_publishes_nothing(place: Place, keeps: int) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.decode(place.queue.row(place.number(job)).args)
+    order: Order = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)["order"]
     if keeps:
         _put(place, order, b"<newer/>")  # whoever has the lease now was quicker
     work = Converting(place.there, place.there.jobs.storage, place.there.jobs.storage_id, place.there.jobs.gateway)

@@ -55,7 +55,7 @@ def test_nothing_is_removed_or_forgotten_while_the_disk_is_not_mounted(place: Pl
     place.clock.advance(100 * 86400)
 
     kind = getattr(place.there.jobs, made)
-    queued = kind.enqueue(made)
+    queued = kind.enqueue()
 
     async def once() -> None:
         stop = asyncio.Event()

@@ -62,7 +62,7 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
             made = httpx2.post(f"{manager.url}/api/v1/sources", json={"feed_url": sim.feed(n), "name": f"feed {n}"})
             assert made.status_code == 201
         db = here.db
-        here.jobs.poll.enqueue("all")  # as the schedule does every minute
+        here.jobs.poll.enqueue()  # as the schedule does every minute
         poller.start("worker")
         wait(lambda: sim.polls(1) and sim.polls(2), "both are polled")
         wait(lambda: len(db.all("items", source_id=1, before=2**53, n=9)) == 3, "the items are kept")

@@ -38,7 +38,7 @@ def test_an_artist_that_was_merged_while_queued_is_not_sent_and_his_albums_wait_
     both.wake()
     assert (both.sent("POST /artist"), both.sent("POST /command")) == (1, 1)
     assert both.sim.inside.artist_of("new") is not None
-    assert both.there.queue.get(both.entry("album", "album-1").id).args["artist_mbid"] == "new"
+    assert both.there.queue.get(both.entry("album", "album-1").id).args["submission"]["artist_mbid"] == "new"
 
 
 def test_albums_that_were_given_up_with_an_artist_come_back_with_the_one_that_he_became(quick: Round) -> None:

@@ -140,7 +140,7 @@ def test_looking_again_leaves_a_queued_a_failed_and_a_given_up_row_as_they_were(
 def test_two_users_have_a_row_each_and_one_entity_has_one(quick: Round) -> None:
     one = Submission("artist", 7, "ada", "a", "A")
     made = quick.jobs.submit.enqueue_many(
-        [one, one, dataclasses.replace(one, user="bob"), dataclasses.replace(one, entity_id=8)]
+        [(one,), (one,), (dataclasses.replace(one, user="bob"),), (dataclasses.replace(one, entity_id=8),)]
     )
 
     assert [each.created for each in made] == [True, False, True, True]

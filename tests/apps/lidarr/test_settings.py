@@ -86,7 +86,8 @@ def test_a_job_is_a_row_of_the_submission_queue(
     terminal: str | None,
 ) -> None:
     args = (
-        '{"entity_type":"album","entity_id":7,"user":"ada","musicbrainz_id":"m","name":"N","artist_id":1,"artist":"A"}'
+        '{"submission":{"entity_type":"album","entity_id":7,"user":"ada","musicbrainz_id":"m","name":"N",'
+        '"artist_id":1,"artist":"A"}}'
     )
     failed = state == "failed"
     row: tuple[Any, ...] = (

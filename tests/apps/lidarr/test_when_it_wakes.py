@@ -52,7 +52,7 @@ def test_the_server_wakes_the_submitter_on_its_interval_and_at_no_other_time(qui
 
 def test_the_first_look_does_not_wait_for_the_schedule(quick: Round) -> None:
     quick.some(2, 1)
-    quick.jobs.wakes.enqueue("all")
+    quick.jobs.wakes.enqueue()
 
     quick.clock.run(served(quick, 30))
 
@@ -96,7 +96,7 @@ def test_what_has_failed_is_tried_again_in_another_wake_however_long_this_one_la
     quick.look()
     quick.sim.weather = "slow"
     quick.sim.then(f"POST {API}/artist", Step(400))
-    quick.jobs.wakes.enqueue("all")
+    quick.jobs.wakes.enqueue()
 
     async def main() -> Woken | None:
         working = asyncio.create_task(served(quick, 3600))

@@ -40,10 +40,10 @@ def q(url: str) -> Iterator[Queue]:
             if n == 1:
                 raise Fail("gone")
 
-        send.enqueue_many([0, 1])
+        send.enqueue_many([(0,), (1,)])
         asyncio.run(queue.adrain())
-        send.enqueue_many([2, 3], due="1h")
-        send.enqueue(5, after=[send.enqueue(4)])
+        send.options(due="1h").enqueue_many([(2,), (3,)])
+        send.options(after=[send.enqueue(4)]).enqueue(5)
         yield queue
 
 
@@ -198,7 +198,7 @@ def test_a_list_for_people_has_a_head_and_a_line_per_job(command: Command, q: Qu
 
 def test_one_job_is_shown_with_its_history_and_why_it_waits(command: Command, q: Queue, url: str) -> None:
     failed = shown(command("jobs", "show", "2", "--url", url, "--json"))
-    assert (failed["state"], failed["error_code"], failed["args"]) == ("failed", "gone", 1)
+    assert (failed["state"], failed["error_code"], failed["args"]) == ("failed", "gone", {"n": 1})
     assert [event["kind"] for event in failed["events"]] == ["queued", "processing", "failed"]
 
     waiting = command("jobs", "show", "6", "--url", url).out

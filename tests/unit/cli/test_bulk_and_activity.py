@@ -24,7 +24,7 @@ def failed(url: str) -> str:
         async def send(n: int) -> None:
             raise Fail("gone")
 
-        send.enqueue_many([1, 2, 3])
+        send.enqueue_many([(1,), (2,), (3,)])
         asyncio.run(queue.adrain())
     return url
 

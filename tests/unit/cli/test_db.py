@@ -88,7 +88,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, ur
 
 
 def test_a_copy_is_made_while_others_write_and_appears_whole(command: Command, url: str, q: Queue) -> None:
-    sending(q).enqueue_many([1, 2, 3])
+    sending(q).enqueue_many([(1,), (2,), (3,)])
 
     run = command("db", "backup", "copy.db", "--url", url)
 
@@ -243,7 +243,7 @@ def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: s
 
 
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
-    sending(q).enqueue_many([1, 2])
+    sending(q).enqueue_many([(1,), (2,)])
     assert command("db", "check", "--url", url).out == "All is well.\n"
     q.store.write(lambda tx: tallies.moved(tx, {("mail", "ready", "done"): 1}))
 
@@ -256,7 +256,7 @@ def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Qu
 
 def test_check_finds_damage(command: Command, url: str) -> None:
     with Queue(url) as q:
-        sending(q).enqueue_many(list(range(200)))
+        sending(q).enqueue_many([(each,) for each in range(200)])
     content = bytearray(Path("jobs.db").read_bytes())
     content[-8192:] = b"\x5a" * 8192
     Path("jobs.db").write_bytes(content)

@@ -39,7 +39,7 @@ def q(url: str) -> Iterator[Queue]:
         async def send(n: int) -> None:
             raise Fail("gone")
 
-        send.enqueue_many(list(range(JOBS)))
+        send.enqueue_many([(each,) for each in range(JOBS)])
         asyncio.run(queue.adrain())
         yield queue
 

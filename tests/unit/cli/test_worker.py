@@ -107,7 +107,7 @@ def _put(tx: object) -> int:
     from tidegate.core.job import NewJob
     from tidegate.store import intake
 
-    return intake.enqueue(tx, [NewJob(queue="mail", kind="send", args="10")])[0].id  # type: ignore[arg-type]
+    return intake.enqueue(tx, [NewJob(queue="mail", kind="send", args='{"n":10}')])[0].id  # type: ignore[arg-type]
 
 
 def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -> None:

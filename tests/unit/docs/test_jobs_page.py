@@ -13,6 +13,7 @@ import tidegate
 from tests.unit.core.test_codes import tables
 from tidegate import Again, Context, Done, Fail, Queue, errors
 from tidegate.children import Limits
+from tidegate.core.arguments import OPTIONS
 from tidegate.core.codes import CORE
 from tidegate.core.job import Ending, JobState
 from tidegate.face.acting import Acting
@@ -41,8 +42,11 @@ def test_every_setting_of_a_kind_is_listed_in_its_order() -> None:
     assert first_column(PAGE, "setting") == settings
 
 
-def test_every_argument_of_an_enqueue_is_listed() -> None:
-    assert first_column(PAGE, "argument") == list(inspect.signature(JobFunction.enqueue).parameters)[1:]
+def test_every_option_of_a_job_is_listed_in_its_order() -> None:
+    options = list(inspect.signature(JobFunction.options).parameters)[1:]
+
+    assert first_column(PAGE, "option of a job") == options
+    assert set(options) == OPTIONS
 
 
 def test_everything_a_handler_knows_is_listed() -> None:
@@ -78,10 +82,13 @@ def test_everything_a_handler_can_say_at_its_end_is_listed(kind: type) -> None:
 
 
 def test_every_way_to_put_in_is_named() -> None:
-    ways = {name for name, each in vars(JobFunction).items() if inspect.isfunction(each) and not name.startswith("_")}
+    ways = {name for name, _ in inspect.getmembers(JobFunction, inspect.isfunction) if not name.startswith("_")}
     text = (Path(__file__).parents[3] / "docs" / PAGE).read_text()
 
-    assert {way for way in ways if f"{way}(" not in text and f"`{way}`" not in text} == {"scheduled"}  # q.schedule's
+    assert {way for way in ways if f"{way}(" not in text and f"`{way}`" not in text} == {
+        "new_job",  # for transactions of Tidegate itself
+        "scheduled",  # q.schedule's
+    }
 
 
 def test_every_action_of_people_is_listed() -> None:
@@ -106,7 +113,7 @@ def test_every_error_is_listed_and_the_first_are_names_of_the_package() -> None:
     listed = first_column(PAGE, "raised")
 
     assert ["TidegateError", *listed] == raised
-    assert set(listed[:6]) == set(listed) & set(tidegate.__all__)
+    assert set(listed[:9]) == set(listed) & set(tidegate.__all__)
 
 
 def test_every_limit_of_a_child_is_listed() -> None:

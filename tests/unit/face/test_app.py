@@ -35,7 +35,7 @@ class Settings(BaseModel):
     cap: int = 5
 
 
-def declared(there: Installed[Settings]) -> JobFunction[str, None]:
+def declared(there: Installed[Settings]) -> JobFunction[[str], None]:
     target = Target("weather", capacity=there.capacity["weather"])
 
     @there.queue.job(queue="weather", target=target)
@@ -45,7 +45,7 @@ def declared(there: Installed[Settings]) -> JobFunction[str, None]:
 
 
 def hourly(there: Installed[Settings]) -> Iterable[Every]:
-    yield Every(cron="0 * * * *", job=there.jobs, args="Oslo")
+    yield Every(cron="0 * * * *", job=there.jobs, args=("Oslo",))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_installing_gives_tables_jobs_schedules_codes_and_settings(tmp_path: Pat
     assert queue.queues() == {"weather"}
     assert there.codes["NO_CITY"].message == "No city has that name."
     with pytest.raises(ValueError, match=r"'weather\.fetch 0"):
-        queue.schedule("0 * * * *", there.jobs, "Rome")
+        queue.schedule("0 * * * *", there.jobs, ("Rome",))
 
 
 def test_without_settings_it_has_its_defaults(tmp_path: Path, queue: Queue) -> None:

@@ -19,10 +19,10 @@ from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 
 BAD_ARGS: list[tuple[Any, type[Exception], str]] = [
-    ("artist", TypeError, "arguments: 'artist'"),
+    ("artist", TypeError, r"handler\(a: Submission\): a: 'artist'"),
     ({"kind": "artist", "id": 1}, TypeError, "Submission"),
     (None, TypeError, "None"),
-    (Submission("artist", "1"), TypeError, "arguments.id: '1'"),  # type: ignore[arg-type]
+    (Submission("artist", "1"), TypeError, r"a\.id: '1'"),  # type: ignore[arg-type]
     (Submission("x" * 1_000_000, 1), ValueError, " 1000000 "),
 ]
 
@@ -35,8 +35,9 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(
     uses: list[Callable[[], object]] = [
         lambda: job.enqueue(args),
         lambda: asyncio.run(job.aenqueue(args)),
-        lambda: job.enqueue_many([ARTIST, args]),
-        lambda: job.refuse(args, "not_found"),
+        lambda: job.enqueue_many([(ARTIST,), (args,)]),
+        lambda: asyncio.run(job.aenqueue_many([(ARTIST,), {"a": args}])),
+        lambda: job.refuse((args,), "not_found"),
     ]
     for use in uses:
         with pytest.raises(error, match=message):
@@ -65,7 +66,7 @@ def test_bad_options_of_an_enqueue_are_refused_before_anything_is_written(
     job = q.job()(handler)
 
     with pytest.raises(error, match=message):
-        job.enqueue(ARTIST, **options)
+        job.options(**options).enqueue(ARTIST)
     assert rows(q) == 0
 
 
@@ -74,7 +75,7 @@ def test_a_connection_of_another_library_is_refused(tmp_path: Path) -> None:
         job = q.job()(handler)
         other = sqlite3.connect(":memory:")
         with pytest.raises(TypeError, match=r"\bsqlite3\b.*\bapsw\b"):
-            job.enqueue(ARTIST, connection=other)
+            job.options(connection=other).enqueue(ARTIST)
         other.close()
 
 
@@ -83,7 +84,7 @@ def test_when_a_job_is_due_can_be_said_in_every_usual_way(q: Queue, clock: Virtu
     now = clock.now()
     at = datetime.fromtimestamp(now + 60, UTC)
     for due in (60, 60.0, "1m", timedelta(minutes=1), at):
-        assert job.enqueue(ARTIST, due=due).get().due_at == pytest.approx(now + 60)
+        assert job.options(due=due).enqueue(ARTIST).get().due_at == pytest.approx(now + 60)
     assert job.enqueue(ARTIST).get().due_at == pytest.approx(now)
 
 
@@ -125,13 +126,13 @@ def test_a_unique_that_json_cannot_hold_is_refused(q: Queue) -> None:
 
 def test_a_job_can_be_refused_with_a_code_of_the_book_or_of_ones_own(q: Queue) -> None:
     job = q.job(target=Target("spotify", rules=rules.spotify))(handler)
-    known, own = job.refuse(ARTIST, "scope_missing"), job.refuse(ARTIST, "NOT_PDF", "This is no PDF.")
+    known, own = job.refuse((ARTIST,), "scope_missing"), job.refuse((ARTIST,), "NOT_PDF", "This is no PDF.")
 
     assert known.get().error_code == "scope_missing"
     assert known.get().error_message == rules.spotify.book["scope_missing"].message
     assert (own.state(), own.get().error_message) == (JobState.FAILED, "This is no PDF.")
     with pytest.raises(ValueError, match="code: ''"):
-        job.refuse(ARTIST, "")
+        job.refuse((ARTIST,), "")
 
 
 # -- what has become of it -------------------------------------------------------------------------------------------
@@ -139,11 +140,16 @@ def test_a_job_can_be_refused_with_a_code_of_the_book_or_of_ones_own(q: Queue) -
 
 def test_a_handle_tells_what_has_become_of_its_job(q: Queue) -> None:
     job = q.job()(handler).enqueue(ARTIST)
-    assert (job.state(), job.result()) == (JobState.QUEUED, None)
+    assert job.state() is JobState.QUEUED
+    with pytest.raises(TimeoutError, match="queued"):
+        job.result(timeout=0)
+    with pytest.raises(RuntimeError, match="inline"):
+        job.result()
 
     assert q.drain() == Drained(done=1, again=0, failed=0, held=0, remaining=0)
     found = q.get(job)
-    assert (found.state, found.result, found.args) == (JobState.DONE, 1, {"kind": "artist", "id": 1, "user": "ada"})
+    assert (found.state, found.result) == (JobState.DONE, 1)
+    assert found.args == {"a": {"kind": "artist", "id": 1, "user": "ada"}}
     assert (job.state(), job.result(), job.get()) == (JobState.DONE, 1, found)
     assert [event.kind for event in q.events(job)] == ["queued", "processing", "done"]
 
@@ -207,8 +213,8 @@ def test_people_act_on_jobs(q: Queue) -> None:
     async def fails(a: int) -> None:
         raise Fail("not_found")
 
-    waiting = q.job()(handler).enqueue(ARTIST, due="1h")
-    failed, kept = fails.enqueue(1), stubborn.enqueue(1, due="1h")
+    waiting = q.job()(handler).options(due="1h").enqueue(ARTIST)
+    failed, kept = fails.enqueue(1), stubborn.options(due="1h").enqueue(1)
     q.drain()
 
     assert q.cancel(waiting) == "cancelled"
@@ -229,7 +235,7 @@ def test_people_act_on_jobs(q: Queue) -> None:
 
 def test_a_due_time_may_be_unix_time_as_other_times_may(q: Queue) -> None:
     job = q.job()(handler)
-    assert q.get(job.enqueue(ARTIST, due=4_000_000_000)).due_at == 4_000_000_000
+    assert q.get(job.options(due=4_000_000_000).enqueue(ARTIST)).due_at == 4_000_000_000
 
 
 def test_no_job_has_a_number_that_no_database_can_hold(q: Queue) -> None:
@@ -261,7 +267,7 @@ def test_a_task_puts_a_job_in_on_the_connection_of_its_own_thread(tmp_path: Path
         add.enqueue(1)
         own = connect(str(path))
         own.execute("begin immediate")
-        kept = asyncio.run(add.aenqueue(2, connection=own))
+        kept = asyncio.run(add.options(connection=own).aenqueue(2))
         own.execute("rollback")
         own.close()
         with pytest.raises(NotThere):

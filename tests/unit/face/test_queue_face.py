@@ -106,8 +106,8 @@ def test_a_cycle_says_what_it_did(q: Queue) -> None:
     @q.job(target=gate)
     async def two(a: int) -> None: ...
 
-    one.enqueue_many(["done", "again", "fail", "held", "done"])
-    one.enqueue("done", due="1h")
+    one.enqueue_many([("done",), ("again",), ("fail",), ("held",), ("done",)])
+    one.options(due="1h").enqueue("done")
 
     assert q.drain("default") == Drained(done=2, again=1, failed=1, held=1, remaining=3)
 

@@ -59,9 +59,9 @@ class Shop:
     def __init__(self, folder: Path, url: str = "", queue: Any = None) -> None:
         self.queue: Leaving = queue or Leaving(url or f"sqlite:///{folder / 'jobs.db'}")
         self.mailer = Target("mailer", breaker=Breaker("mailer"))
-        self.send: JobFunction[str, str] = self.queue.job(queue="mail", name="send", target=self.mailer)(_send)
-        self.broken: JobFunction[str, None] = self.queue.job(queue="mail", name="broken", attempts=1)(_broken)
-        self.pinned: JobFunction[str, None] = self.queue.job(queue="files", name="pinned", cancellable=False)(_pinned)
+        self.send: JobFunction[[str], str] = self.queue.job(queue="mail", name="send", target=self.mailer)(_send)
+        self.broken: JobFunction[[str], None] = self.queue.job(queue="mail", name="broken", attempts=1)(_broken)
+        self.pinned: JobFunction[[str], None] = self.queue.job(queue="files", name="pinned", cancellable=False)(_pinned)
 
     def fill(self) -> None:
         """Some done, some failed, some that wait."""
@@ -70,7 +70,7 @@ class Shop:
             self.broken.enqueue(f"bad-{n}")
         self.queue.drain("mail")
         for n in range(3):
-            self.send.enqueue(f"later-{n}@example.org", due=3600 * n or None)
+            self.send.options(due=3600 * n or None).enqueue(f"later-{n}@example.org")
         self.pinned.enqueue("a.txt")
 
     def site(self, **more: Any) -> Site:

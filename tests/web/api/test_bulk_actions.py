@@ -81,7 +81,7 @@ def test_an_unknown_field_inside_the_filter_gets_a_suggestion(still: TestClient)
 
 def test_many_are_done_in_the_background_and_can_be_followed(there: Shop, api: TestClient) -> None:
     for n in range(300):
-        there.send.enqueue(f"{n}@example.org", due="1h")
+        there.send.options(due="1h").enqueue(f"{n}@example.org")
     answer = post(api, action="cancel", filter={"state": "waiting"}, expected=302)
     assert (answer.status_code, answer.json()["matched"]) == (202, 302)
     found = settled(api, answer.headers["location"])

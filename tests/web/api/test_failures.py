@@ -17,7 +17,7 @@ def broken(there: Shop, api: TestClient, times: int) -> str:
     async def print_(page: int) -> None:
         raise Fail("bad_request", f"page {page} cannot be printed")
 
-    print_.enqueue_many(range(times))
+    print_.enqueue_many([(each,) for each in range(times)])
     there.queue.drain(queue="prints")
     (found,) = (each for each in api.get("/api/v1/failures").json()["items"] if each["kind"] == "print")
     return str(found["failure"])

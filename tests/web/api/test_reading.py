@@ -12,7 +12,6 @@ from starlette.testclient import TestClient
 
 from tests.text import numbers
 from tests.web.api.building import Shop
-from tidegate.face.job_function import JobFunction
 from tidegate.store import gate_rows, tallies
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -70,17 +69,25 @@ def test_a_job_is_shown_with_its_history_and_what_it_waits_for(still: TestClient
     waiting = still.get("/api/v1/jobs/8").json()
     assert [why["reason"] for why in waiting["waits_for"]] == ["scheduled", "no_worker"]
     assert ISO.fullmatch(waiting["waits_for"][0]["until"])
-    assert waiting["args"] == "later-1@example.org"
+    assert waiting["args"] == {"to": "later-1@example.org"}
 
 
 def test_secrets_and_long_texts_are_not_shown(there: Shop, api: TestClient) -> None:
-    job: JobFunction[Any, None] = there.queue.job(queue="mail", name="odd")(lambda given: None)
+    @there.queue.job(queue="mail", name="odd")
+    def job(given: Any) -> None: ...
+
     secret = job.enqueue({"api_key": "hunter2", "url": "https://ada:hunter2@example.org/?token=hunter2", "n": 1})
     long = job.enqueue({"text": "x" * 30_000})
     nasty = job.enqueue({"lone": "\ud800", "deep": [[[[1]]]]})
+
+    @there.queue.job(queue="mail", name="sign in")
+    def sign_in(user: str, password: str) -> None: ...
+
+    by_name = api.get(f"/api/v1/jobs/{sign_in.enqueue('ada', 'hunter2').id}")
+    assert (by_name.json()["args"]["user"], "hunter2" in by_name.text) == ("ada", False)
     shown = api.get(f"/api/v1/jobs/{secret.id}")
     assert "hunter2" not in shown.text
-    assert shown.json()["args"]["n"] == 1
+    assert shown.json()["args"]["given"]["n"] == 1
     assert len(api.get(f"/api/v1/jobs/{long.id}").content) < 5000
     assert api.get(f"/api/v1/jobs/{nasty.id}").status_code == 200
 

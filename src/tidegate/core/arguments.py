@@ -1,0 +1,302 @@
+"""The arguments of a job: bound to its parameters by the caller, stored by name, loaded by the worker.
+
+Everything that can be found out about a function is found out once, in `Parameters`: no call inspects it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidegate.core.plain_shapes import Wrong, named
+from tidegate.core.serial import Serial, check_size, encode
+
+Bound = dict[str, Any]  # arguments by the name of their parameter, without those that were left to their default
+
+_NEVER = 1 << 30  # more positional arguments than any call has
+
+
+class ArgumentsMismatch(ValueError):
+    """Stored arguments do not fit the function: another version of the program stored them."""
+
+
+class Parameters:
+    """The parameters of one function. The Context is not one of them: the worker gives it.
+
+    parameters = Parameters("send", inspect.signature(send), {"to": Serial(str)}, context="job")
+    text = parameters.encode(parameters.bind(("ada",), {}))
+    parameters.call(send, parameters.decode(text), context)
+    """
+
+    __slots__ = (
+        "_by_place",
+        "_defaults",
+        "_least",
+        "_loads",
+        "_most",
+        "_names",
+        "_parts",
+        "_required",
+        "context",
+        "name",
+        "serials",
+        "signature",
+        "text",
+    )
+
+    def __init__(
+        self, name: str, signature: inspect.Signature, serials: Mapping[str, Serial], context: str | None = None
+    ) -> None:
+        own = [each for each in signature.parameters.values() if each.name != context]
+        by_name = [each for each in own if each.kind is each.KEYWORD_ONLY]
+        self.name, self.context, self.serials = name, context, dict(serials)
+        self.signature = signature.replace(parameters=own, return_annotation=inspect.Signature.empty)
+        self.text = f"{name}{_shown(self.signature)}"
+        self._names = tuple(each.name for each in own if each.kind is not each.KEYWORD_ONLY)
+        self._required = frozenset(each.name for each in own if each.default is each.empty)
+        self._defaults = {each.name: each.default for each in own if each.default is not each.empty}
+        # A call with positional arguments alone needs no more than their number.
+        only_by_place = not any(each.default is each.empty for each in by_name)
+        self._least = len(self._required) if only_by_place else _NEVER
+        self._most = len(self._names)
+        self._parts = {each: (f"{json.dumps(each)}:", of.shape.dump) for each, of in self.serials.items()}
+        self._loads = {each: of.shape.load for each, of in self.serials.items()}
+        self._by_place = tuple(each.name for each in signature.parameters.values() if each.kind is each.POSITIONAL_ONLY)
+
+    # -- binding -------------------------------------------------------------------------------------------------
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+        """The arguments of a call by name; TypeError with the signature when they do not fit."""
+        if not kwargs and self._least <= len(args) <= self._most:
+            return dict(zip(self._names, args, strict=False))
+        try:
+            return self.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self.text}: {self._misuse(args, kwargs, error)}") from None
+
+    def bind_call(self, call: object, *, field: str) -> Bound:
+        """The same for a call that is a value: a tuple of positional arguments, or a dict of arguments by name."""
+        if type(call) is tuple:
+            return self.bind(call, {})
+        if isinstance(call, dict):
+            return self.bind((), call)
+        shown = f"{call!r:.60}"
+        raise TypeError(
+            f"{field}: {shown} is not the arguments of a call; give a tuple or a dict by name, such as ({shown},)"
+        )
+
+    def _misuse(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError) -> str:
+        """What is wrong with a call, and what to do."""
+        if self.context is not None and self.context in kwargs:
+            return f"the worker gives {self.context!r}, the Context; leave it out"
+        unknown = [each for each in kwargs if each not in self.serials]
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], self.serials, n=1)
+            return f"there is no parameter {unknown[0]!r}" + self._instead(unknown[0], close)
+        return f"{error}; got {_call(args, kwargs)}"
+
+    def _instead(self, name: str, close: list[str]) -> str:
+        if close:
+            return f"; did you mean {close[0]!r}?"
+        if name in OPTIONS:
+            return f"; give it as an option: {self.name}.options({name}=...)"
+        return f"; it has {', '.join(map(repr, self.serials)) or 'none'}"
+
+    # -- storing -------------------------------------------------------------------------------------------------
+
+    def encode(self, bound: Bound, most: int | None = None) -> str:
+        """An object of JSON, by the names of the parameters.
+
+        TypeError when a value does not fit its annotation, ValueError when it is too large or nests too deeply.
+        """
+        pieces, name = [], ""
+        try:
+            for name, value in bound.items():
+                prefix, dump = self._parts[name]
+                data = dump(value)
+                pieces.append(prefix + (repr(data) if type(data) is int else encode(data, what=name)))
+        except Wrong as wrong:
+            raise TypeError(f"{self.text}: {self._wrong(name, bound[name], wrong)}") from None
+        except TypeError as error:
+            raise TypeError(f"{self.text}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{self.text}: {error}") from None
+        except RecursionError:
+            raise ValueError(f"{self.text}: {name}: it nests too deeply, or contains itself") from None
+        text = "{" + (pieces[0] if len(pieces) == 1 else ",".join(pieces)) + "}"
+        if most is not None and len(text) > most:
+            check_size(text, most, self.name)
+        return text
+
+    def _wrong(self, name: str, value: object, wrong: Wrong) -> str:
+        if is_context(type(value)):
+            return f"{name}: the worker gives the Context; leave it out"
+        return f"{name}{wrong.path}: {wrong.text}"
+
+    def decode(self, text: str) -> Bound:
+        """The arguments that were stored; ArgumentsMismatch when they do not fit this version of the function.
+
+        It shows no value: its text is kept with the job, and a value may be a secret.
+        """
+        data = json.loads(text)
+        if type(data) is not dict:
+            raise ArgumentsMismatch(f"{self.text}: no arguments by name were stored")
+        loads, bound, name = self._loads, {}, ""
+        try:
+            for name, value in data.items():
+                bound[name] = loads[name](value)
+        except KeyError as error:
+            if name in loads:  # a class of the user's own raised it
+                raise ArgumentsMismatch(f"{self.text}: {name} does not fit {self.serials[name].name}") from error
+            raise ArgumentsMismatch(f"{self.text}: there is no parameter {name!r}") from None
+        except Wrong as wrong:
+            raise ArgumentsMismatch(
+                f"{self.text}: {name}{wrong.path} does not fit {self.serials[name].name}"
+            ) from wrong.__cause__
+        except RecursionError:
+            raise ArgumentsMismatch(f"{self.text}: {name} nests too deeply") from None
+        if not self._required <= bound.keys():
+            missing = next(each for each in self.serials if each in self._required and each not in bound)
+            raise ArgumentsMismatch(f"{self.text}: {missing!r} is required, and was not stored")
+        return bound
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def call(self, fn: Callable[..., Any], bound: Bound, context: Any) -> Any:
+        """What *fn* returns, with the Context where it wants one."""
+        if self.context is not None:
+            bound = {**bound, self.context: context}
+        if not self._by_place:
+            return fn(**bound)
+        rest = {**self._defaults, **bound}
+        return fn(*[rest.pop(each) for each in self._by_place], **rest)
+
+    def complete(self, bound: Bound) -> Bound:
+        """With the defaults of what was left out."""
+        return {**self._defaults, **bound} if len(bound) < len(self.serials) else bound
+
+    def identity(self, bound: Bound) -> str:
+        """The same text for the same arguments, whether defaults were given or left out."""
+        complete = self.complete(bound)
+        return encode([_plain(self.serials[each], complete[each]) for each in self.serials], what="unique")
+
+    def sole(self) -> str | None:
+        """The parameter of a function that can be called with one value; None when there is no such."""
+        if len(self.serials) == 1:
+            return next(iter(self.serials))
+        return next(iter(self._required)) if len(self._required) == 1 else None
+
+
+# What `options` of a job takes: such a name as an argument is a misunderstanding worth a hint.
+OPTIONS = frozenset({"due", "priority", "after", "unique", "queue", "connection"})
+
+Hook = Callable[[Bound, Any], Any]
+
+
+def hook_of(fn: Callable[..., Any], parameters: Parameters, *, what: str, context: str | None = None) -> Hook:
+    """Calls *fn* with those arguments of a job that it names; TypeError when it names others.
+
+    Where a job has one parameter, a function of one value may call it anything. *context*: the name under which *fn*
+    takes the Context.
+    """
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # one that is written in C may not tell
+        if len(parameters.serials) != 1:
+            raise TypeError(f"{what}: {fn!r:.60} has no signature; give a lambda of {parameters.text}") from None
+        return _of_sole(fn, next(iter(parameters.serials)), None)
+    given = signature.parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in given):
+        return _of_all(fn, context)
+    if len(parameters.serials) == 1 and _takes_one(signature, context):
+        return _of_sole(fn, next(iter(parameters.serials)), context)
+    wanted = [each for each in given if each.name != context and each.kind is not each.VAR_POSITIONAL]
+    others = [each for each in wanted if each.name not in parameters.serials and each.default is each.empty]
+    others += [each for each in wanted if each.kind is each.POSITIONAL_ONLY]
+    if others:
+        raise TypeError(
+            f"{what}: {getattr(fn, '__name__', fn)}{signature} takes {others[0].name!r}, which {parameters.text} does "
+            f"not have; name some of {', '.join(map(repr, parameters.serials)) or 'none'}"
+        )
+    by_name = [each.name for each in wanted if each.name in parameters.serials]
+    return _of_some(fn, tuple(by_name), context)
+
+
+def _takes_one(signature: inspect.Signature, context: str | None) -> bool:
+    """Whether a function can be called with one value, whatever it calls it."""
+    try:
+        signature.bind(None, **({} if context is None else {context: None}))
+    except TypeError:
+        return False
+    return True
+
+
+def _of_sole(fn: Callable[..., Any], name: str, context: str | None) -> Hook:
+    if context is None:
+        return lambda bound, _: fn(bound[name])
+    return lambda bound, given: fn(bound[name], **{context: given})
+
+
+def _of_some(fn: Callable[..., Any], names: tuple[str, ...], context: str | None) -> Hook:
+    if context is None:
+        return lambda bound, _: fn(**{each: bound[each] for each in names})
+    return lambda bound, given: fn(**{each: bound[each] for each in names}, **{context: given})
+
+
+def _of_all(fn: Callable[..., Any], context: str | None) -> Hook:
+    if context is None:
+        return lambda bound, _: fn(**bound)
+    return lambda bound, given: fn(**bound, **{context: given})
+
+
+def values_of(names: str | tuple[str, ...], parameters: Parameters, *, what: str) -> Hook:
+    """The values of these parameters; TypeError when there is no such parameter."""
+    wanted = (names,) if isinstance(names, str) else names
+    for each in wanted:
+        if each not in parameters.serials:
+            known = ", ".join(map(repr, parameters.serials)) or "none"
+            raise TypeError(f"{what}: {each!r:.60} is not a parameter of {parameters.text}; name some of {known}")
+    if isinstance(names, str):
+        return lambda bound, _: bound[names]
+    return lambda bound, _: tuple(bound[each] for each in names)
+
+
+def is_context(kind: object) -> bool:
+    """Whether this is the class of a Context. By name: a child that needs no jobs does not import it."""
+    return getattr(kind, "__module__", "") == "tidegate.runtime.context" and (
+        getattr(kind, "__qualname__", "") == "Context"
+    )
+
+
+def _plain(serial: Serial, value: object) -> Any:
+    try:
+        return serial.shape.dump(value)
+    except Wrong:  # a default need not fit its annotation
+        return repr(value)
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """A signature as its author wrote it: annotations that are texts without their quotes."""
+    plain = [
+        each.replace(annotation=_Written(each.annotation)) if each.annotation is not each.empty else each
+        for each in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=plain))
+
+
+class _Written:
+    """An annotation that prints as people call it."""
+
+    def __init__(self, annotation: object) -> None:
+        self._text = annotation if isinstance(annotation, str) else named(annotation)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    shown = [f"{each!r:.40}" for each in args] + [f"{name}={value!r:.40}" for name, value in kwargs.items()]
+    return f"({', '.join(shown)})"
