@@ -81,15 +81,6 @@ def test_a_freed_child_still_waits_for_its_time(jobs: Jobs, due: float, stage: s
     assert jobs.stage(child) == stage
 
 
-def test_a_child_without_a_time_of_its_own_is_ready_also_after_the_clock_was_set_back(jobs: Jobs) -> None:
-    parent = jobs.one()
-    child = jobs.child(parent)
-    jobs.clock.advance(-86400.0)
-    jobs.done(parent)
-
-    assert jobs.stage(child) == "ready"
-
-
 @EVERYWHERE
 def test_a_child_of_parents_that_are_done_already_is_ready_at_once(jobs: Jobs) -> None:
     parent = jobs.one()
