@@ -15,7 +15,6 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from tests.unit.core.serial_types import (
-    NOT_STORED,
     Box,
     Colour,
     FakeModel,
