@@ -18,6 +18,8 @@ import httpx2
 import pytest
 
 COMMAND = Path(sys.executable).with_name("tidegate")
+# Events of a slow machine, and of a schedule that happens to be due.
+BY_CHANCE = ("loop_stood_still", "schedule_fired")
 
 BLOCKING = """
 import time
@@ -110,8 +112,7 @@ def test_it_starts_with_nothing_and_says_where_it_is(tmp_path: Path) -> None:
         code, log = server.stop()
     assert code == 0
     events = [json.loads(line).get("event") for line in log.splitlines()]
-    # Where the machine stands still for a while, so does the loop, and that is said.
-    assert [event for event in events if event != "loop_stood_still"] == ["server_started", "server_stopping"]
+    assert [event for event in events if event not in BY_CHANCE] == ["server_started", "server_stopping"]
 
 
 @pytest.mark.full
