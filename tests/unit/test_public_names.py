@@ -18,11 +18,11 @@ from tidegate.core import rules as core_rules
 # Taking one away breaks somebody's program: that needs a word in CHANGELOG.md.
 PUBLIC = """
     Add Again Answer App Backoff BoundStatement Breaker BreakerOpen BreakerOptions Bus Capacity Code CodeBook
-    ConfiguredJob Confirm Context Cooldown Counts Db DbTx Depth Done Drained Enqueued Event EventKind Every Fail Fault Health
-    Held Hold Installed Job JobCancelled JobEvent JobFailed JobForgotten JobFunction JobState LeaseLost Level NotThere Notice NoticeKind OwnLink
-    Page Part Permit Place Queue Rate Reach Reason Refused Rest RestChange Retry Seconds SelfGuard Simulated
-    Strip Subscription Target TidegateError TooManyRequests Tuning address_of children classify fault_of install
-    rules sinks subscribe
+    ConfiguredJob Confirm Context Cooldown Counts Db DbTx Depth Done Drained Enqueued Event EventKind Every Fail
+    Fault Health Held Hold Installed Job JobCancelled JobEvent JobFailed JobForgotten JobFunction JobState
+    LeaseLost Level NotThere Notice NoticeKind OwnLink Page Part Permit Place Queue Rate Reach Reason Refused
+    Rest RestChange Retry Seconds SelfGuard Simulated Strip Subscription Target TidegateError TooManyRequests
+    Tuning address_of children classify fault_of install rules sinks subscribe
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
