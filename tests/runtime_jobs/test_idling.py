@@ -46,7 +46,7 @@ HOLDS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_a_worker_whose_jobs_are_held_does_not_spin(q: Queue, clock: VirtualClock, hold: str) -> None:
-    target = Target("svc", **HOLDS[hold])  # type: ignore[arg-type]
+    target = Target("svc", "jobs", **HOLDS[hold])  # type: ignore[arg-type]
 
     @q.job(target=target, backoff=Backoff("3h", cap="3h"), attempts=100)
     async def call(n: int) -> None:
