@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.retry import ONCE, Retry
-from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange
+from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange, discard
 from tidegate.runtime.caller import Caller
 
 
@@ -44,10 +44,17 @@ class Adapter:
                     raise
                 continue
             seen = Evidence(response=response, status=int(response.status_code), url=str(request.url))
-            if not exchange.answered(seen) or not self._again(exchange):
+            try:
+                again = exchange.answered(seen) and self._again(exchange)
+                if again:
+                    response.close()
+            except BaseException:
+                exchange.close()
+                discard(response)
+                raise
+            if not again:
                 exchange.finished()
                 return response
-            response.close()
 
     def _again(self, exchange: Exchange) -> bool:
         """Whether the next attempt is under way."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Hashable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault
+from tidegate.core.logs import logger
 from tidegate.core.retry import ONCE, Retry
 from tidegate.errors import Held
 from tidegate.runtime.admission import Admission
@@ -16,6 +17,8 @@ from tidegate.runtime.caller import Caller
 from tidegate.runtime.probing import aknock, averdict, knock, verdict, within
 
 R = TypeVar("R")
+
+_log = logger("tidegate.target")
 
 # Parts of a path that name one thing, not a kind of call: numbers, UUIDs, hashes, long ids.
 _ID = re.compile(r"(?<=/)(?:[0-9]+|[0-9a-fA-F-]{16,}|[A-Za-z0-9_-]{20,})(?=/|$)", re.ASCII)
@@ -160,3 +163,19 @@ class Exchange:
 
     def _ended(self, what: object, fault: Fault | None) -> bool:
         return self._attempts.failed(what, fault, may_repeat=self._may_repeat)
+
+
+def discard(response: Any) -> None:
+    """Closes a response that the caller does not get because of another error; that error is the one to raise."""
+    try:
+        response.close()
+    except Exception:
+        _log.exception("response_not_closed")
+
+
+async def adiscard(response: Any) -> None:
+    """As `discard`, for an async response."""
+    try:
+        await response.aclose()
+    except Exception:
+        _log.exception("response_not_closed")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tidegate.core.retry import ONCE, Retry
 from tidegate.face import peeking
-from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange
+from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange, adiscard, discard
 from tidegate.face.streams import async_stream, sync_stream
 from tidegate.runtime.caller import Caller
 
@@ -45,9 +45,16 @@ class Transport:
                 if not exchange.failed(error) or not self._again(exchange):
                     raise
                 continue
-            if not exchange.answered(peeking.evidence(request, response, chunks)) or not self._again(exchange):
+            try:
+                again = exchange.answered(peeking.evidence(request, response, chunks)) and self._again(exchange)
+                if again:
+                    response.close()
+            except BaseException:
+                exchange.close()
+                discard(response)
+                raise
+            if not again:
                 break
-            response.close()
         if peeking.is_loaded(response):
             exchange.finished()
         else:
@@ -99,10 +106,17 @@ class AsyncTransport:
                 if not await exchange.afailed(error) or not await self._aagain(exchange):
                     raise
                 continue
-            seen = peeking.evidence(request, response, chunks)
-            if not await exchange.aanswered(seen) or not await self._aagain(exchange):
+            try:
+                seen = peeking.evidence(request, response, chunks)
+                again = await exchange.aanswered(seen) and await self._aagain(exchange)
+                if again:
+                    await response.aclose()
+            except BaseException:
+                exchange.close()
+                await adiscard(response)
+                raise
+            if not again:
                 break
-            await response.aclose()
         if peeking.is_loaded(response):
             exchange.finished()
         else:
