@@ -117,6 +117,14 @@ class KeyState:
         self.fatal = fatal
         self.until = now + wait
 
+    def failed_late(self, fault: Fault, until: float) -> None:
+        """A failure of the same outage: it counts no further, but no call goes before *until*."""
+        if until <= self.until or not fault.retry_after:
+            return
+        self.until = until
+        if not self.fatal:
+            self.fault = fault
+
     @property
     def told_of(self) -> bool:
         """Whether people were told of it, or of one of its operations."""

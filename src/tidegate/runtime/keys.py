@@ -23,6 +23,8 @@ from tidegate.runtime.clock import Clock
 
 _SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
 _MOST_CLEARED = 1024
+_MAX_UNHELD = 1024
+_NOTICE_EVERY = 86_400.0
 
 
 class KeyPolicy(Protocol):
@@ -70,6 +72,8 @@ class Keys:
         self.adopted: set[tuple[str, str | None]] = set()
         # Rests that people ordered elsewhere, by the text of a key: until when, by whom and why.
         self._ordered: dict[str, tuple[float | None, str, str]] = {}
+        # When the last notice of a fatal fault that holds nothing was sent, by operation and code; the oldest first.
+        self._unheld: OrderedDict[tuple[str | None, str], float] = OrderedDict()
         self.clears = 0  # how often a key was cleared
         self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
         self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
@@ -179,6 +183,8 @@ class Keys:
         with self._lock:
             text, state = key_text(key), self.states.pop(key, None)
             self._forget_order(key)
+            if key is None:
+                self._unheld.clear()
             others = {each for each in self.adopted if each[0] != text}
             owed = len(others) < len(self.adopted) or (state is not None and state.told_of)
             self.adopted = others | {(text, None)} if owed and len(others) < _MOST_CLEARED else others
@@ -294,20 +300,45 @@ class Keys:
         part = state if operation is None else state.made_part(operation, now)
         fatal = fault.fatal and not governed
         if not part.ends_with(call.fault if part is state else call.part_fault) and not fatal:
-            return changes  # it was let through before the last failure was known: one outage, counted once
-        # Without a key nobody knows whose credentials were refused: all others would be held for them.
-        holds = not fatal or call.key is not None or policy.hold_without_key
+            # It was let through before the last failure was known: one outage, counted once.
+            part.failed_late(fault, now + min(fault.retry_after or 0.0, policy.most_asked))
+            self._held_until(part.until)
+            return changes
+        if fatal and not self._holds_fatal(call.key):
+            if part.until <= now:
+                part.failed(fault, now, 0.0, fatal=False)
+            if self._is_notice_due(operation, fault.code, now):
+                changes.append(Failed(operation=operation, since=now, news=Told.FATAL))
+            return changes
         wait = wait_after(
             fault, part.failures, policy.backoff, roll,
             most_asked=policy.most_asked, reprobe=policy.reprobe, fatal=fatal,
-        ) if holds else 0.0  # fmt: skip
-        part.failed(fault, now, wait, fatal=fatal and holds)
+        )  # fmt: skip
+        part.failed(fault, now, wait, fatal=fatal)
         self._held_until(math.inf if part.fatal else part.until)
         news = (Told.FATAL if fatal else self._news(part)) & ~part.told
         if news:
             part.told |= news
             changes.append(Failed(operation=operation, since=part.since, news=news))
         return changes
+
+    def _holds_fatal(self, key: Hashable) -> bool:
+        """Whether a fatal fault holds further calls.
+
+        Without a key it is unknown whose credentials were refused: all other callers would be held for them.
+        """
+        return key is not None or self._policy.hold_without_key
+
+    def _is_notice_due(self, operation: str | None, code: str, now: float) -> bool:
+        """Whether to send a notice of a fatal fault that holds nothing: once a day for each code."""
+        sent = self._unheld.get((operation, code))
+        if sent is not None and now - sent < _NOTICE_EVERY:
+            return False
+        self._unheld.pop((operation, code), None)
+        if len(self._unheld) >= _MAX_UNHELD:
+            self._unheld.popitem(last=False)
+        self._unheld[operation, code] = now
+        return True
 
     def _news(self, part: KeyState) -> Told:
         backoff = self._policy.backoff

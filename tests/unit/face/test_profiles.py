@@ -195,7 +195,7 @@ def test_without_a_key_a_fatal_fault_holds_nothing_and_raises_one_notice(status:
     assert len(scene.events.of("call_failed")) == 20
     assert scene.notices() == ["fatal"]
     scene.call("ok", key=None)
-    assert scene.notices() == ["fatal", "recovered"]
+    assert scene.notices() == ["fatal"]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
