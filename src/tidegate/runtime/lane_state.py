@@ -56,7 +56,7 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
         return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
     late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
     if late and change is RestChange.NONE:
-        return Changed(row)  # it was let through before the last failure was known: one outage, counted once
+        return Changed(_held_late(row, rules, fault, now))
     wait = _wait(rules, fault, row.failures, roll)
     row = replace(
         row, since=row.since if row.failures else now, until=now + wait, failed_at=now, failures=row.failures + 1,
@@ -116,6 +116,18 @@ def _reasoned(row: HoldRow, rules: TargetRules, fault: Fault | None) -> HoldRow:
         return replace(row, reason=OPEN, until=0.0)
     asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
     return replace(row, reason=str(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF))
+
+
+def _held_late(row: HoldRow, rules: TargetRules, fault: Fault, now: float) -> HoldRow:
+    """The row after a failure that began before the last one was known: one outage, counted once.
+
+    If the service asks for a longer wait, the lane is held for it. A fatal fault and a cooldown remain.
+    """
+    until = now + min(fault.retry_after or 0.0, rules.most_asked)
+    if row.reason == HoldReason.FATAL or row.rest.disabled or row.until is None or until <= max(row.until, now):
+        return row
+    row = replace(row, until=until, failed_at=now, code=fault.code, message=fault.message)
+    return _reasoned(row, rules, fault)
 
 
 def _at_cap(rules: TargetRules, failures: int) -> bool:
