@@ -77,9 +77,10 @@ class Attempts:
             self._owed, self.pause = (call, fault), pause
             self._tries += 1
             return True
-        if fault.reason is not Reason.CANCELLED:
-            self._owed = None
         self.caller.record(call, fault, own=own)
+        if fault.reason is Reason.CANCELLED or self.caller.passes(fault):
+            self.close()  # this attempt says nothing about the service, so the failure before it is the outcome
+        self._owed = None
         return False
 
     def close(self) -> None:

@@ -146,6 +146,18 @@ def test_an_attempt_that_is_broken_off_leaves_the_failure_before_it_on_record(co
     assert [each.failures for each in scene.target.unhealthy()] == [1]
 
 
+def test_a_bug_of_the_program_leaves_the_failure_before_it_on_record(colour: str) -> None:
+    scene = Scene(profile="requests", roll=0)
+    service = Service(scene, colour, Answered(429, {"Retry-After": "4"}), KeyError("x"))
+
+    with pytest.raises(KeyError):
+        service.run()
+    assert service.calls == 2
+    assert [each.failures for each in scene.target.unhealthy()] == [1]
+    assert scene.holds() == ["retry_after"]
+    scene.events.assert_one("call_failed")
+
+
 def test_a_wait_that_is_broken_off_leaves_the_failure_before_it_on_record() -> None:
     clock = VirtualClock()
     scene = Scene(clock=clock)

@@ -125,3 +125,18 @@ def test_a_close_that_fails_does_not_replace_the_cancellation(caplog: pytest.Log
     with pytest.raises(Stopped):
         send(scene, Body(OSError("close")), "httpx")
     assert "response_not_closed" in caplog.text
+
+
+def test_cancelling_the_second_attempt_leaves_the_first_failure_on_record() -> None:
+    scene = Scene(profile="sync")
+    answers = [lambda request: httpx.Response(503)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if answers:
+            return answers.pop()(request)
+        raise Stopped
+
+    client = httpx.Client(transport=scene.target.transport(httpx.MockTransport(answer), retry=TWICE))
+    with pytest.raises(Stopped):
+        client.get("http://x/")
+    assert [each.failures for each in scene.target.unhealthy()] == [1]
