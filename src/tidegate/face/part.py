@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
@@ -131,13 +130,11 @@ class Part:
     ) -> None:
         """Goes on where an earlier process was, with what its `health()` said; what is known by now stays.
 
-        *until* None: time alone does not end it, if the fault is fatal.
+        *until* None: time alone does not end it, if the fault is one that holds calls until a person acts.
         """
         offset = self._caller.clock.now() - self._caller.clock.monotonic()
-        end = (math.inf if fault.fatal else -math.inf) if until is None else until - offset
-        known = Known(
-            failures=whole(failures, field="failures"), since=since - offset, until=end, fault=fault, fatal=fault.fatal
-        )
+        end = None if until is None else until - offset
+        known = Known(failures=whole(failures, field="failures"), since=since - offset, until=end, fault=fault)
         self._caller.keys.restore(self._key, operation, known)
 
     def clear(self) -> None:

@@ -267,6 +267,9 @@ class Caller:
     def forget(self, key: Hashable) -> None:
         """As `clear`, of which others have told already."""
         self.keys.clear(key)
+        breaker = None if self.key_breakers is None else self.key_breakers.get(key)
+        if breaker is not None:
+            breaker.reset()
         with self._lock:
             self._doubt.forget(key)
             self.keys.watch(self._doubt.waiting)

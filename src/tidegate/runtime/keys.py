@@ -46,13 +46,12 @@ class KeyPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The health of a key as somebody kept it, on the clock that never steps; *until* infinite: a person must act."""
+    """The health of a key as it was saved, in monotonic time; *until* None: no time ends it, or nothing was held."""
 
     failures: int
     since: float
-    until: float
+    until: float | None
     fault: Fault
-    fatal: bool
 
 
 class Keys:
@@ -173,8 +172,11 @@ class Keys:
             state = self._state(key, known.since)
             part = state if operation is None else state.made_part(operation, known.since)
             if not part.failures:
-                part.failures, part.fault, part.fatal = known.failures, known.fault, known.fatal
-                part.since, part.until = known.since, known.until
+                part.failures, part.fault, part.since = known.failures, known.fault, known.since
+                part.fatal = known.fault.fatal and not self._is_governed(known.fault) and self._holds_fatal(key)
+                part.until = (
+                    self._ends_without_time(known.fault, fatal=part.fatal) if known.until is None else known.until
+                )
                 self._held_until(math.inf if part.fatal else part.until)
             self._settle_down(key)
 
@@ -293,7 +295,7 @@ class Keys:
         state = self._state(call.key, now)
         state.give_back(call.probe_until, call.operation, now)
         changes = self._rest(state, fault, now)
-        governed = policy.cooldown is not None and policy.cooldown.governs(fault.code)
+        governed = self._is_governed(fault)
         if fault.reach is Reach.SELF or (fault.reach is Reach.ITEM and not governed):
             return changes
         operation = call.operation if fault.reach is Reach.OPERATION else None
@@ -321,6 +323,15 @@ class Keys:
             part.told |= news
             changes.append(Failed(operation=operation, since=part.since, news=news))
         return changes
+
+    def _is_governed(self, fault: Fault) -> bool:
+        """Whether the cooldown decides about its code, instead of the fatal state."""
+        return self._policy.cooldown is not None and self._policy.cooldown.governs(fault.code)
+
+    def _ends_without_time(self, fault: Fault, *, fatal: bool) -> float:
+        """Until when a saved fault holds if no time was saved: for ever if a person must act, else no longer."""
+        wait = wait_after(fault, 0, None, 0.0, most_asked=0.0, reprobe=self._policy.reprobe, fatal=fatal)
+        return math.inf if math.isinf(wait) else -math.inf
 
     def _holds_fatal(self, key: Hashable) -> bool:
         """Whether a fatal fault holds further calls.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.face.scene import Answered, Scene
 
 
-def made(**settings: object) -> Scene:
+def made(**settings: Any) -> Scene:
     return Scene(profile="requests", **settings)
 
 

@@ -330,6 +330,17 @@ def test_a_pack_keeps_its_rules_under_faults() -> None:
     assert [each.fault.code for each in scene.target.unhealthy() if each.fault] == ["bad_answer"]
 
 
+@pytest.mark.parametrize("key", [None, 7])
+def test_clear_closes_the_breaker_of_its_key_and_no_other(key: int | None) -> None:
+    scene = Scene(profile="requests", breaker_per="key")
+    for each in (key, 8):
+        scene.fail(*[down()] * 5, key=each)
+
+    scene.target.key(key).clear()
+    assert scene.reason(key=key) is None
+    assert scene.holds(key=8) == ["breaker"]
+
+
 def test_an_open_breaker_of_a_key_says_so() -> None:
     scene = Scene(profile="requests", breaker_per="key")
     scene.fail(*[down()] * 5)

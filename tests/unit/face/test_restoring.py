@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.face.scene import Answered, down
-from tidegate import Backoff, Health, Held, Target, Tuning
+from tests.unit.face.scene import Answered, Scene, down
+from tidegate import Backoff, Cooldown, Health, Held, Target, Tuning, classify
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import VirtualClock
 
@@ -76,3 +76,46 @@ def test_what_is_known_by_now_is_not_overruled_by_what_was_kept() -> None:
     put_back(target, kept)
 
     assert [each.reason for each in target.key(7).explain()] == ["fatal"]
+
+
+def test_a_fatal_fault_that_held_nothing_holds_nothing_after_a_restore() -> None:
+    scene = Scene(profile="requests")
+    scene.fail(Answered(401), key=None)
+    kept = scene.target.health()
+    assert [each.hold for each in kept] == [None]
+
+    again = Scene(profile="requests")
+    put_back(again.target, kept)
+
+    assert [each.failures for each in again.target.health()] == [1]
+    assert again.reason(key=None) is None
+
+
+def test_a_fatal_fault_that_a_cooldown_governs_holds_nothing_after_a_restore() -> None:
+    fault = classify(Answered(401))
+    assert fault is not None
+    cooldown = Cooldown({fault.code: (3, "1h")})
+    scene = Scene(cooldown=cooldown, backoff=None)
+    scene.fail(Answered(401))
+    kept = scene.target.unhealthy()
+    assert [each.hold for each in kept] == [None]
+
+    again = Scene(cooldown=cooldown, backoff=None)
+    put_back(again.target, kept)
+
+    assert again.reason() is None
+
+
+def test_a_probe_that_was_due_is_due_after_a_restore() -> None:
+    scene = Scene()
+    scene.fail(Answered(402))
+    scene.clock.advance("2h")
+    kept = scene.target.unhealthy()
+    assert [each.hold for each in kept] == [None]
+
+    again = Scene()
+    put_back(again.target, kept)
+
+    assert again.holds() == []
+    assert again.target.key(7).call(again.holds) == ["fatal"], "the probe is one call"
+    assert again.target.unhealthy() == []
