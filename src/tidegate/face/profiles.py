@@ -137,7 +137,9 @@ def _own_bug(profile: Profile) -> str:
 
 
 def _without_key(profile: Profile) -> str:
-    return "holds all calls without a key" if profile.hold_without_key else "holds nothing; one notice"
+    return (
+        "holds all calls without a key" if profile.hold_without_key else "holds nothing; one notice a day for each code"
+    )
 
 
 def _tuned(name: str) -> object:
