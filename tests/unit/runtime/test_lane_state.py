@@ -1,0 +1,42 @@
+"""The health of a lane: what a job's own bug makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate import Cooldown, Fault, Target, classify
+from tidegate.runtime import lane_state
+from tidegate.store.gate_rows import HoldRow
+
+
+def own_bug() -> Fault:
+    try:
+        dict[str, int]()["user"]
+    except KeyError as error:
+        fault = classify(error)
+    assert fault is not None
+    assert fault.own_bug
+    return fault
+
+
+RULES = Target("svc", "jobs", cooldown=Cooldown({"unexpected": (3, "1h")}), backoff=None).for_jobs()
+
+
+def after(*faults: Fault) -> HoldRow:
+    row = lane_state.fresh("svc", "", 0.0)
+    for at, fault in enumerate(faults, 1):
+        row = lane_state.failed(row, RULES, fault, claimed_at=10.0 * at - 1, now=10.0 * at, roll=0.5).row
+    return row
+
+
+def test_a_bug_of_a_job_does_not_count_towards_a_cooldown_of_its_target() -> None:
+    bug = own_bug()
+    row = after(bug, bug, bug)
+    assert (row.rest.disabled, row.rest.run_length, row.reason) == (False, 0, lane_state.fresh("svc", "", 0.0).reason)
+
+
+def test_a_bug_of_a_job_does_not_end_a_run_of_failures() -> None:
+    bug = own_bug()
+    failure = replace(bug, rule="unknown")
+    assert after(failure, bug, failure).rest.run_length == 2
+    assert after(failure, bug, failure, failure).rest.disabled
