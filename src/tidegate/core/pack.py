@@ -72,12 +72,9 @@ class Pack:
 
         Without *broad*, entries for `Exception` and `BaseException` are left out.
         """
-        classes = [
-            kind for kind in type(what).__mro__ if broad or (kind is not Exception and kind is not BaseException)
-        ]
         for layer in self._layers:
-            for kind in classes:
-                if id(kind) in layer:
+            for kind in type(what).__mro__:
+                if id(kind) in layer and (broad or (kind is not Exception and kind is not BaseException)):
                     code = layer[id(kind)]
                     return ("unexpected", OWN_BUG) if code is None else (code, f"{self.name}:{kind.__name__}")
         return None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tidegate import Cooldown, Fault, Target, classify
 from tidegate.runtime import lane_state
 from tidegate.store.gate_rows import HoldRow
 
 
 def own_bug() -> Fault:
-    try:
+    with pytest.raises(KeyError) as caught:
         dict[str, int]()["user"]
-    except KeyError as error:
-        fault = classify(error)
+    fault = classify(caught.value)
     assert fault is not None
     assert fault.own_bug
     return fault
