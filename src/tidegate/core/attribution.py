@@ -165,7 +165,7 @@ def has_readable_text(error: BaseException) -> bool:
         return False
     if found or is_bug(error):
         return found
-    return _is_bad_host(error) or reads_response(error)
+    return _is_bad_url(error) or reads_response(error)
 
 
 def _all_own(group: BaseExceptionGroup[BaseException]) -> bool:
@@ -211,13 +211,18 @@ def _is_missing_certificate(error: BaseException) -> bool:
     return code is not None and code.co_name == "cert_verify" and module.endswith(".adapters")
 
 
-def _is_bad_host(error: BaseException) -> bool:
-    """Whether a client library could not encode the name of a host."""
-    if id(type(error)) not in _OWN_TEXTS or not (type(error) is UnicodeError or read(error, "encoding") == "idna"):
+def _is_bad_url(error: BaseException) -> bool:
+    """Whether urllib could not parse a URL, or a client library could not encode the name of a host."""
+    kind = type(error)
+    of_host = kind is UnicodeError or (id(kind) in _OWN_TEXTS and read(error, "encoding") == "idna")
+    if kind is not ValueError and not of_host:
         return False
-    parts = (_part_of(module, code) for module, code in _inside_out(error))
-    first = next((part for part in parts if part is not _Part.SKIPPED), _Part.PROGRAM)
-    return first is not _Part.PROGRAM
+    for module, code in _inside_out(error):
+        part = _part_of(module, code)
+        if part is not _Part.SKIPPED:
+            in_urllib = module == "urllib.parse" or (module == "urllib.request" and code.co_name == "_parse")
+            return in_urllib if kind is ValueError else part is not _Part.PROGRAM
+    return False
 
 
 def _says_nothing(cls: type) -> bool:
@@ -269,7 +274,9 @@ def _named_part(module: str, qualname: str) -> _Part:
         return _Part.CLIENT
     if any(_READERS.fullmatch(name) for name in names[:-1]):
         return _Part.READS
-    if any(_SENDS.match(name.lstrip("_")) or name.endswith("Request") for name in names):
-        return _Part.BUILDS
-    reads = top in _PARSERS or any(_READS.match(name.lstrip("_")) for name in names)
-    return _Part.READS if reads else _Part.CLIENT
+    for name in reversed(names):
+        if _SENDS.match(name.lstrip("_")) or name.endswith("Request"):
+            return _Part.BUILDS
+        if _READS.match(name.lstrip("_")):
+            return _Part.READS
+    return _Part.READS if top in _PARSERS else _Part.CLIENT

@@ -95,6 +95,7 @@ def test_a_wrong_argument_to_a_client_library_is_the_programs(fn: Callable[[], o
         ("urllib3.response", "read_chunked", "[][0]"),
         ("aiohttp.http_parser", "feed_data", "len(None)"),
         ("requests.sessions", "get_redirect_target", "b'\\xff'.decode()"),
+        ("openai._base_client", "_parser", "''._set_private_attributes()"),
         ("botocore.parsers", "_parse_shape", "None.text"),
         ("spotipy.client", "current_user", "{}['items']"),
         ("json", "loads", "b'\\xff'.decode()"),
@@ -195,4 +196,5 @@ def test_the_message_of_a_plain_type_is_read_if_a_response_was() -> None:
     assert verdict(in_library("urllib3.response", "read", words)).code == "timeout"
     assert verdict(in_library("urllib3.connection", "__init__", words)).code == "unexpected"
     assert not has_readable_text(raised(in_library("urllib3.poolmanager", "request", words)))
+    assert verdict(lambda: urllib.request.urlopen("example.com")).code == "bad_address"
     assert verdict(lambda: socket.create_connection(("a" * 70 + ".example", 80))).code == "bad_address"
