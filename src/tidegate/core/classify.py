@@ -55,7 +55,8 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     pack = pack_of(rules, "own")
     seen = evidence_of(what)
     book = CORE if pack is None else pack.book
-    if pack is not None and pack.faults and (named := pack.named(what)) is not None:
+    # `faults={Exception: ...}` is not about calls that a gate further in held, nor about cancelled ones.
+    if pack is not None and pack.faults and (named := pack.named(what, broad=seen.kind not in OURS)) is not None:
         return _fault(book, *named, seen, now=now)
     if pack is not None and not _our_own(seen) and (rule := pack.first(seen)) is not None:
         if rule.code is None:

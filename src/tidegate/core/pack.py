@@ -22,10 +22,10 @@ class Pack:
 
     *says* reads the service's own word for what went wrong off an answer, once for all rules: a number or a text, None
     when there is none. *codes* join the code book for this pack. *faults* maps classes of exceptions to codes, and is
-    asked before the rules; None instead of a code says that the program's own code is at fault.
+    asked before the rules: the most specific class decides. None instead of a code means a bug of the program.
     """
 
-    __slots__ = ("_of_status", "book", "codes", "confirm", "faults", "name", "rules", "says")
+    __slots__ = ("_layers", "_of_status", "book", "codes", "confirm", "faults", "name", "rules", "says")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class Pack:
     ) -> None:
         self.name = name
         self.faults: Faults = dict(faults or {})
+        # By id: a class whose metaclass has no hash cannot be looked for in a dict of classes.
+        self._layers: tuple[dict[int, str | None], ...] = ({id(kind): code for kind, code in self.faults.items()},)
         self.rules = tuple(rules)
         for rule in self.rules:
             if not isinstance(rule, Rule):
@@ -65,23 +67,30 @@ class Pack:
                 if code is not None and code not in self.book:
                     raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
 
-    def named(self, what: object) -> tuple[str, str] | None:
-        """The code that *faults* give this exception, and the rule that decided; None when they say nothing."""
-        for kind, code in self.faults.items():
-            if isinstance(what, kind):
-                return ("unexpected", OWN_BUG) if code is None else (code, f"{self.name}:{kind.__name__}")
+    def named(self, what: object, *, broad: bool = True) -> tuple[str, str] | None:
+        """The code that *faults* give this exception, and the rule that decided; None when they say nothing.
+
+        Without *broad*, entries for `Exception` and `BaseException` are left out.
+        """
+        for layer in self._layers:
+            for kind in type(what).__mro__:
+                if id(kind) in layer and (broad or (kind is not Exception and kind is not BaseException)):
+                    code = layer[id(kind)]
+                    return ("unexpected", OWN_BUG) if code is None else (code, f"{self.name}:{kind.__name__}")
         return None
 
     def with_faults(self, faults: Faults) -> Pack:
         """This pack with *faults*, which are asked before its own."""
-        return Pack(
+        pack = Pack(
             self.name,
             self.rules,
             codes=self.codes,
             confirm=self.confirm,
             says=self.says,
-            faults={**faults, **self.faults},
+            faults={**self.faults, **faults},
         )
+        pack._layers = ({id(kind): code for kind, code in faults.items()}, *self._layers)
+        return pack
 
     def needs_body(self, status: int) -> bool:
         """Whether a rule must see the body of an answer with this status."""

@@ -91,6 +91,8 @@ def succeeded(row: HoldRow, now: float) -> Changed:
 def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, RestChange]:
     if rules.cooldown is None:
         return rest, RestChange.NONE
+    if fault.own_bug:  # as a fault with `Reach.SELF`: it neither counts nor ends a run
+        return resting.given_back(rest), RestChange.NONE
     return resting.failed(rest, rules.cooldown, fault, now)
 
 

@@ -1,43 +1,43 @@
-"""A lane after failures of jobs that were under way at the same time."""
+"""The health of a lane: what a job's own bug makes of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.face.scene import Answered, down
-from tidegate import Target, classify
-from tidegate.core.fault import Fault
+from tidegate import Cooldown, Fault, Target, classify
 from tidegate.runtime import lane_state
 from tidegate.store.gate_rows import HoldRow
 
-RULES = Target("mail", "jobs").for_jobs()
+
+def own_bug() -> Fault:
+    with pytest.raises(KeyError) as caught:
+        dict[str, int]()["user"]
+    fault = classify(caught.value)
+    assert fault is not None
+    assert fault.own_bug
+    return fault
 
 
-def fault(error: Exception) -> Fault:
-    found = classify(error)
-    assert found is not None
-    return found
+RULES = Target("svc", "jobs", cooldown=Cooldown({"unexpected": (3, "1h")}), backoff=None).for_jobs()
 
 
-def after(*errors: Exception) -> HoldRow:
-    """The row after failures one second apart, of jobs that all began before the first of them."""
-    row = lane_state.fresh("mail", "", 0.0)
-    for second, error in enumerate(errors, start=1):
-        row = lane_state.failed(row, RULES, fault(error), claimed_at=0.5, now=float(second), roll=0.5).row
+def after(*faults: Fault) -> HoldRow:
+    row = lane_state.fresh("svc", "", 0.0)
+    for at, fault in enumerate(faults, 1):
+        row = lane_state.failed(row, RULES, fault, claimed_at=10.0 * at - 1, now=10.0 * at, roll=0.5).row
     return row
 
 
-def test_a_late_retry_after_holds_for_the_time_asked_and_counts_no_further_failure() -> None:
-    row = after(down(), Answered(429, {"Retry-After": "600"}))
-
-    assert (row.reason, row.until, row.failures) == ("retry_after", 602.0, 1)
-    assert row.code == fault(Answered(429)).code
-
-
-def test_a_late_failure_that_asks_for_nothing_changes_nothing() -> None:
-    assert after(down(), down()) == after(down())
+def test_a_bug_of_a_job_does_not_count_towards_a_cooldown_of_its_target() -> None:
+    bug = own_bug()
+    row = after(bug, bug, bug)
+    assert (row.rest.disabled, row.rest.run_length, row.reason) == (False, 0, lane_state.fresh("svc", "", 0.0).reason)
 
 
-@pytest.mark.parametrize("first", [Answered(401), Answered(429, {"Retry-After": "900"})])
-def test_a_late_retry_after_shortens_no_other_hold(first: Exception) -> None:
-    assert after(first, Answered(429, {"Retry-After": "600"})) == after(first)
+def test_a_bug_of_a_job_does_not_end_a_run_of_failures() -> None:
+    bug = own_bug()
+    failure = replace(bug, rule="unknown")
+    assert after(failure, bug, failure).rest.run_length == 2
+    assert after(failure, bug, failure, failure).rest.disabled
