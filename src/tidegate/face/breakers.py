@@ -67,8 +67,9 @@ def breakers_of(
         return breaker
 
     if per == "key":
-        BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
-        return {}, {}, KeyBreakers(lambda key: make(name, key))
+        policy = BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
+        made = KeyBreakers(lambda key: make(name, key), monotonic=clock.monotonic, idle_after=policy.idle_after)
+        return {}, {}, made
     group_of = _groups_of(groups or {})
     return {None: make(name), **{group: make(f"{name}/{group}") for group in groups or {}}}, group_of, None
 
