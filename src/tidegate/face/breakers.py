@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 from weakref import ref
 
+from tidegate.face.profiles import BreakerOptions
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime.caller import Caller
@@ -67,8 +69,9 @@ def breakers_of(
         return breaker
 
     if per == "key":
-        BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
-        return {}, {}, KeyBreakers(lambda key: make(name, key))
+        policy = BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
+        made = KeyBreakers(lambda key: make(name, key), monotonic=clock.monotonic, idle_after=policy.idle_after)
+        return {}, {}, made
     group_of = _groups_of(groups or {})
     return {None: make(name), **{group: make(f"{name}/{group}") for group in groups or {}}}, group_of, None
 
@@ -92,6 +95,32 @@ def check_breaker(given: object, per: object) -> None:
         )
     if per not in ("target", "key"):
         raise ValueError(f"breaker_per must be 'target' or 'key', got {per!r:.60}")
+    for option in given if isinstance(given, Mapping) else ():
+        if option not in BreakerOptions.__annotations__:
+            raise ValueError(f"breaker: got {option!r:.60}; {_instead_of(option)}")
+
+
+def check_per_key(profile: str, given: object, *, has_breaker: bool, has_probe: bool) -> None:
+    """Refuses what does not go with `breaker_per="key"`."""
+    if not has_breaker:
+        cause = "breaker=False" if given is False else f"profile {profile!r}, which has no breaker"
+        raise ValueError(f"breaker_per='key' needs a breaker, got {cause}; give breaker=True or its numbers")
+    if has_probe:
+        raise ValueError(
+            "breaker_per='key' got a probe, but a probe has no key; leave the probe out, or give breaker_per='target'"
+        )
+
+
+def _instead_of(option: object) -> str:
+    """What to give in place of an option that the breaker of a target does not take."""
+    if option == "counts_as_failure":
+        return "give faults={Class: code} to the target, which says what an exception means"
+    if option in ("name", "clock"):
+        return f"the breaker has the {option} of its target, so leave it out"
+    allowed = list(BreakerOptions.__annotations__)
+    close = get_close_matches(str(option), allowed, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}allowed are {', '.join(allowed)}"
 
 
 def _check_groups(given: object, groups: object, per: str) -> None:

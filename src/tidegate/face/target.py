@@ -15,7 +15,7 @@ from tidegate.core.pack import Faults, Pack, pack_of
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Rule
-from tidegate.face.breakers import Telling, breakers_of, check_breaker
+from tidegate.face.breakers import Telling, breakers_of, check_breaker, check_per_key
 from tidegate.face.health import Health, health_of
 from tidegate.face.part import Part, Until, steady
 from tidegate.face.profiles import (
@@ -150,6 +150,10 @@ class Target(Part):
         told = Telling()
         own = breaker if isinstance(breaker, Breaker) else None
         numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
+        if breaker_per == "key":
+            check_per_key(
+                profile, breaker, has_breaker=own is not None or numbers is not None, has_probe=probe is not None
+            )
         breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, told, clock)
         if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
             warnings.warn(

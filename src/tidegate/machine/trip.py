@@ -18,6 +18,7 @@ _BUCKETS = 10
 
 _OPTIONAL = ("timeout", "window", "permit_timeout", "max_timeout")
 _LONGEST_PERMIT = 60.0  # seconds
+_DAY = 86_400.0
 
 StateChange = Callable[[str, str, str], object]
 Verdict = Callable[[BaseException], bool | None]
@@ -94,6 +95,13 @@ class BreakerPolicy:
         if self.window is not None:
             return seconds(self.window) / _BUCKETS
         return seconds(self.interval) or math.inf
+
+    @property
+    def idle_after(self) -> float:
+        """Seconds without a call after which its counts and its open time are over; at most a day."""
+        counted = self.slice if self.window is None else seconds(self.window)
+        longest_open = self.open_for if self.max_timeout is None else seconds(self.max_timeout)
+        return min(max(counted, longest_open), _DAY)
 
     @property
     def enough(self) -> int:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Hashable
 
 from tidegate.core.fault import Fault
-from tidegate.machine.breaker import Ticket
+from tidegate.machine.breaker import Breaker, Ticket
 
 
 class Admission:
     """How things stood when the call was let through, and what must be given back after it."""
 
     __slots__ = (
+        "breaker",
         "clears",
         "doubted",
         "fault",
@@ -34,6 +35,7 @@ class Admission:
         self.part_fault: Fault | None = None
         self.probe_until = -math.inf  # it is the one probe of a rest or of a fatal fault, reserved until then
         self.ticket = ticket  # of the breaker
+        self.breaker: Breaker | None = None  # of its key, if the key had one when the call began
         self.doubted = False  # a good answer only by our own patience, or a fault that is not believed yet
         self.host = ""  # that was called, where it is known
         self.wait = 0.0  # seconds before it may go, as the rate says

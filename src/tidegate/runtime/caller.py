@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import random
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +20,7 @@ from tidegate.core.fault import OWN_BUG, Fault, Reach, Reason
 from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.errors import Held
-from tidegate.machine.breaker import Breaker, Ticket
+from tidegate.machine.breaker import CLOSED, Breaker
 from tidegate.machine.doubt import Doubt
 from tidegate.machine.gate import Hold, HoldReason
 from tidegate.machine.own_link import Place
@@ -33,6 +35,7 @@ from tidegate.runtime.own_links import SharedLink
 
 _log = logging.getLogger("tidegate.target")
 _MAX_BUGS = 64  # of one target that are told apart
+_LIBRARIES = ("site-packages", "dist-packages")
 CANCELLED = CORE["cancelled"].fault("kind:cancelled")
 
 
@@ -57,22 +60,45 @@ class CallPolicy:
 
 
 class OwnBugs:
-    """Logs each bug of the program once: by operation and by what was raised."""
+    """Logs each bug of the program once: by operation, type of the exception and place. The oldest are forgotten."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_lock")
 
     def __init__(self) -> None:
-        self._known: set[tuple[str | None, str]] = set()
+        self._known: dict[tuple[str | None, str, str], None] = {}
+        self._lock = threading.Lock()
 
-    def met(self, target: str, operation: str | None, fault: Fault) -> None:
-        bug = (operation, fault.detail)
-        if bug in self._known or len(self._known) >= _MAX_BUGS:
-            return
-        self._known.add(bug)
+    def met(self, target: str, operation: str | None, fault: Fault, what: object) -> None:
+        place = raised_at(what)
+        bug = (operation, f"{type(what).__module__}.{type(what).__qualname__}", place)
+        with self._lock:
+            if bug in self._known:
+                return
+            if len(self._known) >= _MAX_BUGS:
+                del self._known[next(iter(self._known))]
+            self._known[bug] = None
         _log.warning(
-            "own_bug target=%s operation=%s error=%s hint=%s", target, operation, fault.detail,
+            "own_bug target=%s operation=%s error=%s at=%s hint=%s",
+            target,
+            operation,
+            fault.detail,
+            place,
             "the program raised it, not the service, so it is not counted; faults={Class: code} says otherwise",
-        )  # fmt: skip
+        )
+
+
+def raised_at(what: object) -> str:
+    """File and line of the innermost frame of the program, or else of the innermost frame; empty if never raised."""
+    place, is_own = "", False
+    step = what.__traceback__ if isinstance(what, BaseException) else None
+    while step is not None:
+        module, file = step.tb_frame.f_globals.get("__name__"), step.tb_frame.f_code.co_filename
+        top = module.partition(".")[0] if isinstance(module, str) else ""
+        own = top != "tidegate" and top not in sys.stdlib_module_names and not any(each in file for each in _LIBRARIES)
+        if own or not is_own:
+            place, is_own = f"{file}:{step.tb_lineno}", own
+        step = step.tb_next
+    return place
 
 
 class Caller:
@@ -126,6 +152,7 @@ class Caller:
         if breaker is not None:
             try:
                 call.ticket = breaker.enter()
+                call.breaker = breaker
             except Held as refused:
                 self.keys.give_back(call)
                 return self._refused(breaker, refused, key)
@@ -227,9 +254,12 @@ class Caller:
         if self.limits is not None:
             self.limits.give_back()
         counts = None if own else fault.counts_as_failure
-        breaker = self.breaker(call.operation, call.key)
-        if counts and call.ticket is None and self.key_breakers is not None:
-            breaker, call.ticket = self._first_failure(self.key_breakers.made(call.key))
+        if self.passes(fault):
+            self._own_bugs.met(self.policy.name, call.operation, fault, what)
+        if self.key_breakers is None:
+            breaker = self.breaker(call.operation, call.key)
+        else:
+            breaker = self._key_breaker(self.key_breakers, call) if counts else call.breaker
         if breaker is not None and call.ticket is not None:
             if counts is None:
                 breaker.exclude(call.ticket)
@@ -246,7 +276,6 @@ class Caller:
             return
         if self.passes(fault):
             self.keys.give_back(call)
-            self._own_bugs.met(self.policy.name, call.operation, fault)
             return
         self.news.publish(
             EventKind.CALL_FAILED, call.key, call.operation, fault=fault, fields={"own_link": True} if own else {}
@@ -288,12 +317,21 @@ class Caller:
         until = None if left is None else now + left
         return type(refused)(self.policy.name, key, str(HoldReason.BREAKER), since, until, left)
 
-    def _first_failure(self, breaker: Breaker) -> tuple[Breaker, Ticket | None]:
-        """A ticket for a call that began before its key had a breaker; none when that has opened meanwhile."""
-        try:
-            return breaker, breaker.enter()
-        except Held:
-            return breaker, None
+    def _key_breaker(self, breakers: KeyBreakers, call: Admission) -> Breaker:
+        """The breaker that counts a failure of *call*, which may have begun before its key had this one.
+
+        Such a call takes a ticket now. It gets none unless the breaker is closed: it says nothing about a recovery.
+        """
+        breaker, began_in = breakers.made(call.key), call.breaker
+        if breaker is began_in:
+            return breaker
+        if began_in is not None and call.ticket is not None:
+            began_in.exclude(call.ticket)
+        call.breaker, call.ticket = breaker, None
+        if breaker.state == CLOSED:
+            with suppress(Held):  # it has opened since
+                call.ticket = breaker.enter()
+        return breaker
 
     def _is_own(self, call: Admission, fault: Fault, what: object) -> bool:
         if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF or fault.rule == OWN_BUG:

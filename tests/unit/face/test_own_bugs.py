@@ -154,6 +154,50 @@ def test_an_own_bug_is_logged_once_with_a_hint(caplog: pytest.LogCaptureFixture)
     assert "faults=" in lines[0].getMessage()
 
 
+def own_bugs_logged(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(record.getMessage().startswith("own_bug ") for record in caplog.records)
+
+
+def test_one_bug_with_many_messages_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(profile="requests")
+
+    @scene.target.guard()
+    def look_up(user: int) -> int:
+        return dict[int, int]()[user]
+
+    with caplog.at_level(logging.WARNING, "tidegate.target"):
+        for user in range(100):
+            raised(lambda user=user: look_up(user))  # type: ignore[misc]
+        assert own_bugs_logged(caplog) == 1
+        raised(scene.target.guard()(attribute_error))
+    assert own_bugs_logged(caplog) == 2
+
+
+def test_a_bug_is_told_apart_by_operation_type_and_line(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(profile="requests")
+
+    def either(first: bool) -> object:
+        if first:
+            return dict[str, int]()["user"]
+        return dict[str, int]()["user"]
+
+    with caplog.at_level(logging.WARNING, "tidegate.target"):
+        for _ in range(3):
+            for first in (True, False):
+                for operation in ("recent", "plays"):
+                    guarded = scene.target.guard(operation=operation)(either)
+                    raised(lambda call=guarded, first=first: call(first))  # type: ignore[misc]
+    assert own_bugs_logged(caplog) == 4
+
+
+def test_after_many_bugs_a_new_one_is_still_logged(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(profile="requests")
+    with caplog.at_level(logging.WARNING, "tidegate.target"):
+        for number in range(200):
+            raised(scene.target.guard(operation=f"operation {number}")(key_error))
+    assert own_bugs_logged(caplog) == 200
+
+
 def test_a_rule_of_faults_overrides() -> None:
     scene = Scene(profile="requests", faults={KeyError: "upstream_failure"})
     for _ in range(5):

@@ -174,6 +174,24 @@ def test_jobs_follow_the_profile_of_jobs_whatever_direct_calls_do() -> None:
     assert Target("mail", "jobs").for_jobs() == plain
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"breaker_per": "key", "probe": int}, "a probe has no key"),
+        ({"breaker_per": "key", "breaker": False}, "breaker=False"),
+        ({"breaker_per": "key", "profile": "sync"}, "'sync'"),
+        ({"breaker": {"counts_as_failure": bool}}, "faults="),
+        ({"breaker": {"consecutve": 5}}, "'consecutive'"),
+        ({"breaker": {"name": "mine"}}, "'name'"),
+        ({"breaker": {"clock": int}}, "'clock'"),
+        ({"breaker": {"zzz": 5}, "breaker_per": "key"}, "max_requests"),
+    ],
+)
+def test_options_of_a_breaker_that_do_not_work_are_refused(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Target("api", **given)
+
+
 # -- fatal faults and Retry-After --------------------------------------------------------------------------------
 
 
