@@ -240,6 +240,8 @@ def test_delays_and_children_go_on_over_a_step_and_dates_stay(db: Database, step
 
 @pytest.mark.parametrize("step", [8 * DAY, -DAY])
 def test_what_was_sent_to_a_full_target_counts_for_its_time_over_a_step(db: Database, step: float) -> None:
+    if not db.sqlite:
+        pytest.skip("a virtual clock steps for all connections at once, before one of them has moved the stored times")
     clock = VirtualClock()
     sent: list[float] = []
     with queue_on(db, clock) as q:
