@@ -10,10 +10,11 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, states, working
-from tidegate import Backoff, Cooldown, Target, Tuning
+from tidegate import Backoff, Cooldown, Target
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows

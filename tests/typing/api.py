@@ -8,30 +8,13 @@ from typing import Any, assert_type
 
 import tidegate
 from tidegate import (
-    Add,
-    Answer,
     Backoff,
     Breaker,
     BreakerOpen,
-    Code,
-    CodeBook,
-    Confirm,
     Cooldown,
-    Counts,
-    Event,
     Fault,
-    Health,
     Held,
-    Hold,
-    Level,
-    Notice,
-    Part,
-    Permit,
     Rate,
-    Reach,
-    Reason,
-    SelfGuard,
-    Subscription,
     Target,
     TooManyRequests,
     classify,
@@ -39,6 +22,9 @@ from tidegate import (
     rules,
     sinks,
 )
+from tidegate.events import Event, Notice, Subscription
+from tidegate.faults import Code, CodeBook, Confirm, Level, Reach, Reason
+from tidegate.guard import Add, Answer, Counts, Health, Hold, Part, Permit, SelfGuard
 
 
 class Play:

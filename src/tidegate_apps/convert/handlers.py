@@ -9,20 +9,11 @@ from typing import NoReturn
 
 import httpx2
 
-from tidegate import (
-    Again,
-    Backoff,
-    Context,
-    Done,
-    Fail,
-    Fault,
-    Installed,
-    JobFunction,
-    LeaseLost,
-    Target,
-    Tuning,
-    classify,
-)
+from tidegate import Again, Backoff, Context, Done, Fail, Fault, Target, classify
+from tidegate.apps import Installed
+from tidegate.errors import LeaseLost
+from tidegate.guard import Tuning
+from tidegate.jobs import JobFunction
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Bounds, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown

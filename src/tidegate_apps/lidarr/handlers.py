@@ -6,7 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import Add, Again, Backoff, BreakerOptions, Capacity, Context, Done, Installed, JobFunction, Target
+from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Done, Target
+from tidegate.apps import Installed
+from tidegate.guard import Add
+from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher
 from tidegate_apps.lidarr.looking import Looker

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target, Tuning
+from tidegate import Backoff, Target
+from tidegate.apps import Db, DbTx
+from tidegate.events import Bus
+from tidegate.guard import Health, Part, Tuning
 from tidegate_apps.music.contract import Clock
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.settings import Settings

@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 
 from tests.databases import Database
 from tests.web.api.building import HERE
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate.testing import Simulator

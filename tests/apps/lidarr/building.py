@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tests.databases import Database
-from tidegate import Db, Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Db, Installed, install
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.lidarr import handlers
 from tidegate_apps.lidarr.app import app

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tidegate import Held, Notice, Target, Tuning
+from tidegate import Held, Target
+from tidegate.events import Notice
+from tidegate.guard import Tuning
 from tidegate.testing import EventLog, VirtualClock
 
 

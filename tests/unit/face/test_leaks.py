@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down
-from tidegate import Confirm, Cooldown, Held, Rate
+from tidegate import Cooldown, Held, Rate
+from tidegate.faults import Confirm
 
 OUTCOMES: dict[str, Any] = {
     "ok": lambda: "ok",

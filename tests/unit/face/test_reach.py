@@ -7,9 +7,10 @@ from contextlib import suppress
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down, held
-from tidegate import Backoff, Cooldown, Reach, rules
+from tidegate import Backoff, Cooldown, rules
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
+from tidegate.faults import Reach
 
 
 @pytest.mark.req("SYNC-06")
