@@ -14,7 +14,6 @@ from tidegate import Backoff, Cooldown, Target
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
-from tidegate.guard import Tuning
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
@@ -288,7 +287,7 @@ def test_after_a_while_one_job_asks_whether_the_quota_is_back(db: Database) -> N
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(402))
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", tuning=Tuning(reprobe="5m")))
+        call = calling(q, service, Target("svc", reprobe_every="5m"))
         call.enqueue_many([(each,) for each in ["a"] * 5])
 
         async def main() -> None:

@@ -84,6 +84,8 @@ spotify = Target(
     rate=Rate(10, "1s"), concurrency=4, confirm=(Confirm("unauthorized", times=2, apart="30s", probe=None),),
     probe=None, probe_every="10s", behind="hold", deadline="30s", self_guard=SelfGuard(hosts=20),
 )  # fmt: skip
+Target("feeds", breaker={"consecutive": "5"})  # type: ignore[arg-type]
+Target("feeds", breaker={"failures": 5})  # type: ignore[arg-type]
 feeds = Target("feeds", cooldown=Cooldown.feeds(), breaker={"consecutive": 5}, groups={"local": ["queue"]})
 own_rests = Cooldown({"not_found": (3, "48h"), "timeout": (10, "12h")})
 

@@ -67,7 +67,7 @@ def everything(**more: Any) -> Scene:
         concurrency=2,
         cooldown=Cooldown({"gone": (1, "1m")}),
         confirm=[Confirm("forbidden", probe=lambda key: None)],
-        reprobe="1m",
+        reprobe_every="1m",
         **more,
     )
 
