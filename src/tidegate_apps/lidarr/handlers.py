@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +52,7 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
         breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
             settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
-            counts=lambda job: json.loads(job.args)["submission"]["entity_type"] == "album",  # an artist is no download
+            counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is no download
         ),
     )  # fmt: skip
     queue.in_cycles(QUEUE)
