@@ -85,10 +85,11 @@ def test_every_public_name_is_there_and_is_shown_by_dir(package: object, public:
     assert set(public) <= set(dir(package))
 
 
+TABLES = ["tidegate.settings", "tidegate.testing", "tidegate.web"]
 LAZY = ["tidegate", *(f"tidegate.{name}" for name in ("faults", "guard", "jobs", "apps", "events"))]
 
 
-@pytest.mark.parametrize("package", [*LAZY, "tidegate.core.rules", "tidegate.web"])
+@pytest.mark.parametrize("package", [*LAZY, *TABLES, "tidegate.core.rules"])
 def test_a_type_checker_and_a_running_program_get_the_same_thing(package: str) -> None:
     told = list(told_to_type_checkers(package))
 
@@ -97,7 +98,7 @@ def test_a_type_checker_and_a_running_program_get_the_same_thing(package: str) -
         assert getattr(import_module(package), name) is getattr(import_module(module), name)
 
 
-@pytest.mark.parametrize("package", LAZY)
+@pytest.mark.parametrize("package", [*LAZY, *TABLES])
 def test_a_type_checker_and_a_running_program_get_the_same_names(package: str) -> None:
     assert sorted(name for _, name in told_to_type_checkers(package)) == sorted(import_module(package).__all__)
 
