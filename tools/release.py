@@ -87,9 +87,20 @@ def reasons_against(root: Path, version: str) -> Iterator[str]:
         yield "commit: there is no commit to release; commit first"
     elif "unreleased" in found and f"v{version}" in run("git", "tag", "--points-at", "HEAD", folder=root).split():
         yield f"changelog: this commit is tagged v{version}, but says '{found}'; tag a commit that says the date"
+    if commit.returncode == 0:
+        yield from changed_migrations(root)
     changed = run("git", "status", "--porcelain", folder=root).splitlines()
     if changed:
         yield f"tree: {changed[0][3:]} is not committed ({len(changed)} in all); commit or remove what is not"
+
+
+def changed_migrations(root: Path) -> Iterator[str]:
+    """Migrations of the last release that this commit changed or removed: databases out there have applied them."""
+    last = run("git", "tag", "--merged", "HEAD", "--sort=-v:refname", "--list", "v*", folder=root).split()[:1]
+    for tag in last:
+        files = ("--diff-filter=a", tag, "HEAD", "--", "*/migrations/*.sql")
+        for path in run("git", "diff", "--name-only", *files, folder=root).splitlines():
+            yield f"migrations: {path} is part of {tag} and was changed; add a migration instead"
 
 
 def heading(root: Path, version: str) -> str:

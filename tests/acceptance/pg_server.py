@@ -95,7 +95,10 @@ class Server:
     def standby(self) -> Iterator[Standby]:
         """A physical replica of this server, made by pg_basebackup; it streams until it is detached."""
         folder = Path(f"{self._server.pgdata}-standby")
+        folder.mkdir(mode=0o700)
         try:
+            owner = Path(self._server.pgdata).stat()  # root's tests run the server as another user
+            os.chown(folder, owner.st_uid, owner.st_gid)
             self._run("pg_basebackup", "-R", "-c", "fast", "-d", self.url, "-D", str(folder))
             for left in folder.glob(".s.PGSQL.*"):  # the socket of this server, which is in its folder
                 left.unlink()

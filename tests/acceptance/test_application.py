@@ -100,7 +100,7 @@ def of_city(client: httpx2.Client, name: str) -> list[float]:
 
 @pytest.mark.full
 def test_the_settings_that_are_shown_know_of_the_flag(served: tuple[str, str]) -> None:
-    page = httpx2.get(f"{served[0]}/settings").text
+    page = httpx2.get(f"{served[0]}/settings", timeout=60).text
     shown = re.search(r"<code>simulators</code>.*?</tr>", page, re.DOTALL)
     assert shown is not None
     assert "true" in shown[0]

@@ -43,7 +43,7 @@ def test_a_server_without_a_file_left_says_so_and_answers_again_when_the_crowd_h
             finally:
                 for line in crowd:
                     line.close()
-            wait(lambda: httpx2.get(f"{address}/health/ready").status_code == 200, "it answers again")
+            wait(lambda: httpx2.get(f"{address}/health/ready", timeout=60).status_code == 200, "it answers again")
         finally:
             server.terminate()
         assert server.wait(60) == 0

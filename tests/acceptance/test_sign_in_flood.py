@@ -67,7 +67,7 @@ def test_health_answers_while_strangers_try_passwords(place: Place) -> None:
     place.run("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=f"{PASSWORD}\n")
     place.start()
     try:
-        wait(lambda: httpx2.get(f"{place.url}/health/ready").status_code == 200, "the server is ready")
+        wait(lambda: httpx2.get(f"{place.url}/health/ready", timeout=60).status_code == 200, "the server is ready")
         with Flood(place.port) as flood:
             wait(lambda: flood.answers.total() > CLIENTS, "the flood is there")
             checked = []

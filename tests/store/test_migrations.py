@@ -220,7 +220,7 @@ def test_the_cores_own_migrations_can_be_read() -> None:
 
     assert [each.number for each in found] == list(range(1, len(found) + 1))
     assert len({each.checksum for each in found}) == len(found)
-    assert (files("tidegate.store") / "migrations" / "0001_jobs.sql").is_file()
+    assert (files("tidegate.store") / "migrations" / "0001_baseline.sql").is_file()
 
 
 def kill_often(db: Database, clock: Clock, kills: int, seed: int) -> None:

@@ -26,7 +26,7 @@ async def following(
     query = f"?page={page:d}" + (f"&after={after}" if after else "")
     headers = {**({"Last-Event-ID": last} if last else {}), **({"Cookie": f"{COOKIE}={session}"} if session else {})}
     async with (
-        httpx2.AsyncClient() as client,
+        httpx2.AsyncClient(timeout=60) as client,
         client.stream("GET", f"{address}/live{query}", headers={**STREAM, **headers}, timeout=60) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")

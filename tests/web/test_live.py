@@ -154,7 +154,7 @@ async def test_without_news_there_are_signs_of_life_and_nothing_else(there: Shop
 
 
 async def test_a_notice_is_told_when_it_comes_and_when_it_was_read(there: Shop, address: str) -> None:
-    async with following(address) as messages, httpx2.AsyncClient() as client:
+    async with following(address) as messages, httpx2.AsyncClient(timeout=60) as client:
         await the("here", messages)
         await asyncio.to_thread(noticed, there)
         came = (await the("notice", messages))["about"]
@@ -210,7 +210,7 @@ async def test_a_database_that_is_away_is_told_and_the_stream_goes_on(there: Sho
 
 
 async def test_without_a_stream_the_same_is_there_as_json(there: Shop, address: str) -> None:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         first = (await client.get(f"{address}/live")).json()
         await asyncio.to_thread(paused, there, "ada")
         async with asyncio.timeout(60):
@@ -222,14 +222,14 @@ async def test_without_a_stream_the_same_is_there_as_json(there: Shop, address: 
 
 
 async def test_a_page_knows_what_it_has_in_it(there: Shop, app: FastAPI, address: str) -> None:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         page = (await client.get(f"{address}/")).text
 
     assert f'data-live="{app.state.live.newest}"' in page
 
 
 async def test_a_refresh_does_not_take_the_words_that_are_meant_for_the_next_page(address: str) -> None:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         form = {"lasts": "1h", "back": "/targets"}
         await client.post(f"{address}/targets/mailer/pause", data=form, headers={"Origin": address})
         quiet = (await client.get(f"{address}/targets", headers={"Tidegate-Refresh": "1"})).text

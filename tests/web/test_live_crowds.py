@@ -67,7 +67,7 @@ async def test_a_stream_ends_after_its_time_and_when_the_server_ends(there: Shop
 
 async def test_there_is_an_end_to_how_many_may_follow(there: Shop) -> None:
     with listening(served(there, live=LivePolicy(most=1))) as address:
-        async with following(address) as messages, httpx2.AsyncClient() as client:
+        async with following(address) as messages, httpx2.AsyncClient(timeout=60) as client:
             await the("here", messages)
             answer = await client.get(f"{address}/live", headers=STREAM)
 

@@ -111,7 +111,7 @@ def test_who_is_slow_is_told_and_cut(address: str, what: str) -> None:
         said = last_words(line)
     if "refused" not in what:
         assert b"408 Request Timeout" in said or not said, said  # a word that comes while we send may be lost
-    assert httpx2.get(f"{address}/health/live").status_code == 200
+    assert httpx2.get(f"{address}/health/live", timeout=60).status_code == 200
 
 
 ENDLESS = {

@@ -48,6 +48,8 @@ _NEXT_JOB = (
 FRAGMENTS: Mapping[str, tuple[str, str]] = {
     # name: on SQLite, on PostgreSQL
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
+    # Without autoincrement SQLite writes one page less per row. For ids that may be reused or come from elsewhere.
+    "row_number": ("integer primary key", "bigint generated always as identity primary key"),
     # The number of a new job, where the database does not see to it by itself: the column, and its value.
     "job": ("id, ", ""),
     "job_number": (f"{_NEXT_JOB}, ", ""),

@@ -177,17 +177,17 @@ def test_pretty_xml_says_the_same_as_compact_xml(url: str) -> None:
 
 
 def test_the_schema_of_each_mapping_is_published(url: str) -> None:
-    listed = httpx2.get(f"{url}/schemas").json()["schemas"]
+    listed = httpx2.get(f"{url}/schemas", timeout=60).json()["schemas"]
     assert sorted(listed) == list(MAPPINGS)
 
     for mapping, path in listed.items():
-        assert httpx2.get(f"{url}{path}").headers["content-type"] == "application/xml"
+        assert httpx2.get(f"{url}{path}", timeout=60).headers["content-type"] == "application/xml"
         assert schema_of(mapping) is not None
-    assert refusal(httpx2.get(f"{url}/schemas/none")) == (404, "not_there")
+    assert refusal(httpx2.get(f"{url}/schemas/none", timeout=60)) == (404, "not_there")
 
 
 def test_health_says_ok_and_which_mappings_there_are(url: str) -> None:
-    found = httpx2.get(f"{url}/health")
+    found = httpx2.get(f"{url}/health", timeout=60)
 
     assert found.status_code == 200
     assert found.json() == {"status": "ok", "mappings": ["layout", "text"], "active": 0, "waiting": 0}

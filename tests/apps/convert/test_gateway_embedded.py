@@ -23,7 +23,7 @@ def test_it_takes_what_the_application_takes_and_no_more() -> None:
         valid(process(url, pdfs.text()))
         assert refusal(process(url, pdfs.text() + b" ")) == (413, "too_large")
     with pytest.raises(httpx2.ConnectError):
-        httpx2.get(f"{url}/health")
+        httpx2.get(f"{url}/health", timeout=60)
 
 
 @pytest.mark.req("CNV-08")

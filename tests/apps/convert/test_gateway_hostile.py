@@ -30,11 +30,11 @@ def url() -> Iterator[str]:
 def test_a_document_that_never_ends_is_refused_and_meanwhile_all_is_well(url: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         hostile = pool.submit(process, url, pdfs.endless_pages(), "text")
-        until(lambda: httpx2.get(f"{url}/health").json()["active"] == 1 or hostile.done())
+        until(lambda: httpx2.get(f"{url}/health", timeout=60).json()["active"] == 1 or hostile.done())
         valid(process(url, pdfs.text()))
 
         assert refusal(hostile.result()) == (422, "too_hard")
-    assert httpx2.get(f"{url}/health").json()["active"] == 0
+    assert httpx2.get(f"{url}/health", timeout=60).json()["active"] == 0
 
 
 @pytest.mark.full

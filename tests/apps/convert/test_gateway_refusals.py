@@ -78,7 +78,10 @@ def test_a_file_of_another_type_gets_415(url: str, kind: str) -> None:
 
 def test_a_request_that_is_no_form_gets_415(url: str) -> None:
     for headers in ({"Content-Type": "application/pdf"}, {}):
-        assert refusal(httpx2.post(f"{url}/process", content=pdfs.text(), headers=headers)) == (415, "media_type")
+        assert refusal(httpx2.post(f"{url}/process", content=pdfs.text(), headers=headers, timeout=60)) == (
+            415,
+            "media_type",
+        )
 
 
 @pytest.mark.parametrize(
@@ -104,12 +107,12 @@ def test_a_field_that_is_not_allowed_gets_400(url: str, fields: dict[str, str]) 
     ids=["empty", "no form", "no file", "cut off", "twice", "many parts", "many headers"],
 )
 def test_a_form_that_is_not_in_order_gets_400(url: str, body: bytes) -> None:
-    assert refusal(httpx2.post(f"{url}/process", content=body, headers=BOUNDARY)) == (400, "malformed")
+    assert refusal(httpx2.post(f"{url}/process", content=body, headers=BOUNDARY, timeout=60)) == (400, "malformed")
 
 
 def test_a_boundary_that_is_too_long_gets_400(url: str) -> None:
     headers = {**BOUNDARY, "Content-Type": f"multipart/form-data; boundary={'b' * 500}"}
-    assert refusal(httpx2.post(f"{url}/process", content=b"--b", headers=headers)) == (400, "malformed")
+    assert refusal(httpx2.post(f"{url}/process", content=b"--b", headers=headers, timeout=60)) == (400, "malformed")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -122,7 +125,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_arrives(url: str, chunked:
             yield b"x" * 32_768
 
     content = pieces() if chunked else b"".join(pieces())  # of which neither has an end
-    answer = httpx2.post(f"{url}/process", content=content, headers=BOUNDARY)
+    answer = httpx2.post(f"{url}/process", content=content, headers=BOUNDARY, timeout=60)
 
     assert refusal(answer) == (413, "too_large")
     assert answer.json()["most_bytes"] == LIMIT
@@ -130,8 +133,8 @@ def test_a_body_that_is_too_large_is_refused_while_it_arrives(url: str, chunked:
 
 
 def test_other_addresses_and_methods_are_refused_as_problems(url: str) -> None:
-    assert refusal(httpx2.get(f"{url}/")) == (404, "not_there")
-    wrong = httpx2.get(f"{url}/process")
+    assert refusal(httpx2.get(f"{url}/", timeout=60)) == (404, "not_there")
+    wrong = httpx2.get(f"{url}/process", timeout=60)
     assert refusal(wrong) == (405, "method")
     assert wrong.headers["allow"] == "POST"
 

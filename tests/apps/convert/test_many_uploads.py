@@ -94,6 +94,6 @@ def test_twenty_files_of_50_mb_at_once_cost_the_whole_server_less_than_64_mb(tmp
 
 
 def idle(place: Place) -> bool:
-    lines = httpx2.get(f"{place.url}/metrics").text.splitlines()
+    lines = httpx2.get(f"{place.url}/metrics", timeout=60).text.splitlines()
     counts = [line for line in lines if line.startswith(("queue_depth{", "jobs_active{")) and 'queue="convert"' in line]
     return len(counts) == 2 and all(float(line.split()[-1]) == 0 for line in counts)

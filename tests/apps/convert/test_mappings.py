@@ -73,8 +73,8 @@ def test_one_more_file_is_one_more_mapping_of_page_api_gateway_and_schemas(place
     assert 'aria-label="Schema of titles"' in place.client.get(f"/convert/jobs/{job}").text
 
     gateway = place.there.jobs.gateway.url
-    assert httpx2.get(f"{gateway}/health").json()["mappings"] == ["layout", "text", "titles"]
-    assert httpx2.get(f"{gateway}/schemas/titles").content == schema
+    assert httpx2.get(f"{gateway}/health", timeout=60).json()["mappings"] == ["layout", "text", "titles"]
+    assert httpx2.get(f"{gateway}/schemas/titles", timeout=60).content == schema
     assert refusal(process(gateway, pdfs.text(), "_notes")) == (400, "unknown_mapping")
     assert place.client.get("/api/convert/schemas/_notes").status_code == 404
 

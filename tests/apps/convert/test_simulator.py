@@ -75,11 +75,11 @@ def test_a_throttled_request_is_told_when_to_come_back(sim: GatewaySimulator) ->
 
 
 def test_its_health_goes_down_and_comes_back(sim: GatewaySimulator) -> None:
-    assert httpx2.get(f"{sim.url}/health").json()["mappings"] == list(MAPPINGS)
+    assert httpx2.get(f"{sim.url}/health", timeout=60).json()["mappings"] == list(MAPPINGS)
     sim.health(up=False)
-    assert httpx2.get(f"{sim.url}/health").status_code == 503
+    assert httpx2.get(f"{sim.url}/health", timeout=60).status_code == 503
     sim.health(up=True)
-    assert httpx2.get(f"{sim.url}/health").status_code == 200
+    assert httpx2.get(f"{sim.url}/health", timeout=60).status_code == 200
 
 
 def test_the_application_is_pointed_at_it() -> None:
@@ -88,9 +88,11 @@ def test_the_application_is_pointed_at_it() -> None:
 
 def test_the_simulator_is_ill_from_now_on_and_then_well_again(sim: GatewaySimulator) -> None:
     sim.now("unavailable")
-    ill = [process(sim.url, pdfs.text()).status_code for _ in range(2)] + [httpx2.get(f"{sim.url}/health").status_code]
+    ill = [process(sim.url, pdfs.text()).status_code for _ in range(2)] + [
+        httpx2.get(f"{sim.url}/health", timeout=60).status_code
+    ]
     sim.now("well")
-    well = [process(sim.url, pdfs.text()).status_code, httpx2.get(f"{sim.url}/health").status_code]
+    well = [process(sim.url, pdfs.text()).status_code, httpx2.get(f"{sim.url}/health", timeout=60).status_code]
 
     assert (ill, well) == ([503, 503, 503], [200, 200])
     with pytest.raises(ValueError, match=r"'odd'.* well, malformed"):

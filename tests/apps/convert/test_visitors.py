@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ from tests.apps.convert.building import Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate.ops import accounts
-from tidegate.store.dialect import Dialect, script
-from tidegate.store.migrate import migrations_in
 from tidegate.store.tx import Tx
 from tidegate.web.access import COOKIE
 from tidegate_apps.convert.files import PUBLIC_ID
@@ -151,21 +147,3 @@ def test_ids_in_urls_cannot_be_counted_and_numbers_are_nobodys(making: Making) -
             assert "#1" not in client.get(page).text
     assert code_of(place.client.get(f"/api/jobs/{ids[0]}")) == (403, "FORBIDDEN")
     assert type_of(place.client.get(f"/api/jobs/{'f' * 32}")) == (404, "not_there")
-
-
-def test_files_from_before_public_ids_get_one_each() -> None:
-    first, second, *_ = migrations_in(files("tidegate_apps.convert") / "migrations", "convert")
-    db = sqlite3.connect(":memory:")
-    for line in script(first.text, Dialect.SQLITE):
-        db.execute(line)
-    for job in range(1, 4):
-        db.execute(
-            "insert into convert_file (job, owner, name, mapping, bytes, sha256, created_at)"
-            " values (?, 'ada', 'a.pdf', 'text', 1, ?, 1)",
-            (job, "0" * 64),
-        )
-    for line in script(second.text, Dialect.SQLITE):
-        db.execute(line)
-    ids = [row[0] for row in db.execute("select public_id from convert_file")]
-    assert len(set(ids)) == 3
-    assert all(PUBLIC_ID.fullmatch(each) for each in ids)

@@ -108,21 +108,21 @@ async def test_states_come_one_after_the_other_and_can_be_told_over_http(sim: Fe
             return (await fetching.get(sim.feed("s"))).status
 
         assert [await status() for _ in range(3)] == [500, 404, 200]
-        assert httpx2.post(f"{sim.url}/state/s", content="gone").json() == {"feed": "s", "state": "gone"}
+        assert httpx2.post(f"{sim.url}/state/s", content="gone", timeout=60).json() == {"feed": "s", "state": "gone"}
         assert [await status(), await status()] == [410, 410]
-        assert httpx2.post(f"{sim.url}/state/s", content="well").status_code == 200
+        assert httpx2.post(f"{sim.url}/state/s", content="well", timeout=60).status_code == 200
         assert await status() == 200
-        assert httpx2.post(f"{sim.url}/publish/s").json() == {"feed": "s", "entries": 6}
-    told = httpx2.post(f"{sim.url}/state/s", content="dead")
+        assert httpx2.post(f"{sim.url}/publish/s", timeout=60).json() == {"feed": "s", "entries": 6}
+    told = httpx2.post(f"{sim.url}/state/s", content="dead", timeout=60)
     assert told.status_code == 400
     assert re.match(r"state: 'dead'.* well, ", told.json()["error"])
 
 
 def test_the_front_page_and_the_opml_list_the_feeds(sim: FeedSimulator) -> None:
     sim.now(3, "gone")
-    page = httpx2.get(sim.url).text
+    page = httpx2.get(sim.url, timeout=60).text
     assert '<a href="/feed/3">/feed/3</a>: gone' in page
-    opml = httpx2.get(f"{sim.url}/opml").text
+    opml = httpx2.get(f"{sim.url}/opml", timeout=60).text
     assert opml.count("<outline") == 12
     assert f'xmlUrl="{sim.feed(12)}"' in opml
 
@@ -133,7 +133,7 @@ def test_a_reset_makes_all_feeds_well_again() -> None:
         sim.next(1, "broken")
         sim.publish(1)
         sim.reset()
-        answer = httpx2.get(sim.feed(1))
+        answer = httpx2.get(sim.feed(1), timeout=60)
         assert answer.status_code == 200
         assert answer.text.count("<item>") == 5
         assert "Entry 6" not in answer.text

@@ -51,7 +51,7 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
     ada = {"Authorization": f"Bearer {manager.run('token', 'jwt', '--role', 'operator').stdout.split()[-1]}"}
 
     def source() -> dict[str, Any]:
-        found: dict[str, Any] = httpx2.get(f"{manager.url}/api/v1/sources/1").json()
+        found: dict[str, Any] = httpx2.get(f"{manager.url}/api/v1/sources/1", timeout=60).json()
         return found
 
     with FeedSimulator(items=3) as sim, Queue(f"sqlite:///{poller.folder / 't.db'}") as queue:
@@ -59,7 +59,9 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         manager.start("serve")
         wait(manager.up, "the manager starts")
         for n in (1, 2):
-            made = httpx2.post(f"{manager.url}/api/v1/sources", json={"feed_url": sim.feed(n), "name": f"feed {n}"})
+            made = httpx2.post(
+                f"{manager.url}/api/v1/sources", json={"feed_url": sim.feed(n), "name": f"feed {n}"}, timeout=60
+            )
             assert made.status_code == 201
         db = here.db
         here.jobs.poll.enqueue()  # as the schedule does every minute
@@ -79,17 +81,17 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         manager.start("serve")
         wait(lambda: source()["feed_disable_reason"] == "gone", "the manager hears of it")
         assert (source()["disabled_by"], source()["feed_disabled_at"] is not None) == ("auto", True)
-        active = httpx2.get(f"{manager.url}/api/v1/sources?feed_active=true").json()["items"]
+        active = httpx2.get(f"{manager.url}/api/v1/sources?feed_active=true", timeout=60).json()["items"]
         assert [each["id"] for each in active] == [2]
         assert sim.polls(1) == 2  # one that rests is left alone
 
         sim.now(1, "well")
         wait(lambda: db.one("details", source_id=1)[1] == 1, "the poller knows that the manager knows")  # type: ignore[index]
-        assert httpx2.patch(f"{manager.url}/api/v1/sources/1/feed-enable", headers=ada).status_code == 200
+        assert httpx2.patch(f"{manager.url}/api/v1/sources/1/feed-enable", headers=ada, timeout=60).status_code == 200
         wait(lambda: sim.polls(1) == 3, "what a person enabled is polled")
         wait(lambda: (row := db.one("states", source_id=1)) is not None and row[8] == 0, "it is well")
         assert source()["feed_disabled_at"] is None
-        httpx2.delete(f"{manager.url}/api/v1/sources/2").raise_for_status()
+        httpx2.delete(f"{manager.url}/api/v1/sources/2", timeout=60).raise_for_status()
         wait(lambda: db.one("states", source_id=2)[6] is None, "what was removed is not polled")  # type: ignore[index]
         assert poller.kill(signal.SIGTERM) == 0
 

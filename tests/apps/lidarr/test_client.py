@@ -121,7 +121,7 @@ def test_what_lidarr_refuses_is_told_apart(sim: LidarrSimulator, call: Any, code
 
 def test_an_album_without_its_artist_as_a_whole_is_refused_as_the_real_one_does(sim: LidarrSimulator) -> None:
     sent = {"foreignAlbumId": "album-1", "artistId": 1}
-    answer = httpx2.post(f"{sim.url}/api/v1/album", json=sent, headers={"X-Api-Key": KEY})
+    answer = httpx2.post(f"{sim.url}/api/v1/album", json=sent, headers={"X-Api-Key": KEY}, timeout=60)
 
     assert (answer.status_code, answer.json()[0]["errorMessage"]) == (400, "'Artist' must not be empty.")
 
@@ -167,11 +167,11 @@ def test_an_id_that_lidarr_does_not_know_any_more_is_no_error(sim: LidarrSimulat
 
 
 def test_the_weather_is_made_by_a_person_while_it_runs(sim: LidarrSimulator) -> None:
-    assert httpx2.post(f"{sim.url}/weather", content="starting").text == "starting\n"
+    assert httpx2.post(f"{sim.url}/weather", content="starting", timeout=60).text == "starting\n"
     assert sim.weather == "starting"
-    refused = httpx2.post(f"{sim.url}/weather", content="rain")
+    refused = httpx2.post(f"{sim.url}/weather", content="rain", timeout=60)
     assert (refused.status_code, refused.text) == (400, f"give one of: {', '.join(WEATHERS)}\n")
-    assert httpx2.post(f"{sim.url}/fill", content="7").text == "7 in the queue\n"
+    assert httpx2.post(f"{sim.url}/fill", content="7", timeout=60).text == "7 in the queue\n"
 
 
 def test_an_artist_without_a_name_is_refused_here() -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import closing
 from datetime import date, timedelta
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
-import apsw
 import pytest
 
 from tests.apps.tautulli.building import Desk
@@ -125,18 +122,3 @@ def test_days_weeks_and_months_without_a_play_have_their_place(quick: Desk) -> N
         labels = [bar.label for bar in found.days]
         assert len(set(labels)) == len(labels)
         assert found.days[-1].plays == 0
-
-
-def test_the_clock_of_a_history_that_was_stored_before_follows_from_its_quarters(quick: Desk) -> None:
-    quick.run()
-
-    def clock() -> list[tuple[int, ...]]:
-        return sorted(tuple(row) for row in quick.there.db.all("clock", first=0, ends=2**40, ahead=0))
-
-    before = clock()
-    text = (files("tidegate_apps.tautulli") / "migrations" / "0002_clock.sql").read_text()
-    with closing(apsw.Connection(quick.there.queue.url.removeprefix("sqlite:///"))) as connection:
-        connection.execute("delete from tautulli_clock")
-        connection.execute(text[text.index("insert into") :])
-    assert clock() == before
-    assert sum(row[1] for row in before) == 600

@@ -233,7 +233,7 @@ def test_the_journal_has_all_of_a_request(sim: Simulator, client: httpx2.Client)
 
 
 def test_the_journal_keeps_the_last_ones_and_a_route_counts_them_all() -> None:
-    with Simulator(most_kept=3) as sim, httpx2.Client(base_url=sim.url) as client:
+    with Simulator(most_kept=3) as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
         sim.on("GET /{n}", "fine")
         for n in range(5):
             client.get(f"/{n}")

@@ -46,8 +46,12 @@ def test_the_state_is_shown_at_both_doors(sim: Simulator, control: httpx2.Client
 
 
 def test_the_journal_is_shown_without_secrets(sim: Simulator, control: httpx2.Client) -> None:
-    httpx2.get(f"{sim.url}/x?apikey=geheim&page=2", headers={"Authorization": "Bearer geheim", "X-Api-Key": "geheim"})
-    httpx2.post(f"{sim.url}/y", json={"password": "geheim", "album": 7})
+    httpx2.get(
+        f"{sim.url}/x?apikey=geheim&page=2",
+        headers={"Authorization": "Bearer geheim", "X-Api-Key": "geheim"},
+        timeout=60,
+    )
+    httpx2.post(f"{sim.url}/y", json={"password": "geheim", "album": 7}, timeout=60)
     get(sim)
 
     journal = control.get("/_sim/journal").json()["asked"]
@@ -100,7 +104,7 @@ def test_a_step_may_misbehave(
 
 
 def test_an_outage_is_begun_at_one_door_and_ended_at_the_other(sim: Simulator, control: httpx2.Client) -> None:
-    told = httpx2.post(f"{sim.url}/_sim/outage", json={"text": "5m down"})
+    told = httpx2.post(f"{sim.url}/_sim/outage", json={"text": "5m down"}, timeout=60)
 
     assert told.json()["outage"] == {"text": "5m down", "ends_in": "5m"}
     with pytest.raises(httpx2.ConnectError):
@@ -220,6 +224,6 @@ def test_a_page_of_somebody_else_cannot_use_it(sim: Simulator, control: httpx2.C
 
 
 def test_a_page_of_its_own_may(sim: Simulator) -> None:
-    told = httpx2.post(f"{sim.url}/_sim/reset", headers={"Origin": sim.url})
+    told = httpx2.post(f"{sim.url}/_sim/reset", headers={"Origin": sim.url}, timeout=60)
 
     assert told.status_code == 200

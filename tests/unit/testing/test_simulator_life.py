@@ -54,7 +54,7 @@ def test_nothing_is_left_of_it_whatever_was_under_way() -> None:
     clients += [raw(sim), raw(sim, b"GET / HT"), raw(sim, b"no http at all\r\n\r\n")]
     clients[3].shutdown(socket.SHUT_WR)  # it will send no more, and does not read either
     sim.wait_for(n=len(ENDLESS))
-    with httpx2.Client() as client:
+    with httpx2.Client(timeout=60) as client:
         client.get(sim.control_url)
         sim.stop()
     for each in clients:
@@ -87,11 +87,11 @@ def test_it_can_be_stopped_twice_and_started_again() -> None:
     sim.on("GET /x", "fine")
     for _ in range(3):
         url = sim.start()
-        assert httpx2.get(f"{url}/x").text == "fine"
+        assert httpx2.get(f"{url}/x", timeout=60).text == "fine"
         sim.stop()
         sim.stop()
         with pytest.raises(httpx2.ConnectError):
-            httpx2.get(f"{url}/x")
+            httpx2.get(f"{url}/x", timeout=60)
 
 
 def test_stopping_frees_those_who_hang_at_once() -> None:
@@ -124,12 +124,12 @@ def test_several_run_side_by_side() -> None:
         one.on("GET /x", "one")
         two.on("GET /x", "two")
 
-        assert [httpx2.get(f"{each.url}/x").text for each in (one, two)] == ["one", "two"]
+        assert [httpx2.get(f"{each.url}/x", timeout=60).text for each in (one, two)] == ["one", "two"]
         assert {"one", "two"} <= {thread.name for thread in threading.enumerate()}
 
 
 async def test_it_works_beside_a_loop() -> None:
-    async with Simulator() as sim, httpx2.AsyncClient(base_url=sim.url) as client:
+    async with Simulator() as sim, httpx2.AsyncClient(base_url=sim.url, timeout=60) as client:
         sim.on("GET /x", "fine")
         answers = await asyncio.gather(*(client.get("/x") for _ in range(20)))
 
@@ -174,7 +174,7 @@ def test_a_function_of_its_own_cannot_stop_it() -> None:
     with Simulator() as sim:
         sim.on("GET /x", lambda asked: sim.stop())
 
-        refused = httpx2.get(f"{sim.url}/x")
+        refused = httpx2.get(f"{sim.url}/x", timeout=60)
         assert (refused.status_code, "stop" in refused.json()["error"]) == (500, True)
 
 
@@ -184,7 +184,7 @@ def test_a_function_of_its_own_cannot_stop_it() -> None:
 def test_the_port_stays_its_own_while_nothing_listens() -> None:
     with Simulator(outage="1h down") as sim:
         with pytest.raises(httpx2.ConnectError):
-            httpx2.get(sim.url)
+            httpx2.get(sim.url, timeout=60)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", int(sim.url.rpartition(":")[2])))
 
@@ -213,7 +213,7 @@ def test_an_outage_comes_and_goes_by_itself() -> None:
         until = time.monotonic() + 60
         while seen[-2:] != [False, True] and time.monotonic() < until:
             try:
-                fine = httpx2.get(f"{sim.url}/x").status_code == 200
+                fine = httpx2.get(f"{sim.url}/x", timeout=60).status_code == 200
             except httpx2.ConnectError:
                 fine = False
             except httpx2.TransportError:  # it was inside when the door was shut
@@ -225,7 +225,7 @@ def test_an_outage_comes_and_goes_by_itself() -> None:
 
 
 def test_the_script_waits_while_the_outage_lasts() -> None:
-    with Simulator(outage="1h 429 retry-after 5m") as sim, httpx2.Client(base_url=sim.url) as client:
+    with Simulator(outage="1h 429 retry-after 5m") as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
         sim.on("GET /x", Status(404), "fine")
         held = client.get("/x")
         sim.outage(None)
@@ -237,7 +237,7 @@ def test_the_script_waits_while_the_outage_lasts() -> None:
 
 
 def test_an_outage_of_one_route_leaves_the_others_alone() -> None:
-    with Simulator() as sim, httpx2.Client(base_url=sim.url) as client:
+    with Simulator() as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
         sim.on("GET /{rest:path}", "fine")
         sim.outage("1h down", "/a/{rest:path}")
         sim.outage("1h 404", "GET /b")
@@ -266,13 +266,13 @@ def test_an_outage_that_hangs_lets_go_when_it_ends() -> None:
         sim.on("GET /x", "fine")
         with pytest.raises(httpx2.RemoteProtocolError, match="disconnected"):
             httpx2.get(f"{sim.url}/x", timeout=60)
-        assert httpx2.get(f"{sim.url}/x").text == "fine"
+        assert httpx2.get(f"{sim.url}/x", timeout=60).text == "fine"
 
 
 @pytest.mark.parametrize("outage", ["1h 30% errors", "1h 30% down"])
 def test_a_share_of_errors_is_the_same_for_the_same_seed(outage: str) -> None:
     def run(seed: int) -> str:
-        with Simulator(outage=outage, seed=seed) as sim, httpx2.Client(base_url=sim.url) as client:
+        with Simulator(outage=outage, seed=seed) as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
             sim.on("GET /x", "fine")
             found = ""
             for _ in range(200):
@@ -294,9 +294,9 @@ def test_a_function_may_change_the_weather_and_still_answers() -> None:
     with Simulator() as sim:
         sim.on("POST /shutdown", shut_down)
 
-        assert httpx2.post(f"{sim.url}/shutdown").text == "goodbye"
+        assert httpx2.post(f"{sim.url}/shutdown", timeout=60).text == "goodbye"
         with pytest.raises(httpx2.ConnectError):
-            httpx2.get(sim.url)
+            httpx2.get(sim.url, timeout=60)
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_each_connection_waits_at_a_slow_door() -> None:
 
 
 def test_requests_on_one_connection_come_in_quick_succession() -> None:
-    with Simulator() as sim, httpx2.Client(base_url=sim.url) as client:
+    with Simulator() as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
         sim.on("GET /x", {"fine": True})
         took = []
         for _ in range(300):

@@ -125,6 +125,24 @@ def test_a_tree_that_differs_from_its_commit_is_refused(project: Path, name: str
     assert reasons(project, "1.2.3") == ["tree"]
 
 
+def test_a_migration_of_the_last_release_must_not_change(project: Path) -> None:
+    folder = project / "src/tidegate/migrations"
+    folder.mkdir()
+    (folder / "0001_baseline.sql").write_text("create table a (n integer);\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "baseline")
+    git(project, "tag", "v1.2.2")
+    (folder / "0002_more.sql").write_text("create table b (n integer);\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "more")
+    assert list(release.reasons_against(project, "1.2.3")) == []
+
+    (folder / "0001_baseline.sql").write_text("create table a (n bigint);\n")
+    git(project, "commit", "-qam", "change")
+    (problem,) = release.reasons_against(project, "1.2.3")
+    assert problem.startswith("migrations: src/tidegate/migrations/0001_baseline.sql is part of v1.2.2")
+
+
 def test_a_tree_without_a_commit_is_refused(project: Path) -> None:
     shutil.rmtree(project / ".git")
     git(project, "init", "-q")

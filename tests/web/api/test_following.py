@@ -55,7 +55,7 @@ def address(there: Shop) -> Iterator[str]:
 @contextlib.asynccontextmanager
 async def following(address: str, **headers: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
     async with (
-        httpx2.AsyncClient() as client,
+        httpx2.AsyncClient(timeout=60) as client,
         client.stream("GET", f"{address}/api/v1/events", headers={**STREAM, **headers}, timeout=60) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -129,7 +129,7 @@ def test_an_id_that_is_none_is_refused(still: TestClient, last: str) -> None:
 async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> None:
     app = served(there, streams=StreamPolicy(look_every=0.02, most=1, longest=1000.0))
     with listening(app) as address:
-        async with following(address) as events, httpx2.AsyncClient() as client:
+        async with following(address) as events, httpx2.AsyncClient(timeout=60) as client:
             await anext(events)
             answer = await client.get(f"{address}/api/v1/events", headers=STREAM)
     assert (answer.status_code, answer.json()["code"]) == (429, "too_many")

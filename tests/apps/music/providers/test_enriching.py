@@ -90,7 +90,7 @@ def test_all_users_together_ask_once_in_eleven_tenths_of_a_second() -> None:
 
 async def test_while_another_program_at_our_address_is_too_fast_we_are_refused_too(desk: Desk) -> None:
     provider = desk.provider("musicbrainz")
-    async with httpx2.AsyncClient(headers={"User-Agent": AGENT}) as other:
+    async with httpx2.AsyncClient(headers={"User-Agent": AGENT}, timeout=60) as other:
         for _ in range(4):
             await other.get(f"{desk.base}/musicbrainz/ws/2/artist", params={"query": 'artist:"x"'})
     refused = await fault_in(provider)
@@ -101,7 +101,7 @@ async def test_while_another_program_at_our_address_is_too_fast_we_are_refused_t
 
 
 async def test_whoever_does_not_say_who_it_is_is_not_let_in(desk: Desk) -> None:
-    async with httpx2.AsyncClient() as other:
+    async with httpx2.AsyncClient(timeout=60) as other:
         answer = await other.get(f"{desk.base}/musicbrainz/ws/2/artist/{TRACKS[0].artist_mbid}")
     assert answer.status_code == 403
 

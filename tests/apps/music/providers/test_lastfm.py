@@ -163,7 +163,7 @@ async def test_a_login_in_the_browser_gives_a_session(desk: Desk) -> None:
     assert oauth is not None
     assert not oauth.required, "a user name is enough for a history that is not hidden"
     begun = oauth.begin(values, redirect=BACK, state="s1", surroundings=desk.there())
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         assert (await client.get(begun.url)).status_code == 200
         back = parse_qs(urlsplit(begun.url).query)["cb"][0]
         sent = await client.post(begun.url, data={"cb": back, "user": "ann"})

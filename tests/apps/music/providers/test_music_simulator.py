@@ -18,7 +18,7 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 async def test_each_fault_of_each_service_can_be_switched_on_and_off_for_one_route(desk: Desk) -> None:
-    async with httpx2.AsyncClient(base_url=desk.base) as client:
+    async with httpx2.AsyncClient(base_url=desk.base, timeout=60) as client:
         for name, service in desk.sim.services.items():
             for fault in service.known():
                 told = await client.post(f"/state/{name}", content=fault)

@@ -227,7 +227,7 @@ async def test_six_months_after_the_consent_it_ends_however_often_it_was_renewed
 
 async def browser(url: str, say: str = "yes") -> dict[str, str]:
     """What a user does there; the query with which the browser comes back."""
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         page = await client.get(url)
         assert page.status_code == 200
         form = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}

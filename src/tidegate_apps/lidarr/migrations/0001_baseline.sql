@@ -53,7 +53,8 @@ create table lidarr_look (
     looked bigint not null,
     found bigint not null,
     queued bigint not null,
-    message text not null default ''
+    message text not null default '',
+    goes_on_at double precision -- when a scan that Lidarr cut short goes on; null when it is complete
 );
 
 -- What was sent, for whoever keeps a record of syncs.

@@ -21,13 +21,15 @@ create table feeds_source (
 create unique index feeds_source_url on feeds_source (feed_url) where feed_url is not null and feed_url <> '';
 create index feeds_source_active on feeds_source (active_from, id) where active_from is not null;
 
--- What the poller knows of a feed. `fence` grows with each poll that counts: two pollers never both write.
+-- What the poller knows of a feed. `every_s`: seconds between two successful polls, with what the feed asks for; null
+-- before the first success. `fence` grows with each poll that counts: two pollers never both write.
 create table feeds_state (
     source_id bigint primary key,
     name text not null,
     feed_url text not null,
     host text not null,
     interval_s double precision not null,
+    every_s double precision,
     due_at double precision,
     due_why text not null default 'new',
     fence bigint not null default 0,
@@ -103,3 +105,11 @@ create table feeds_event (
 );
 create index feeds_event_source on feeds_event (source_id, id);
 create index feeds_source_disabled on feeds_source (id) where feed_disabled_at is not null;
+
+-- Polls since the beginning, by how they ended: histories are forgotten, and counters never fall.
+create table feeds_count (
+    outcome text primary key,
+    polls bigint not null,
+    ms bigint not null,
+    fresh bigint not null
+);

@@ -18,14 +18,10 @@ create table tautulli_play (
     year bigint,
     transcode_decision text not null,
     percent_complete bigint,
-    watched_status double precision,
-    digest bigint not null
+    watched_status double precision
 );
-create index tautulli_play_started on tautulli_play (started, row_id);
-create index tautulli_play_person on tautulli_play (person, started, row_id);
-create index tautulli_play_show on tautulli_play (show, started, row_id);
-create index tautulli_play_platform on tautulli_play (platform, started, row_id);
-create index tautulli_play_media_type on tautulli_play (media_type, started, row_id);
+-- One index, which grows at its end: an index per filter doubled the writes of a sync.
+create index tautulli_play_sought on tautulli_play (started, row_id, person, show, platform, media_type, duration);
 
 -- What the charts are drawn from: plays by the hour since 1970, in UTC, and by the quarter of an hour for time zones whose
 -- hours begin within one of UTC. `width` is so many seconds.
@@ -35,6 +31,16 @@ create table tautulli_time (
     plays bigint not null,
     seconds bigint not null,
     primary key (width, at)
+){clustered};
+
+-- Plays by quarter of an hour of the day (UTC) and by periods of 28 days since 1970: the chart of the hours. A time zone
+-- moves hours by whole quarters.
+create table tautulli_clock (
+    stretch bigint not null,
+    quarter integer not null check (quarter >= 0 and quarter < 96),
+    plays bigint not null,
+    seconds bigint not null,
+    primary key (stretch, quarter)
 ){clustered};
 
 -- What the lists of the most played are read from: by the day since 1970, by the week and the month, and in all.
