@@ -12,7 +12,8 @@ from statistics import quantiles
 
 from bench.pages import Client, serving
 from bench.row import Row, at_most
-from tidegate import Fail, JobFunction, Queue
+from tidegate import Fail, Queue
+from tidegate.jobs import JobFunction
 from tidegate.store import failures
 
 JOBS, GROUPS, TIMES = 10_000, 150, 100

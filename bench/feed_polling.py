@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bench.feeds import AT_ONCE, NETWORKS, Size, floor, serving
 from bench.row import Row, at_most
-from tidegate import Installed, Queue, net
+from tidegate import Queue, net
+from tidegate.apps import Installed
 from tidegate.face.app import install
 from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.fetching import Fetching

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.row import Row
-from tidegate import JobFunction, Queue
+from tidegate import Queue
+from tidegate.jobs import JobFunction
 from tidegate.machine import lifecycle
 from tidegate.store import claims, settling, tallies
 from tidegate.store.tx import Tx

@@ -12,7 +12,8 @@ import time
 
 from bench.job_loops import median
 from bench.row import Row
-from tidegate import Enqueued, JobFunction, Queue
+from tidegate import Queue
+from tidegate.jobs import Enqueued, JobFunction
 
 _ASLEEP, _LASTS, _AT_ONCE = 8_000, 0.05, 200
 _LEAST = 0.9  # of what so many at once can do

@@ -15,7 +15,8 @@ from typing import TypeVar
 from fastapi.testclient import TestClient
 
 from bench.row import Row, at_most, exactly
-from tidegate import DbTx, Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import DbTx, Installed, install
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.app import app

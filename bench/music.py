@@ -9,7 +9,8 @@ from time import perf_counter as clock
 from starlette.testclient import TestClient
 
 from bench.row import Row, at_most
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.web import Site, build
 from tidegate_apps.music.app import app
 from tidegate_apps.music.settings import SETTINGS

@@ -18,7 +18,8 @@ from typing import NoReturn
 from bench.breaker import PREBUILT, ok, raise_prebuilt
 from bench.row import Row, at_most
 from bench.timing import araises, nanoseconds, raises
-from tidegate import Breaker, Installed, Queue, Target, install
+from tidegate import Breaker, Queue, Target
+from tidegate.apps import Installed, install
 from tidegate_apps.tautulli import charting
 from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.api import bare_client

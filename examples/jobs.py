@@ -16,7 +16,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from tidegate import Backoff, Context, Job, NotThere, Queue
+from tidegate import Backoff, Context, Job, Queue
+from tidegate.errors import NotThere
 
 queue = Queue(sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db")
 

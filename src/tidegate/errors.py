@@ -31,6 +31,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidegate.core.fault import Fault
 
+__all__ = [
+    "BreakerOpen",
+    "Held",
+    "JobCancelled",
+    "JobFailed",
+    "JobForgotten",
+    "LeaseLost",
+    "NotThere",
+    "Refused",
+    "SchemaTooNew",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreMissing",
+    "TidegateError",
+    "TooManyRequests",
+    "UniqueTaken",
+]
+
 _FIELDS = 6  # of what says that a call is held
 
 

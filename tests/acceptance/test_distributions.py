@@ -77,7 +77,8 @@ USES = {
     """,
     "queue": """
         import apsw
-        from tidegate import Every, Queue
+        from tidegate import Queue
+        from tidegate.apps import Every
         with Queue("sqlite:///a.db", driver="apsw") as queue:
             Every(cron="*/5 * * * *", job=queue.job(queue="a", name="a")(lambda n: None), args=(1,), name="a")
             assert queue.drain().done == 0

@@ -25,7 +25,7 @@ BLOCKING = """
 import time
 from pathlib import Path
 from fastapi import APIRouter
-from tidegate import App
+from tidegate.apps import App
 
 
 def jobs(there):

@@ -10,8 +10,9 @@ import pytest
 
 from tests.runtime_jobs.gating import Refusal, play
 from tests.text import names, numbers
-from tidegate import Backoff, Capacity, Notice, NoticeKind, Target
+from tidegate import Backoff, Capacity, Target
 from tidegate.core.codes import CORE
+from tidegate.events import Notice, NoticeKind
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import listing, overview, reports, target_reports

@@ -12,6 +12,7 @@ from typing import Any
 from tests.overload.gateway import Gateway
 from tests.runtime_jobs.gating import working
 from tidegate import Queue, Target
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import tallies
 from tidegate.store.dialect import Dialect, Statement
@@ -77,7 +78,9 @@ class Course:
             queue.close()
 
     def _opened(self, dice: random.Random) -> Queue:
-        made = InMemory(f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, dice=dice.random)
+        made = InMemory(
+            f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, tuning=Tuning(dice=dice.random)
+        )
         made.changed = self.changed
         return made
 

@@ -13,6 +13,7 @@ from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import Clock, VirtualClock
 from tidegate.runtime.job_gates import JobGates
 from tidegate.runtime.reporting import Reporter
@@ -26,7 +27,9 @@ T = TypeVar("T")
 
 
 def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
-    return Queue(f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, dice=lambda: 0.5, **options)
+    return Queue(
+        f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5), **options
+    )
 
 
 def worker(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tests.databases import Database
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, tallies
 
@@ -58,7 +59,7 @@ class Refusal(Exception):
 
 
 def queue_on(db: Database, clock: VirtualClock, dice: float = 0.5) -> Queue:
-    return Queue(db.url, driver=db.driver, clock=clock, inline=True, dice=lambda: dice)
+    return Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: dice))
 
 
 @contextlib.asynccontextmanager

@@ -11,8 +11,9 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import play, queue_on, working
 from tests.store.jobs import rows
-from tidegate import Again, Capacity, NotThere, Queue, Target
+from tidegate import Again, Capacity, Queue, Target
 from tidegate.core.events import NoticeKind
+from tidegate.errors import NotThere
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import claims, notice_rows
 from tidegate.store.claims import Lane

@@ -19,6 +19,7 @@ from tidegate.core.backoff import Backoff
 from tidegate.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreMissing
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
 from tidegate.store import claims
@@ -132,7 +133,9 @@ class FailingQueue(Queue):
     failing: type[FailingStore] = FailingStore
 
     def __init__(self, url: str, clock: VirtualClock, fault: Fault | None) -> None:
-        super().__init__(url, clock=clock, inline=True, dice=lambda: 0.5, retention={"short": {"done": "20s"}})
+        super().__init__(
+            url, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5), retention={"short": {"done": "20s"}}
+        )
         self._fault = fault
 
     def _database(self) -> Store:

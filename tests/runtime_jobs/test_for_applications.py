@@ -10,8 +10,9 @@ import pytest
 from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.runtime_jobs.building import days_pass, work_for
 from tests.runtime_jobs.gating import queue_on, working
-from tidegate import Fail, NotThere, Queue, Target, classify
+from tidegate import Fail, Queue, Target, classify
 from tidegate.core.job import JobState
+from tidegate.errors import NotThere
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import Status, StatusError
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
 from tidegate import Again, Backoff, Done, Fail, Target
-from tidegate.core.job import Claimed
 from tidegate.face.queue import Queue
 from tidegate.machine.filling import Depth, Filling
 from tidegate.runtime.capacity import Capacity
@@ -184,8 +183,8 @@ def test_what_takes_no_place_there_takes_no_credit(db: Database) -> None:
     clock = VirtualClock()
     lidarr = Lidarr(clock, lag=1e9)
 
-    def albums_only(job: Claimed) -> bool:
-        return int(json.loads(job.args)["n"]) >= 100
+    def albums_only(given: Mapping[str, Any]) -> bool:
+        return int(given["n"]) >= 100
 
     with queue_on(db, clock) as q:
         submit = submitting(q, lidarr, cap=2, counts=albums_only)
@@ -205,7 +204,7 @@ def test_a_rule_that_raises_counts_the_job(db: Database, caplog: pytest.LogCaptu
     clock = VirtualClock()
     lidarr = Lidarr(clock, lag=1e9)
     with queue_on(db, clock) as q:
-        submit = submitting(q, lidarr, cap=2, counts=lambda job: 1 / 0 > 0)
+        submit = submitting(q, lidarr, cap=2, counts=lambda given: 1 / 0 > 0)
         submit.enqueue_many([(1,), (2,), (3,)])
 
         async def main() -> None:

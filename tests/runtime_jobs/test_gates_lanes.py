@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, states, working
-from tidegate import Backoff, Cooldown, Target, Tuning
+from tidegate import Backoff, Cooldown, Target
 from tidegate.core.job import JobState
 from tidegate.errors import NotThere
 from tidegate.face.queue import Queue
@@ -287,7 +287,7 @@ def test_after_a_while_one_job_asks_whether_the_quota_is_back(db: Database) -> N
     clock = VirtualClock()
     service = Service(clock, takes=0, ill=Refusal(402))
     with queue_on(db, clock) as q:
-        call = calling(q, service, Target("svc", tuning=Tuning(reprobe="5m")))
+        call = calling(q, service, Target("svc", reprobe_every="5m"))
         call.enqueue_many([(each,) for each in ["a"] * 5])
 
         async def main() -> None:

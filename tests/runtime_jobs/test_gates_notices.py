@@ -11,10 +11,11 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import Flaky, at_work, worker
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
-from tidegate import Backoff, Cooldown, Target, Tuning, subscribe
+from tidegate import Backoff, Cooldown, Target, subscribe
 from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind, Notice
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.ops import notices
 from tidegate.ops.notices import NoticeLine
 from tidegate.runtime.clock import VirtualClock

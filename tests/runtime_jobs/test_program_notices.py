@@ -17,8 +17,10 @@ import pytest
 
 from tests.databases import Database
 from tests.runtime_jobs.building import end
-from tidegate import Backoff, Bus, Cooldown, Target, Tuning
+from tidegate import Backoff, Cooldown, Target
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
+from tidegate.events import Bus
+from tidegate.guard import Tuning
 from tidegate.machine.own_link import SelfGuard
 from tidegate.ops import notices
 from tidegate.ops.notices import NoticeLine

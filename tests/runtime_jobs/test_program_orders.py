@@ -10,8 +10,10 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
-from tidegate import Bus, Health, Held, Target, Tuning
+from tidegate import Held, Target
+from tidegate.events import Bus
 from tidegate.face.queue import Queue
+from tidegate.guard import Health, Tuning
 from tidegate.ops import target_reports
 from tidegate.ops.target_reports import TargetDetail
 from tidegate.runtime import reporting

@@ -16,11 +16,13 @@ import pytest
 
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.building import end
-from tidegate import Bus, Target, Tuning
+from tidegate import Target
 from tidegate.core.events import Event, EventKind
 from tidegate.core.storable import key_text
 from tidegate.errors import StoreError
+from tidegate.events import Bus
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import SYSTEM
 from tidegate.runtime.reporting import Reporter, reporter_of, this_program
 from tidegate.store import gate_rows

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.runtime_jobs.building import days_pass
-from tidegate import NotThere, Queue
+from tidegate import Queue
+from tidegate.errors import NotThere
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import work_for
 

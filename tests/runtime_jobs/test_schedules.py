@@ -15,6 +15,7 @@ from tests.databases import BOTH, Database, database
 from tests.runtime_jobs.gating import play, queue_on, states, working
 from tidegate.core.job import NewJob
 from tidegate.face.queue import Queue
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.schedules import Schedule, zone_of
 from tidegate.store.tx import Store, Tx
@@ -249,7 +250,9 @@ def test_between_two_ticks_the_database_is_left_alone(tmp_path: Path) -> None:
     for scheduled in (False, True):
         clock = VirtualClock(NOON - 1800)
         dice = random.Random(1).random  # what is done now and then is done as often in both
-        with Counting(f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True, dice=dice) as q:
+        with Counting(
+            f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True, tuning=Tuning(dice=dice)
+        ) as q:
             report = reporting(q, [])
             if scheduled:
                 q.schedule("0 * * * *", report, ("all",))

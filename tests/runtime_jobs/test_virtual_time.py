@@ -11,6 +11,7 @@ import pytest
 
 from tidegate import Backoff, Queue, Target
 from tidegate.core.job import JobState
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.dialect import Statement
 from tidegate.store.tx import Tx
@@ -44,7 +45,7 @@ def test_the_same_dice_give_the_same_day(tmp_path: Path) -> None:
         seen: list[tuple[float, int, int]] = []
         target = Target("svc", breaker={"consecutive": 4, "timeout": "3m"}, concurrency=3, clock=clock)
         url = f"sqlite:///{tmp_path / name}"
-        with Queue(url, clock=clock, inline=True, dice=random.Random(seed).random) as q:
+        with Queue(url, clock=clock, inline=True, tuning=Tuning(dice=random.Random(seed).random)) as q:
 
             @q.job(target=target, key=lambda n: n % 5, attempts=40, backoff=Backoff("30s", cap="20m"))
             async def call(n: int) -> None:

@@ -12,7 +12,7 @@ from tests.simulation import poison
 from tests.simulation.loop import Process
 from tests.simulation.services import declared, declared_after, declared_brief, declared_innocent, declared_poison
 from tests.simulation.store_weather import OnWeather
-from tidegate import Installed
+from tidegate.apps import Installed
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

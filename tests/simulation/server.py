@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.store_weather import OnWeather
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.ops.jwts import Issuer
 from tidegate.web.access import Access
 from tidegate.web.frame import build

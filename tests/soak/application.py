@@ -17,7 +17,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from tests.soak import inside
-from tidegate import App, Backoff, Installed, Target
+from tidegate import Backoff, Target
+from tidegate.apps import App, Installed
 from tidegate.runtime import sweeper
 from tidegate.store import rollups
 from tidegate_apps.feeds.parsing.asking import Reader

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.services import LISTENER
 from tidegate_apps.demo.stage import Stage

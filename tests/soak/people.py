@@ -24,7 +24,8 @@ from tests.processes import toml
 from tests.soak.application import BURST
 from tests.soak.household import Household
 from tests.soak.processes import or_all_ends
-from tidegate import App, assembly
+from tidegate import assembly
+from tidegate.apps import App
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
 from tidegate_apps.demo.app import demo

@@ -14,8 +14,9 @@ import pytest
 
 from tests.databases import APSW, BOTH, STDLIB, Database
 from tests.store.jobs import rows
-from tidegate import JobFunction, Queue
+from tidegate import Queue
 from tidegate.errors import SchemaTooNew
+from tidegate.jobs import JobFunction
 from tidegate.store.migrate import core_migrations
 
 TABLES = ("tg_job", "tg_event", "tg_link", "tg_tally", "tg_target", "tg_hold", "tg_gate_event")

@@ -8,30 +8,13 @@ from typing import Any, assert_type
 
 import tidegate
 from tidegate import (
-    Add,
-    Answer,
     Backoff,
     Breaker,
     BreakerOpen,
-    Code,
-    CodeBook,
-    Confirm,
     Cooldown,
-    Counts,
-    Event,
     Fault,
-    Health,
     Held,
-    Hold,
-    Level,
-    Notice,
-    Part,
-    Permit,
     Rate,
-    Reach,
-    Reason,
-    SelfGuard,
-    Subscription,
     Target,
     TooManyRequests,
     classify,
@@ -39,6 +22,9 @@ from tidegate import (
     rules,
     sinks,
 )
+from tidegate.events import Event, Notice, Subscription
+from tidegate.faults import Code, CodeBook, Confirm, Level, Reach, Reason
+from tidegate.guard import Add, Answer, Counts, Health, Hold, Part, Permit, SelfGuard
 
 
 class Play:
@@ -98,6 +84,8 @@ spotify = Target(
     rate=Rate(10, "1s"), concurrency=4, confirm=(Confirm("unauthorized", times=2, apart="30s", probe=None),),
     probe=None, probe_every="10s", behind="hold", deadline="30s", self_guard=SelfGuard(hosts=20),
 )  # fmt: skip
+Target("feeds", breaker={"consecutive": "5"})  # type: ignore[arg-type]
+Target("feeds", breaker={"failures": 5})  # type: ignore[arg-type]
 feeds = Target("feeds", cooldown=Cooldown.feeds(), breaker={"consecutive": 5}, groups={"local": ["queue"]})
 own_rests = Cooldown({"not_found": (3, "48h"), "timeout": (10, "12h")})
 

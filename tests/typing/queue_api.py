@@ -6,22 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NewType, assert_type
 
-from tidegate import (
-    Again,
-    ConfiguredJob,
-    Context,
-    Done,
-    Drained,
-    Enqueued,
-    Job,
-    JobEvent,
-    JobFunction,
-    JobState,
-    Queue,
-    Target,
-    children,
-)
+from tidegate import Again, Context, Done, Job, Queue, Target, children
 from tidegate.children import Limits
+from tidegate.jobs import ConfiguredJob, Drained, Enqueued, JobEvent, JobFunction, JobState
 
 LidarrId = NewType("LidarrId", int)
 q = Queue("sqlite:///jobs.db")

@@ -14,8 +14,9 @@ from tests.apps.music.shown import PAGES as MUSIC_PAGES
 from tests.apps.music.shown import music_site
 from tests.web.seeding import END
 from tests.web.serving import running
-from tidegate import App, Installed, Queue
-from tidegate import Page as AppPage
+from tidegate import Queue
+from tidegate.apps import App, Installed
+from tidegate.apps import Page as AppPage
 from tidegate.face.app import install
 from tidegate.ops import accounts, listing
 from tidegate.ops.listing import Filter

@@ -19,6 +19,7 @@ from typing import Any
 
 from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Cooldown, Fail, Queue, Target
 from tidegate.face.job_function import JobFunction
+from tidegate.guard import Tuning
 from tidegate.machine import shared_breaker
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import claims, gate_rows
@@ -64,7 +65,7 @@ ALBUMS = [
 def seeded(folder: Path) -> Iterator[Queue]:
     """The queue of a server that has seen some troubles; its clock stands still."""
     clock = VirtualClock(END - LENGTH)
-    with Queue(f"sqlite:///{folder / 'tidegate.db'}", clock=clock, inline=True, dice=lambda: 0.5) as q:
+    with Queue(f"sqlite:///{folder / 'tidegate.db'}", clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5)) as q:
         play(q, clock)
         yield q
 

@@ -10,7 +10,8 @@ import pytest
 from fastapi import Request, Response
 from starlette.testclient import TestClient
 
-from tidegate import Fail, Installed, Page, Queue, Target
+from tidegate import Fail, Queue, Target
+from tidegate.apps import Installed, Page
 from tidegate.core.codes import Code
 from tidegate.core.fault import Reach, Reason
 from tidegate.face.app import App, install

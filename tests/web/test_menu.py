@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
-from tidegate import App, Installed, Page
+from tidegate.apps import App, Installed, Page
 from tidegate.ops import accounts
 from tidegate.ops.rights import OF_PEOPLE, Right, Role
 from tidegate.web import ANYONE, needs

@@ -11,7 +11,9 @@ import pytest
 from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
-from tidegate import App, Notice, NoticeKind, Page, Queue, Strip, install
+from tidegate import Queue
+from tidegate.apps import App, Page, Strip, install
+from tidegate.events import Notice, NoticeKind
 from tidegate.ops import overview
 from tidegate.store import notice_rows
 from tidegate.web import ANYONE, needs, owner_session

@@ -19,7 +19,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.scratch import scratch
 
 if TYPE_CHECKING:
-    from tidegate import App
+    from tidegate.apps import App
     from tidegate.settings import Loaded
     from tidegate_apps.demo.playing import Theatre
 

@@ -37,10 +37,12 @@ class BreakerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What Tidegate itself, tests and few programs change: `Target("api", tuning=Tuning(dice=lambda: 0.5))`."""
+    """What only tests and Tidegate itself change: `Target("api", tuning=Tuning(dice=lambda: 0.5))`.
+
+    A `Queue` reads only *dice*.
+    """
 
     most_asked: Duration = "1h"  # the longest Retry-After that is obeyed
-    reprobe: Duration | None = "1h"  # the wait before one call tries whether a fault of quota or settings is over
     cap_notice: bool = True  # whether a notice says that the backoff has reached its longest wait
     bus: buses.Bus | None = None  # where events go; None: the bus of the process
     dice: Callable[[], float] = random.random  # chance, in [0, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -36,6 +35,7 @@ from tidegate.face.job_types import (
     KeywordContext2,
     KeywordContext3,
 )
+from tidegate.face.profiles import Tuning, tuning_of
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
 from tidegate.face.working import Working
@@ -86,23 +86,24 @@ class Queue(Working):
         self,
         url: str,
         *,
-        driver: str | None = None,
-        listen_url: str | None = None,
-        clock: Clock = SYSTEM,
-        inline: bool = False,
         queues: Iterable[str] = (),
-        most_args: int = MOST,
         retention: Mapping[str, Mapping[str, Duration]] | None = None,
-        dice: Callable[[], float] = random.random,
+        most_args: int = MOST,
+        listen_url: str | None = None,
+        driver: str | None = None,
+        inline: bool = False,
+        clock: Clock = SYSTEM,
+        tuning: Tuning | None = None,
     ) -> None:
         """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
 
+        *queues*: more queues than the declared jobs name, for `options(queue=...)`; workers serve them, too.
+        *retention*: how long final jobs are kept, by queue and state: {"mail": {"done": "1d"}}. "*" is for all other
+        queues. The default is 7 days for done jobs and 30 days for others.
+        *most_args*: bytes of JSON that the arguments of a job may have.
         *listen_url*: a direct connection to a PostgreSQL that *url* reaches through a pooler; without it, workers poll.
-        *queues*: beside those that jobs are declared for, for `options(queue=...)`; workers work on them, too.
-        *most_args*: bytes of JSON that the arguments of a job may have. *retention*: how long final jobs are kept, by
-        queue and state: {"mail": {"done": "1d"}}, "*" for all other queues; 7 days for done and 30 for others where
-        nothing is said.
-        *inline*: no threads, for virtual time.
+        *driver*: the SQLite library, "apsw" or "sqlite3".
+        *inline*: without threads, for virtual time. *tuning* has what only tests and Tidegate itself change.
         """
         check_url(url, driver)
         if listen_url is not None:
@@ -115,7 +116,7 @@ class Queue(Working):
         self._driver = driver
         self._listen_url = listen_url
         self._retention = retention_of(retention)
-        self._dice = dice
+        self._dice = tuning_of(tuning).dice
         self._dbs: dict[str, Db] = {}
         self._dbs_given: dict[str, tuple[str | None, Source | None, Source | None]] = {}
         self._kinds: dict[str, JobKind] = {}

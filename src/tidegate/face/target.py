@@ -79,11 +79,12 @@ class Target(Part):
     jobs *capacity*, which asks how full the target is.
 
     When it is open: *behind* says what a call gets. *probe* asks whether the service is healthy, every *probe_every*;
-    for jobs also after the codes of *probe_after*.
+    for jobs also after the codes of *probe_after*. *reprobe_every*: how often one call finds out whether a fault of
+    quota or settings is over; None: never.
 
     *store* is the URL of a database of jobs: the target is shown there, and follows what people order there. *title* is
     how people call it, *user* tells whom the events of a key are for. *self_guard* suspects our own network when many
-    hosts fail at once. *tuning* has what few programs change.
+    hosts fail at once. *tuning* has what only tests and Tidegate itself change.
 
     Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
     operation's where a fault reaches no further. All state is in memory; for jobs of a `Queue` it is in its store.
@@ -108,11 +109,12 @@ class Target(Part):
         probe: Callable[[], Any] | None = None,
         probe_every: Duration = "10s",
         probe_after: Collection[str] | bool = False,
+        reprobe_every: Duration | None = "1h",
         confirm: Iterable[Confirm] | None = None,
         groups: Mapping[str, Iterable[str]] | None = None,
         capacity: Capacity | None = None,
         title: str = "",
-        user: Callable[[Hashable], Hashable] = lambda key: key,
+        user: Callable[[Hashable], Hashable] | None = None,
         store: str | None = None,
         self_guard: SelfGuard | bool = True,
         clock: Clock = SYSTEM,
@@ -136,9 +138,9 @@ class Target(Part):
             cooldown=cooldown,
             deadline=None if deadline is None else seconds(deadline, field="deadline", least=0.001),
             most_asked=seconds(tuned.most_asked, field="most_asked"),
-            reprobe=None if tuned.reprobe is None else seconds(tuned.reprobe, field="reprobe", least=1),
+            reprobe=None if reprobe_every is None else seconds(reprobe_every, field="reprobe_every", least=1),
             cap_notice=tuned.cap_notice,
-            user=user,
+            user=user or _key_itself,
             probe=probe,
             probe_every=seconds(probe_every, field="probe_every", least=0.001),
             hold_without_key=chosen.hold_without_key,
@@ -254,6 +256,10 @@ class Target(Part):
 
     def __repr__(self) -> str:
         return f"<Target {self.name!r}>"
+
+
+def _key_itself(key: Hashable) -> Hashable:
+    return key
 
 
 def _for_jobs(

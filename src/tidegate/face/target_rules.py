@@ -27,8 +27,8 @@ def check_kinds(backoff: object, cooldown: object, probe: object, user: object) 
         raise TypeError(f"cooldown: {cooldown!r:.60} is no Cooldown; give Cooldown(...) or None")
     if probe is not None and not callable(probe):
         raise TypeError(f"probe: {probe!r:.60} cannot be called; give a function without parameters, or None")
-    if not callable(user):
-        raise TypeError(f"user: {user!r:.60} cannot be called; give a function of the key")
+    if user is not None and not callable(user):
+        raise TypeError(f"user: {user!r:.60} cannot be called; give a function of the key, or None")
 
 
 def confirmed_of(confirm: object) -> tuple[Confirm, ...]:

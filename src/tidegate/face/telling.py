@@ -87,7 +87,7 @@ class Telling:
         target = Target(
             channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
             breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5},
-            tuning=Tuning(cap_notice=False, reprobe="10m"),
+            reprobe_every="10m", tuning=Tuning(cap_notice=False),
         )  # fmt: skip
 
         def deliver(sent: Sent) -> Done[None]:

@@ -178,3 +178,4 @@ class Bus:
 
 
 DEFAULT = Bus()
+subscribe = DEFAULT.subscribe

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tidegate.core.checks import whole
@@ -22,7 +23,8 @@ class Capacity:
     *depth* (`def` or `async def`) says how many things the target has in its queue; it is asked only when there is
     something to send. It returns a number, or a `Depth`. *ask* "each" asks again after every success, "credits" only
     when those it knew of are spent. A send of our own counts until the depth has grown by it, or `Depth.landed` names
-    it, or for *own* at most. *counts* says whether a job takes a place there at all; it is handed the claimed job.
+    it, or for *own* at most. *counts* says whether a job takes a place there at all. It gets the arguments of the job,
+    by name and as JSON values.
     A target that is full, or does not answer, is asked again after *every*.
     """
 
@@ -35,7 +37,7 @@ class Capacity:
         depth: Callable[[], Any],
         own: Duration = "15m",
         ask: Literal["each", "credits"] = "each",
-        counts: Callable[[Claimed], bool] | None = None,
+        counts: Callable[[Mapping[str, Any]], bool] | None = None,
         every: Duration = "30s",
     ) -> None:
         if not callable(depth):
@@ -54,7 +56,7 @@ class Capacity:
     def takes_place(self, job: Claimed) -> bool:
         """Whether this job fills the target; a rule that raises says yes."""
         try:
-            return self.counts is None or bool(self.counts(job))
+            return self.counts is None or bool(self.counts(json.loads(job.args)))
         except Exception:
             _log.exception("capacity_rule_raised job=%s", job.id)
             return True

@@ -52,6 +52,9 @@ class SystemClock:
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME))
 
+    def __repr__(self) -> str:
+        return "SystemClock()"  # the default in signatures that `help` shows
+
     def sleep(self, wait: float) -> None:
         time.sleep(wait)
 

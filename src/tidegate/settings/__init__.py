@@ -33,22 +33,17 @@ if TYPE_CHECKING:
     from tidegate.settings.problems import Problem, SettingsError
     from tidegate.settings.sample_file import sample
 else:
-    _MODULE_OF = {
-        "Effective": "effective",
-        "Loaded": "loading",
-        "Problem": "problems",
-        "Seconds": "models",
-        "Settings": "models",
-        "SettingsError": "problems",
-        "load": "loading",
-        "sample": "sample_file",
-        "store_url": "place",
-    }
+    from tidegate._lazy import lazy_names
 
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module 'tidegate.settings' has no attribute {name!r}", name=name)
-        value = globals()[name] = getattr(import_module(f"tidegate.settings.{_MODULE_OF[name]}"), name)
-        return value
+    __getattr__, __dir__ = lazy_names(
+        globals(),
+        {
+            "tidegate.face.written": ("Seconds",),
+            "tidegate.settings.effective": ("Effective",),
+            "tidegate.settings.loading": ("Loaded", "load"),
+            "tidegate.settings.models": ("Settings",),
+            "tidegate.settings.place": ("store_url",),
+            "tidegate.settings.problems": ("Problem", "SettingsError"),
+            "tidegate.settings.sample_file": ("sample",),
+        },
+    )

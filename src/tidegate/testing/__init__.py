@@ -7,39 +7,7 @@ Names are loaded when they are first used: the pytest plug-in lives in this pack
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tidegate.ops.outage import Outage
-    from tidegate.ops.simulate import Simulation
-    from tidegate.runtime.clock import VirtualClock
-    from tidegate.runtime.virtual_loop import Deadlock
-    from tidegate.testing.event_log import EventLog
-    from tidegate.testing.jobs import work_for
-    from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
-    from tidegate.testing.simulation import simulate
-    from tidegate.testing.simulator.asked import Asked
-    from tidegate.testing.simulator.service import Simulator
-    from tidegate.testing.simulator.steps import Step
-
-_HOMES = {
-    "Asked": "tidegate.testing.simulator.asked",
-    "Deadlock": "tidegate.runtime.virtual_loop",
-    "EventLog": "tidegate.testing.event_log",
-    "Hang": "tidegate.testing.scripted",
-    "Made": "tidegate.testing.scripted",
-    "Outage": "tidegate.ops.outage",
-    "ScriptedTarget": "tidegate.testing.scripted",
-    "Simulation": "tidegate.ops.simulate",
-    "Simulator": "tidegate.testing.simulator.service",
-    "Status": "tidegate.testing.scripted",
-    "StatusError": "tidegate.testing.scripted",
-    "Step": "tidegate.testing.simulator.steps",
-    "VirtualClock": "tidegate.runtime.clock",
-    "simulate": "tidegate.testing.simulation",
-    "work_for": "tidegate.testing.jobs",
-}
 
 __all__ = [
     "Asked",
@@ -59,8 +27,34 @@ __all__ = [
     "work_for",
 ]
 
+if TYPE_CHECKING:
+    from tidegate.ops.outage import Outage
+    from tidegate.ops.simulate import Simulation
+    from tidegate.runtime.clock import VirtualClock
+    from tidegate.runtime.virtual_loop import Deadlock
+    from tidegate.testing.event_log import EventLog
+    from tidegate.testing.jobs import work_for
+    from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
+    from tidegate.testing.simulation import simulate
+    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.service import Simulator
+    from tidegate.testing.simulator.steps import Step
+else:
+    from tidegate._lazy import lazy_names
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    __getattr__, __dir__ = lazy_names(
+        globals(),
+        {
+            "tidegate.ops.outage": ("Outage",),
+            "tidegate.ops.simulate": ("Simulation",),
+            "tidegate.runtime.clock": ("VirtualClock",),
+            "tidegate.runtime.virtual_loop": ("Deadlock",),
+            "tidegate.testing.event_log": ("EventLog",),
+            "tidegate.testing.jobs": ("work_for",),
+            "tidegate.testing.scripted": ("Hang", "Made", "ScriptedTarget", "Status", "StatusError"),
+            "tidegate.testing.simulation": ("simulate",),
+            "tidegate.testing.simulator.asked": ("Asked",),
+            "tidegate.testing.simulator.service": ("Simulator",),
+            "tidegate.testing.simulator.steps": ("Step",),
+        },
+    )

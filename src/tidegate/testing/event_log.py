@@ -17,7 +17,7 @@ class EventLog:
     """The events of *bus*, oldest first, from now until `close()`.
 
         events = EventLog()
-        spotify = Target("spotify", bus=events.bus)
+        spotify = Target("spotify", tuning=Tuning(bus=events.bus))
         ...
         events.assert_one("breaker_state_changed", to="open")
         assert [notice.kind for notice in events.notices()] == ["cap"]

@@ -22,7 +22,7 @@ def virtual_clock() -> VirtualClock:
 
 @pytest.fixture
 def tide_events() -> Iterator[EventLog]:
-    """The events of a bus of this test's own: `Target(..., bus=tide_events.bus)`."""
+    """The events of a bus that only this test uses: `Target(..., tuning=Tuning(bus=tide_events.bus))`."""
     from tidegate.testing.event_log import EventLog
 
     log = EventLog()

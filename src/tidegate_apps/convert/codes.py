@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegate import Code, Level, Reach, Reason, rules
+from tidegate import rules
+from tidegate.faults import Code, Level, Reach, Reason
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"

@@ -108,7 +108,7 @@ def uploads() -> None:
 @at_server
 def pause(at: AtServer, lasts: str) -> None:
     """Takes no file for a time, such as 30m or 2h."""
-    from tidegate import Seconds
+    from tidegate.guard import Seconds
 
     try:
         seconds = float(Seconds(lasts))

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import Db, JobEvent
+from tidegate.apps import Db
+from tidegate.jobs import JobEvent
 from tidegate_apps.convert.codes import LINES, gave_up, shown
 
 NEWEST = 2**62

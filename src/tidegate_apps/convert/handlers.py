@@ -9,20 +9,10 @@ from typing import NoReturn
 
 import httpx2
 
-from tidegate import (
-    Again,
-    Backoff,
-    Context,
-    Done,
-    Fail,
-    Fault,
-    Installed,
-    JobFunction,
-    LeaseLost,
-    Target,
-    Tuning,
-    classify,
-)
+from tidegate import Again, Backoff, Context, Done, Fail, Fault, Target, classify
+from tidegate.apps import Installed
+from tidegate.errors import LeaseLost
+from tidegate.jobs import JobFunction
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.calling import Asked, Bounds, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
@@ -107,7 +97,7 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
         },
         probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
         behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
-        tuning=Tuning(reprobe=None),  # a call to find out would cost a job: one that is refused is failed for good
+        reprobe_every=None,  # a call to find out would cost a job: one that is refused is failed for good
     )  # fmt: skip
     kept = max(_KEPT, settings.keep_pdf + settings.keep_xml)
     there.queue.keep(QUEUE, done=kept, failed=kept)

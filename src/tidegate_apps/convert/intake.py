@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from secrets import token_hex
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate.errors import StoreError
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES, gave_up

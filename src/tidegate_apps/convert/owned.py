@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.errors import UniqueTaken
 from tidegate.web import Problem
 from tidegate_apps.convert.codes import LINES, unpromised

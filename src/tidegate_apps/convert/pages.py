@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import (
     ANYONE,
     Problem,

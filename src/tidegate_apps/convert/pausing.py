@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 
 SHORTEST, LONGEST = 1.0, 30 * 86400.0  # seconds
 

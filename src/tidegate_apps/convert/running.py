@@ -21,7 +21,7 @@ from tidegate.commands import Exit, Stopped
 from tidegate_apps.convert.receiving import name_of
 
 if TYPE_CHECKING:
-    from tidegate import Installed
+    from tidegate.apps import Installed
     from tidegate_apps.convert.settings import Settings
 
 _OWNER = "local"
@@ -174,7 +174,8 @@ class _Here:
 @contextmanager
 def here(mapping: str, mappings: Path | None = None) -> Iterator[Office]:
     """A queue, a folder and a gateway that are gone afterwards; UsageError when there is no such mapping."""
-    from tidegate import Queue, install
+    from tidegate import Queue
+    from tidegate.apps import install
     from tidegate_apps.convert.app import app
     from tidegate_apps.convert.settings import Settings
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tidegate import Seconds, address_of
+from tidegate.apps import address_of
+from tidegate.guard import Seconds
 from tidegate_apps.convert.codes import MEGABYTE
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 

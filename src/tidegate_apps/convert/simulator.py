@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidegate import Simulated
+from tidegate.apps import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.mappings import NAMES, Mappings

@@ -10,7 +10,8 @@ import contextlib
 import logging
 import secrets
 
-from tidegate import DbTx, Installed, Notice, NoticeKind
+from tidegate.apps import DbTx, Installed
+from tidegate.events import Notice, NoticeKind
 from tidegate_apps.convert.codes import TARGET
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import ID, Storage, StorageAway, Taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.storage import Storage, StorageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import client_network, not_signed_in, who_asks
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.intake import Taken

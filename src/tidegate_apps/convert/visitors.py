@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import not_signed_in, owner_session, who_asks
 from tidegate_apps.convert.files import files_of
 from tidegate_apps.convert.settings import Settings

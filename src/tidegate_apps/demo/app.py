@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from tidegate import App, Installed, Page, Strip
+from tidegate.apps import App, Installed, Page, Strip
 from tidegate.web import Problem, Right, current_user, needs, page, said
 from tidegate_apps.demo.playing import Theatre
 from tidegate_apps.demo.troubles import TROUBLES, Trouble

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.convert import intake
 from tidegate_apps.convert.receiving import Received
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services

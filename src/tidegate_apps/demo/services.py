@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from tidegate import App, Simulated
+from tidegate.apps import App, Simulated
 from tidegate_apps.convert.simulator import GatewaySimulator
 from tidegate_apps.feeds.simulator import FeedSimulator
 from tidegate_apps.lidarr.simulated_lidarr import Pace

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidegate import Installed, NotThere, Refused
+from tidegate.apps import Installed
+from tidegate.errors import NotThere, Refused
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services

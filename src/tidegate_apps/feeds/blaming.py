@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidegate import DbTx, SelfGuard
+from tidegate.apps import DbTx
+from tidegate.guard import SelfGuard
 from tidegate_apps.feeds import poll_log, telling
 from tidegate_apps.feeds.hosts import Hosts
 from tidegate_apps.feeds.matrix import PollError

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate import Code
+from tidegate.faults import Code
 
 CODES: tuple[Code, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import click
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.commands import NUMBER, AtServer, Exit, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.feeds.matrix import ErrorType
 from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
 

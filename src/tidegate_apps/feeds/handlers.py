@@ -14,7 +14,10 @@ from weakref import WeakKeyDictionary
 
 import httpx2
 
-from tidegate import Again, Backoff, Context, DbTx, Done, Installed, JobFunction, SelfGuard, Target, net
+from tidegate import Again, Backoff, Context, Done, Target, net
+from tidegate.apps import DbTx, Installed
+from tidegate.guard import SelfGuard
+from tidegate.jobs import JobFunction
 from tidegate_apps.feeds.blaming import Blame
 from tidegate_apps.feeds.fetching import Fetching, Get, Parse
 from tidegate_apps.feeds.managing import Here, There, said, tell_there

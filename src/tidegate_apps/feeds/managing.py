@@ -13,7 +13,9 @@ from typing import Any
 
 import httpx2
 
-from tidegate import Db, DbTx, Held, Level, Target, classify
+from tidegate import Held, Target, classify
+from tidegate.apps import Db, DbTx
+from tidegate.faults import Level
 from tidegate_apps.feeds import dues
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL

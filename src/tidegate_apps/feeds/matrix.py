@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate import Code, CodeBook, Cooldown, Fault, Level, net
+from tidegate import Cooldown, Fault, net
+from tidegate.faults import Code, CodeBook, Level
 from tidegate.rules import Pack
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate import OwnLink, Place, SelfGuard, net
+from tidegate import net
+from tidegate.guard import OwnLink, Place, SelfGuard
 from tidegate_apps.feeds.matrix import PollError, fault_of
 from tidegate_apps.feeds.telling import TARGET
 from tidegate_apps.feeds.verdicts import FeedState

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from tidegate import DbTx, Installed, NotThere
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotThere
 from tidegate.web import number_of, page, problem
 from tidegate_apps.feeds import looks, telling
 from tidegate_apps.feeds.looks import DAY, Look, Piece

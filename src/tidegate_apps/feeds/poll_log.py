@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from tidegate import Level, RestChange
+from tidegate.faults import Level
+from tidegate.guard import RestChange
 from tidegate_apps.feeds.recording import Finished
 
 log = logging.getLogger("tidegate.feeds")

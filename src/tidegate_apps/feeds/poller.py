@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate import Db, SelfGuard
+from tidegate.apps import Db
 from tidegate.errors import StoreError
+from tidegate.guard import SelfGuard
 from tidegate_apps.feeds import dues, poll_log, telling, verdicts
 from tidegate_apps.feeds.blaming import Blame
 from tidegate_apps.feeds.fetching import Fetching

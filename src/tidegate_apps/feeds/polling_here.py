@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.feeds.handlers import QUEUE
 
 _LOOK = 0.2  # seconds

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidegate import DbTx, Rest, RestChange
+from tidegate.apps import DbTx
+from tidegate.guard import Rest, RestChange
 from tidegate_apps.feeds.dues import Hints, usual_wait
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of, name_of

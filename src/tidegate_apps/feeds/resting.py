@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.feeds import dues, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
-from tidegate import Seconds, address_of
+from tidegate.apps import address_of
+from tidegate.guard import Seconds
 
 
 def _address(value: str) -> str:

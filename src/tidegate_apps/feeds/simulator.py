@@ -20,7 +20,7 @@ from email.utils import format_datetime
 from html import escape
 from typing import Any
 
-from tidegate import Simulated
+from tidegate.apps import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.feeds.simulated_feeds import CUT_XML, FORMATS, LAUGHS, PAGE, Written, bomb, huge, rss
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate import Db, DbTx, NotThere
+from tidegate.apps import Db, DbTx
+from tidegate.errors import NotThere
 from tidegate_apps.feeds.source import Source, public
 
 

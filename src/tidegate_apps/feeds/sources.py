@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tidegate import Db, DbTx, Refused
+from tidegate.apps import Db, DbTx
+from tidegate.errors import Refused
 from tidegate_apps.feeds import dues, resting, telling
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import rest_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate import Notice, NoticeKind
+from tidegate.events import Notice, NoticeKind
 from tidegate_apps.feeds.dues import Why
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType, rest_of
 

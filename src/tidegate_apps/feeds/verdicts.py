@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from tidegate import Rest, RestChange
+from tidegate.guard import Rest, RestChange
 from tidegate_apps.feeds import dues
 from tidegate_apps.feeds.dues import Hints, Why
 from tidegate_apps.feeds.matrix import COOLDOWN, PollError, fault_of

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidegate import Db, DbTx
+from tidegate.apps import Db, DbTx
 from tidegate.errors import StoreError
 from tidegate_apps.feeds import poll_log, telling
 from tidegate_apps.feeds.blaming import Blame

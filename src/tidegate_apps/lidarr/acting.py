@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate import DbTx, Enqueued, Installed, NotThere, Refused
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotThere, Refused
+from tidegate.jobs import Enqueued
 from tidegate_apps.lidarr import upkeep
 from tidegate_apps.lidarr.codes import PARENT_FAILED, TARGET
 from tidegate_apps.lidarr.settings import Settings

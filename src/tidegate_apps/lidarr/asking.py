@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tidegate import Fault, Reach
+from tidegate import Fault
+from tidegate.faults import Reach
 from tidegate_apps.lidarr.client import BAD, fault_of
 
 I = TypeVar("I")  # noqa: E741 - an item

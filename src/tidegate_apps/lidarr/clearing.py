@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidegate import DbTx, Installed, NotThere
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotThere
 from tidegate_apps.lidarr.codes import PARENT_FAILED
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import OPEN

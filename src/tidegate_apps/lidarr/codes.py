@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate import Code, Level, Reach, Reason, rules
+from tidegate import rules
+from tidegate.faults import Code, Level, Reach, Reason
 
 TARGET = "lidarr"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from tidegate import NotThere, Refused
 from tidegate.commands import NUMBER, AtServer, Exit, at_server
+from tidegate.errors import NotThere, Refused
 from tidegate_apps.lidarr import acting, reading
 from tidegate_apps.lidarr.looks import look_of, look_words, looking_words, woken_words
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from tidegate import DbTx, Installed, JobFunction
+from tidegate.apps import DbTx, Installed
+from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.badges import is_idle, status_of
 from tidegate_apps.lidarr.clearing import Shelf, clear

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import Add, Again, Backoff, BreakerOptions, Capacity, Context, Done, Installed, JobFunction, Target
+from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Done, Target
+from tidegate.apps import Installed
+from tidegate.guard import Add
+from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher
 from tidegate_apps.lidarr.looking import Looker
@@ -50,7 +52,7 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
         breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
             settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
-            counts=lambda job: json.loads(job.args)["submission"]["entity_type"] == "album",  # an artist is no download
+            counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is no download
         ),
     )  # fmt: skip
     queue.in_cycles(QUEUE)

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx2
 
-from tidegate import Again, Context, Installed
+from tidegate import Again, Context
+from tidegate.apps import Installed
 from tidegate_apps.lidarr.client import LidarrError, fault_of
 from tidegate_apps.lidarr.enriching import Enricher, Tally
 from tidegate_apps.lidarr.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate.web import number_of, page
 from tidegate_apps.lidarr import looks, reading
 from tidegate_apps.lidarr.badges import LOOKS

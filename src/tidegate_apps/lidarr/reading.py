@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.lidarr.codes import TARGET
 from tidegate_apps.lidarr.looks import woken_words
 from tidegate_apps.lidarr.settings import Settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate import DbTx, Installed, JobFunction
+from tidegate.apps import DbTx, Installed
+from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.badges import badge_of
 from tidegate_apps.lidarr.knowing import Known, Seen, by_number, mark, never_asked_for
 from tidegate_apps.lidarr.settings import Settings

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidegate import Simulated
+from tidegate.apps import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.lidarr.simulated_lidarr import METADATA, QUALITY, Inside, Pace, shown_album, shown_artist
 

@@ -10,7 +10,9 @@ from typing import Any, NoReturn, TypeVar
 
 import httpx2
 
-from tidegate import Again, Breaker, Context, Depth, Done, Fail, Fault, Held, Installed
+from tidegate import Again, Breaker, Context, Done, Fail, Fault, Held
+from tidegate.apps import Installed
+from tidegate.guard import Depth
 from tidegate_apps.lidarr import telling
 from tidegate_apps.lidarr.badges import badge_of
 from tidegate_apps.lidarr.client import BAD, AlreadyThere, Lidarr, LidarrError, fault_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from tidegate import Fault, Notice, NoticeKind
+from tidegate import Fault
+from tidegate.events import Notice, NoticeKind
 from tidegate_apps.lidarr.codes import REFUSED, TARGET
 from tidegate_apps.lidarr.states import Submission
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate_apps.lidarr.badges import badge_of
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.states import error_of

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tidegate import DbTx, Drained, Fault, Installed
+from tidegate import Fault
+from tidegate.apps import DbTx, Installed
 from tidegate.errors import StoreError
+from tidegate.jobs import Drained
 from tidegate_apps.lidarr import telling, upkeep
 from tidegate_apps.lidarr.codes import METADATA_DOWN, PACK, TARGET
 from tidegate_apps.lidarr.settings import Settings

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fastapi import Request
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.secrets import BadSecret
 from tidegate.web import Problem, Right, current_user, who_asks
 from tidegate_apps.music.connections import Connections, Row

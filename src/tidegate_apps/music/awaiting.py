@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.music.asking import lines_of
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import CALM, Line, Work

@@ -13,7 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from tidegate import Fault, Rate, Reach, Reason, classify, net, rules
+from tidegate import Fault, Rate, classify, net, rules
+from tidegate.faults import Reach, Reason
 from tidegate_apps.music.contract import Surroundings
 from tidegate_apps.music.reading import WrongShape
 from tidegate_apps.music.way_out import ENTERED, LOOPBACK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate import Code, Reach, Reason
+from tidegate.faults import Code, Reach, Reason
 
 UNREADABLE = Code(
     name="MUSIC_UNREADABLE",

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from tidegate import Installed, NotThere
+from tidegate.apps import Installed
 from tidegate.commands import AtServer, Exit, at_server
+from tidegate.errors import NotThere
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.looks import CALM, Line
 

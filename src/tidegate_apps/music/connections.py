@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate import Db, DbTx, NotThere
+from tidegate.apps import Db, DbTx
+from tidegate.errors import NotThere
 from tidegate.net import Networks
 from tidegate.secrets import BadSecret, Secrets
 from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, complete, entered, hidden, leading

@@ -11,7 +11,10 @@ from functools import cache
 
 import httpx2
 
-from tidegate import Again, Context, DbTx, Installed, JobFunction, NotThere, net
+from tidegate import Again, Context, net
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotThere
+from tidegate.jobs import JobFunction
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.health import Healths, Outside
 from tidegate_apps.music.journeys import Journeys

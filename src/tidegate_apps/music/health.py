@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate import Backoff, Bus, Db, DbTx, Health, Part, Target, Tuning
+from tidegate import Backoff, Target
+from tidegate.apps import Db, DbTx
+from tidegate.events import Bus
+from tidegate.guard import Health, Part, Tuning
 from tidegate_apps.music.contract import Clock
 from tidegate_apps.music.kind import Kind
 from tidegate_apps.music.settings import Settings
@@ -102,13 +105,11 @@ def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
         float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
     )  # fmt: skip
-    tuning = Tuning(
-        reprobe=float(settings.reprobe) or None, cap_notice=settings.cap_notice, dice=outside.dice,
-        bus=outside.bus,
-    )  # fmt: skip
+    tuning = Tuning(cap_notice=settings.cap_notice, dice=outside.dice, bus=outside.bus)
     return Target(
         kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
-        deadline=float(settings.deadline), store=outside.store, clock=outside.clock, tuning=tuning,
+        deadline=float(settings.deadline), reprobe_every=float(settings.reprobe) or None,
+        store=outside.store, clock=outside.clock, tuning=tuning,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate import Db, DbTx
+from tidegate.apps import Db, DbTx
 from tidegate.secrets import BadSecret, Secrets
 from tidegate_apps.music.entering import hidden
 

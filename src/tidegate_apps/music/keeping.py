@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tidegate import Db, DbTx
+from tidegate.apps import Db, DbTx
 from tidegate_apps.music import merging
 from tidegate_apps.music.contract import Bad, Batch, Found, Gap, Operation, Play, Playlist, Wanted
 from tidegate_apps.music.merging import Merging

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tidegate import Confirm, Rate, rules
+from tidegate import Rate, rules
+from tidegate.faults import Confirm
 from tidegate_apps.music.contract import Connection, Operation, Provider, Surroundings
 
 

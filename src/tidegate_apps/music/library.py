@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tidegate import BoundStatement, Db, Queue
+from tidegate import Queue
+from tidegate.apps import Db
+from tidegate.jobs import BoundStatement
 
 EntityKind = Literal["artist", "album", "track"]
 Tone = Literal["good", "busy", "calm", "warn", "bad"]

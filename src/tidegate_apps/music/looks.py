@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate import Reason
+from tidegate.faults import Reason
 from tidegate_apps.music.connections import Row
 from tidegate_apps.music.contract import Gap
 from tidegate_apps.music.entering import asked_for, by_itself

@@ -14,7 +14,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from tidegate import Fault, Held, Hold, Part, fault_of
+from tidegate import Fault, Held, fault_of
+from tidegate.guard import Hold, Part
 from tidegate_apps.music.contract import Batch, Operation, Provider
 from tidegate_apps.music.keeping import Lane
 from tidegate_apps.music.kind import Kind

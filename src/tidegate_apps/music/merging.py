@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.music.contract import Song
 from tidegate_apps.music.names import clean, key_of
 

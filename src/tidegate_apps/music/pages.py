@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import Right, number_of, page, who_asks
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from tidegate import Reach
+from tidegate.faults import Reach
 from tidegate_apps.music.calls import Calls
 from tidegate_apps.music.contract import Bad, Batch, Playlist, Song
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, field_validator
 
-from tidegate import Seconds
+from tidegate.guard import Seconds
 from tidegate.net import Networks
 from tidegate_apps.music.calls import fits_a_header
 from tidegate_apps.music.factory import kinds

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tidegate import Db, NotThere
+from tidegate.apps import Db
+from tidegate.errors import NotThere
 from tidegate_apps.music.library import Badge
 from tidegate_apps.music.names import key_of
 

@@ -21,7 +21,7 @@ from html import escape
 from itertools import product
 from typing import Any
 
-from tidegate import Simulated
+from tidegate.apps import Simulated
 from tidegate.testing import Asked, Simulator, Step
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.simulators import fanart, lastfm, openai, spotify_accounts

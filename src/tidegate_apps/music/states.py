@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from tidegate import Db, Fault, Hold
+from tidegate import Fault
+from tidegate.apps import Db
+from tidegate.guard import Hold
 from tidegate_apps.music.contract import Operation
 from tidegate_apps.music.keeping import Lane
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from tidegate import Code
+from tidegate.faults import Code
 from tidegate.secrets import BadSecret
 from tidegate_apps.music import factory
 from tidegate_apps.music.codes import UNREADABLE, UNUSABLE

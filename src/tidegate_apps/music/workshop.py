@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate import Db
+from tidegate.apps import Db
 from tidegate_apps.music.connections import Connections, Row
 from tidegate_apps.music.health import ClockOfAll, Healths
 from tidegate_apps.music.keeping import Keeping, Lane

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import httpx2
 
-from tidegate import Breaker, Installed, Target
+from tidegate import Breaker, Target
+from tidegate.apps import Installed
 from tidegate_apps.tautulli.client import Tautulli, Times
 from tidegate_apps.tautulli.codes import PACK, TARGET
 from tidegate_apps.tautulli.settings import Settings

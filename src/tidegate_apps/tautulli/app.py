@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate import App, Every, Installed, Page, Simulated
+from tidegate.apps import App, Every, Installed, Page, Simulated
 from tidegate_apps.tautulli import handlers
 from tidegate_apps.tautulli.codes import CODES, TARGET
 from tidegate_apps.tautulli.settings import Settings

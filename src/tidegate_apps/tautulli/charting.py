@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.tautulli.lots import DAY, HOUR, KINDS, QUARTER, month_of, week_of
 
 TOP = 10

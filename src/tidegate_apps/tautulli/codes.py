@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate import Code, Fault, rules
+from tidegate import Fault, rules
+from tidegate.faults import Code
 from tidegate_apps.tautulli.client import EmptyHistory
 
 TARGET = "tautulli-api"

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from tidegate import Installed, classify
+from tidegate import classify
+from tidegate.apps import Installed
 from tidegate.commands import AtServer, Exit, Stopped, at_server
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client

@@ -17,13 +17,13 @@ from tidegate import (
     Fail,
     Fault,
     Held,
-    Installed,
-    JobFunction,
-    LeaseLost,
     TooManyRequests,
     classify,
     fault_of,
-)  # fmt: skip
+)
+from tidegate.apps import Installed
+from tidegate.errors import LeaseLost
+from tidegate.jobs import JobFunction
 from tidegate_apps.tautulli.api import Api, picture
 from tidegate_apps.tautulli.codes import PACK, TARGET, no_rows, told
 from tidegate_apps.tautulli.fetching import Stopped
@@ -98,17 +98,24 @@ class Run:
         """Writes how it went, with the breaker as it is now."""
         clock = self._there.queue.clock
         self._there.db.all(
-            "ended", at=clock.now(), outcome=outcome, code=None if fault is None else fault.code,
+            "ended",
+            at=clock.now(),
+            outcome=outcome,
+            code=None if fault is None else fault.code,
             message=None if fault is None else told(fault),
             breaker=json.dumps(picture(self._api.breaker, clock)),
-        )  # fmt: skip
+        )
 
     def _syncing(self) -> Syncing:
         job = self._job
         return Syncing(
-            self._there.db, self._api.client, self._there.settings.page, self._there.queue.clock.now,
-            lambda: job.cancelled or job.stopping, threads=not self._there.queue.inline,
-        )  # fmt: skip
+            self._there.db,
+            self._api.client,
+            self._there.settings.page,
+            self._there.queue.clock.now,
+            lambda: job.cancelled or job.stopping,
+            threads=not self._there.queue.inline,
+        )
 
     def _trials(self, syncing: Syncing) -> None:
         """Small calls close a half-open breaker: a sync that has little to ask would leave it so for hours."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from tidegate import DbTx, Installed
+from tidegate.apps import DbTx, Installed
 from tidegate.web import Right, needs, page
 from tidegate_apps.tautulli import charting, drawing, reading
 from tidegate_apps.tautulli.charting import RANGES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.tautulli.settings import Settings, next_time
 from tidegate_apps.tautulli.storing import State, state_of
 

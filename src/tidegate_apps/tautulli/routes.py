@@ -7,7 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate import DbTx, Enqueued, Installed, Refused
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import Refused
+from tidegate.jobs import Enqueued
 from tidegate.web import Problem, Right, current_user, needs, said
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.codes import TARGET

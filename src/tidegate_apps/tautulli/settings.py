@@ -8,7 +8,9 @@ from typing import Annotated
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate import BreakerOptions, Seconds, address_of
+from tidegate import BreakerOptions
+from tidegate.apps import address_of
+from tidegate.guard import Seconds
 
 
 def _address(value: str) -> str:

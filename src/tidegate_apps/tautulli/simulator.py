@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 from typing import Any
 
-from tidegate import Simulated
+from tidegate.apps import Simulated
 from tidegate.testing import Asked, Hang, Simulator, Step
 from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
 from tidegate_apps.tautulli.simulated_rows import Rows

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.tautulli.lots import Lot, Sums, counted, table
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from operator import add
 from typing import TypeVar
 
-from tidegate import Db, DbTx
+from tidegate.apps import Db, DbTx
 from tidegate_apps.tautulli.answers import History
 from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
 from tidegate_apps.tautulli.fetching import Pages, Stopped, stoppable

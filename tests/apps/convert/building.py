@@ -15,7 +15,9 @@ from starlette.testclient import TestClient
 
 from tests.databases import Database
 from tests.web.api.building import HERE
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate.testing import Simulator
@@ -111,7 +113,9 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
         sim = stack.enter_context(Simulator("gateway"))
         sim.on("GET /health", {"status": "ok"})
         sim.on("POST /process", XML)
-        queue = stack.enter_context(Queue(db.url, driver=db.driver, clock=clock, inline=True, dice=lambda: 0.5))
+        queue = stack.enter_context(
+            Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5))
+        )
         given = {"gateway_url": sim.url, "storage": str(files), "least_free": 0.0, "anonymous": True, **settings}
         there = install(app, queue, Settings(**given))
         stack.push(there.closing)

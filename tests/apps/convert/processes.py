@@ -19,7 +19,8 @@ COMMAND = str(Path(sys.executable).with_name("tidegate"))
 # A worker whose leases end soon, so that nobody waits half a minute for one that was killed.
 WORKER = """
 import sys
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.settings import Settings
 

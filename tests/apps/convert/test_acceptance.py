@@ -11,7 +11,9 @@ from lxml import etree  # type: ignore[import-untyped]
 from tests.apps.convert import pdfs
 from tests.apps.convert.building import XML, code_of, pdf
 from tests.apps.convert.processes import Running, Server, gateway, until, worker
-from tidegate import Queue, Seconds, install
+from tidegate import Queue
+from tidegate.apps import install
+from tidegate.guard import Seconds
 from tidegate.testing import Step
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.app import app

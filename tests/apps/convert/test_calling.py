@@ -19,7 +19,8 @@ import pytest
 from tests.apps.convert.building import XML
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate import Seconds, net
+from tidegate import net
+from tidegate.guard import Seconds
 from tidegate.testing import Hang, Simulator, Step
 from tidegate_apps.convert.calling import Asked, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer

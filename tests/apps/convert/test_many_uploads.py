@@ -13,7 +13,8 @@ from tests.apps.convert.building import KEY
 from tests.apps.convert.crowding import MB, PEAKS, Told, Upload, crowd, forget_peak, peak
 from tests.processes import Place, wait
 from tests.web.api.building import listening
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.web.access import Access
 from tidegate.web.frame import build
 from tidegate.web.site import Site

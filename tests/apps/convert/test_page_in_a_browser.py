@@ -15,7 +15,9 @@ from tests.apps.convert.building import XML, pdf
 from tests.web.browsing import browser, chromium, told, visit
 from tests.web.conftest import NO_BROWSER
 from tests.web.serving import running
-from tidegate import Queue, Seconds, install
+from tidegate import Queue
+from tidegate.apps import install
+from tidegate.guard import Seconds
 from tidegate.runtime.engine import Engine
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app

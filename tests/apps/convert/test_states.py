@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.apps.convert.building import XML, Place
-from tidegate import Context, LeaseLost
+from tidegate import Context
 from tidegate.core.codes import CORE
 from tidegate.core.job import Claimed
-from tidegate.errors import Refused, StoreError
+from tidegate.errors import LeaseLost, Refused, StoreError
 from tidegate.store import claims
 from tidegate.store.dialect import compiled
 from tidegate.store.tx import Tx

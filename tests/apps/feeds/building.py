@@ -12,8 +12,10 @@ import httpx2
 import pytest
 
 from tests.databases import Database
-from tidegate import Installed, Queue, SelfGuard, net
+from tidegate import Queue, net
+from tidegate.apps import Installed
 from tidegate.face.app import install
+from tidegate.guard import SelfGuard
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.fetching import Fetching, Parse

@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.databases import Database
-from tidegate import DbTx, Target, net
+from tidegate import Target, net
+from tidegate.apps import DbTx
 from tidegate.ops import jwts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.rights import Role

@@ -8,7 +8,8 @@ from email.utils import formatdate
 import pytest
 
 from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
-from tidegate import Rest, net
+from tidegate import net
+from tidegate.guard import Rest
 from tidegate_apps.feeds import looks, opml
 from tidegate_apps.feeds.dues import Hints
 from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after

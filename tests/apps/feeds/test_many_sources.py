@@ -14,7 +14,7 @@ import pytest
 
 from bench.feed_polling import fill, pages
 from tests.apps.feeds.building import DAY, HOUR, Desk
-from tidegate import RestChange
+from tidegate.guard import RestChange
 from tidegate_apps.feeds import dues, poll_log, verdicts
 from tidegate_apps.feeds.matrix import ErrorType, PollError, type_of_status
 from tidegate_apps.feeds.recording import Finished

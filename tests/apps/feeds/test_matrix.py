@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate import Cooldown, Level, net
+from tidegate import Cooldown, net
+from tidegate.faults import Level
 from tidegate_apps.feeds.matrix import (
     COOLDOWN,
     MATRIX,

@@ -8,8 +8,7 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.text import numbers
-from tidegate import NotThere, Refused
-from tidegate.errors import StoreError
+from tidegate.errors import NotThere, Refused, StoreError
 from tidegate.ops import activity
 from tidegate.store.activity_rows import Wanted as WantedDeeds
 from tidegate_apps.feeds.source import Change, Wanted, check_url

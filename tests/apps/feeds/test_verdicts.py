@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate import RestChange
+from tidegate.guard import RestChange
 from tidegate_apps.feeds import dues, verdicts
 from tidegate_apps.feeds.dues import Hints
 from tidegate_apps.feeds.matrix import ErrorType, PollError

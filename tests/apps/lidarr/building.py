@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tests.databases import Database
-from tidegate import Db, Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Db, Installed, install
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.lidarr import handlers
 from tidegate_apps.lidarr.app import app
@@ -51,7 +53,7 @@ class Round:
         clock = clock or VirtualClock()
         sim = sim or LidarrSimulator(clock=clock)
         wanted = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, sim.transport()))
-        with Queue(db.url, driver=db.driver, clock=clock, inline=True, dice=lambda: 0.5) as queue:
+        with Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5)) as queue:
             said = {"base_url": "http://lidarr", "api_key": KEY, **settings}
             there = install(wanted, queue, Settings.model_validate(said))
             yield cls(queue, there, clock, sim)

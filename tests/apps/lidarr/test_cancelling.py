@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
-from tidegate import Refused
+from tidegate.errors import Refused
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr import acting

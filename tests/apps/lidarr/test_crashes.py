@@ -14,7 +14,8 @@ import pytest
 
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.runtime.clock import SystemClock
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.settings import Settings

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
 from tests.text import numbers
-from tidegate import Installed, install
+from tidegate.apps import Installed, install
 from tidegate.commands import AtServer
 from tidegate.testing import Step
 from tidegate.web.frame import build

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
-from tidegate import Page
+from tidegate.apps import Page
 from tidegate.store.dialect import bodies
 from tidegate.web.frame import build
 from tidegate.web.site import Site

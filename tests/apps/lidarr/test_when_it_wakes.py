@@ -11,7 +11,8 @@ import pytest
 
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import Step
 from tidegate_apps.lidarr.app import app

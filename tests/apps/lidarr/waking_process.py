@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.settings import Settings
 from tidegate_apps.lidarr.simulator import KEY

@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx2
 
-from tidegate import Bus, Event, Installed, Notice, Queue, install, rules
+from tidegate import Queue, rules
+from tidegate.apps import Installed, install
+from tidegate.events import Bus, Event, Notice
 from tidegate.rules import Pack
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.apps.music.building import KEY
 from tests.web.serving import running
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.reporting import reporter_of
 from tidegate.web.site import Site

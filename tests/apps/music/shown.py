@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.apps.music.building import DAY, HOUR, KEY, MINUTE
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.web.site import Site
 from tidegate_apps.music.app import app

@@ -14,7 +14,9 @@ import httpx2
 import pytest
 
 from tests.apps.music.building import HOUR, MINUTE
-from tidegate import Bus, Event, Queue, install
+from tidegate import Queue
+from tidegate.apps import install
+from tidegate.events import Bus, Event
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.music.app import app
 from tidegate_apps.music.factory import kinds

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.apps.music.building import KEY, World, kind_of
-from tidegate import NotThere, Queue
+from tidegate import Queue
 from tidegate.core.actor import Actor, Origin
+from tidegate.errors import NotThere
 from tidegate.ops import activity
 from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets

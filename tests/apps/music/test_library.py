@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tidegate import DbTx, Queue
+from tidegate import Queue
+from tidegate.apps import DbTx
 from tidegate_apps.music.contract import Batch, Found, Operation, Play, Playlist, Song
 from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library, tables

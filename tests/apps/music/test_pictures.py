@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apps.music.building import KEY, MINUTE
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import Simulator, Step
 from tidegate_apps.music.app import app

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.databases import Database
-from tidegate import Breaker, Drained, Installed, Job, Queue
+from tidegate import Breaker, Job, Queue
+from tidegate.apps import Installed
 from tidegate.face.app import install
+from tidegate.jobs import Drained
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.metrics import BreakerCollector
 from tidegate_apps.tautulli import reading

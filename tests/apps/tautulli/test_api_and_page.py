@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
 from tests.text import message
-from tidegate import Queue, install
+from tidegate import Queue
+from tidegate.apps import install
 from tidegate.core.codes import CORE
 from tidegate.web.access import Access
 from tidegate.web.frame import build

@@ -12,7 +12,8 @@ import httpx2
 import pytest
 
 from tests.apps.tautulli.building import Desk, samples
-from tidegate import BreakerOpen, BreakerOptions, Queue, Target, install
+from tidegate import BreakerOpen, BreakerOptions, Queue, Target
+from tidegate.apps import install
 from tidegate_apps.tautulli.app import app
 from tidegate_apps.tautulli.client import TautulliError, Wanted
 from tidegate_apps.tautulli.codes import PACK, TARGET

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.blocking import Blocking, NoTime
 from tests.simulation.parts.part import Part
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate_apps.convert import handlers
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.codes import TARGET

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.parts.part import Part
-from tidegate import Installed, Queue, Seconds, install, net
+from tidegate import Queue, net
+from tidegate.apps import Installed, install
+from tidegate.guard import Seconds
 from tidegate.store.now import now_of
 from tidegate_apps.feeds import handlers
 from tidegate_apps.feeds.app import app

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.parts.part import Part
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate_apps.lidarr import acting, handlers
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.settings import Settings

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.parts.part import KEY, Part
-from tidegate import Installed, Queue, install
+from tidegate import Queue
+from tidegate.apps import Installed, install
 from tidegate_apps.music import handlers
 from tidegate_apps.music.app import app
 from tidegate_apps.music.factory import kinds

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidegate import Installed, Queue
+from tidegate import Queue
+from tidegate.apps import Installed
 from tidegate.secrets import Secrets
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate import Add, Backoff
+from tidegate import Backoff
+from tidegate.guard import Add
 
 NO_JITTER = 0.5  # the middle of +-
 

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from tidegate import Backoff, Confirm, Cooldown, Rate
+from tidegate import Backoff, Cooldown, Rate
 from tidegate.core.backoff import Add
+from tidegate.faults import Confirm
 
 
 def test_a_ladder_is_that_of_the_sync_loops_unless_something_else_is_said() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tidegate import Confirm, Cooldown, Level, Target
+from tidegate import Cooldown, Target
 from tidegate.core.codes import CORE
+from tidegate.faults import Confirm, Level
 
 HOUR = 3600.0
 

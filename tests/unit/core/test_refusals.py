@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import Backoff, Confirm, Cooldown, Rate
+from tidegate import Backoff, Cooldown, Rate
 from tidegate.core.backoff import Add
 from tidegate.core.checks import number, share, valid_code, valid_name, whole
 from tidegate.core.codes import CORE, Code, CodeBook
@@ -15,6 +15,7 @@ from tidegate.core.duration import seconds
 from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.pack import Pack, pack_of
 from tidegate.core.rule import Rule
+from tidegate.faults import Confirm
 
 
 def code(**given: Any) -> Code:

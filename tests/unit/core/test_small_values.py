@@ -8,13 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from tidegate import Confirm, Cooldown, Rate
+from tidegate import Cooldown, Rate
 from tidegate.core.channel import PORTS, Apprise, Channel, Letter, Mail, Webhook
 from tidegate.core.checks import number, share, valid_code, valid_name, whole
 from tidegate.core.duration import brief, seconds
 from tidegate.core.job import JobState, NewJob, while_mask
 from tidegate.core.progress import unheard, unwatched
 from tidegate.core.retry_after import http_date, retry_after
+from tidegate.faults import Confirm
 
 UNIX = 784111777.0
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 
 from tests.unit.core.test_codes import tables
-from tidegate import App, Every, Page
+from tidegate.apps import App, Every, Page
 
 
 def test_every_part_of_an_application_is_listed_in_its_order() -> None:

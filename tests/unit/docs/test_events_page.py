@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate import Event, EventKind, Notice, NoticeKind
 from tidegate.core.fault import Level
+from tidegate.events import Event, EventKind, Notice, NoticeKind
 from tidegate.machine.gate import HoldReason
 from tidegate.runtime.sinks import level_of
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.core.test_codes import tables
-from tidegate import Backoff, Confirm, Cooldown, Health, Held, Hold, Part, Rate, Retry, Target, Tuning
+from tidegate import Backoff, Cooldown, Held, Rate, Retry, Target
+from tidegate.faults import Confirm
+from tidegate.guard import Health, Hold, Part, Tuning
 from tidegate.machine.gate import EndedBy
 
 PAGE = "reference/targets.md"

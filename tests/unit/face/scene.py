@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tidegate import Held, Notice, Target, Tuning
+from tidegate import Held, Target
+from tidegate.events import Notice
+from tidegate.guard import Tuning
 from tidegate.testing import EventLog, VirtualClock
 
 
@@ -52,7 +54,7 @@ class Scene:
         settings.setdefault("self_guard", False)
         settings.setdefault("name", "spotify")
         settings.setdefault("profile", "sync")
-        tuned = {name: settings.pop(name) for name in ("most_asked", "reprobe", "cap_notice") if name in settings}
+        tuned = {name: settings.pop(name) for name in ("most_asked", "cap_notice") if name in settings}
         tuning = Tuning(bus=self.events.bus, dice=lambda: roll, **tuned)
         self.target = Target(clock=self.clock, tuning=tuning, **settings)
 

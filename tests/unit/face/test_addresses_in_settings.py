@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from tidegate import address_of
+from tidegate.apps import address_of
 from tidegate_apps.convert.settings import Settings as Convert
 from tidegate_apps.feeds.settings import Settings as Feeds
 from tidegate_apps.lidarr.settings import Settings as Lidarr

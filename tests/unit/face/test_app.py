@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tidegate import App, Capacity, Code, Every, Installed, JobFunction, Page, Queue, Reach, Reason, Target
+from tidegate import Capacity, Queue, Target
+from tidegate.apps import App, Every, Installed, Page
 from tidegate.errors import NotThere
 from tidegate.face import installed_apps as apps
 from tidegate.face.app import install
+from tidegate.faults import Code, Reach, Reason
+from tidegate.jobs import JobFunction
 from tidegate.secrets import Secrets
 from tidegate.settings import SettingsError, load
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, held
-from tidegate import Breaker, BreakerOpen, Confirm, Held
+from tidegate import Breaker, BreakerOpen, Held
+from tidegate.faults import Confirm
 from tidegate.machine.states import Ticket
 from tidegate.testing import VirtualClock
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Answered, CountedClock, Scene, down
-from tidegate import Confirm, Held, fault_of, rules
+from tidegate import Held, fault_of, rules
+from tidegate.faults import Confirm
 
 
 def code(scene: Scene, error: Exception, key: int = 7) -> str | None:

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from tests.unit.face.scene import Scene, down
-from tidegate import Confirm, Rate, fault_of
+from tidegate import Rate, fault_of
+from tidegate.faults import Confirm
 
 
 def test_an_async_call_is_cancelled_at_its_deadline_and_that_is_a_timeout() -> None:

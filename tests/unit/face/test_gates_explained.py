@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
-from tidegate import Held, Rate, Reach
+from tidegate import Held, Rate
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
+from tidegate.faults import Reach
 
 
 def shut_everything(scene: Scene) -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down
-from tidegate import Confirm, Cooldown, Held, Rate
+from tidegate import Cooldown, Held, Rate
+from tidegate.faults import Confirm
 
 OUTCOMES: dict[str, Any] = {
     "ok": lambda: "ok",
@@ -66,7 +67,7 @@ def everything(**more: Any) -> Scene:
         concurrency=2,
         cooldown=Cooldown({"gone": (1, "1m")}),
         confirm=[Confirm("forbidden", probe=lambda key: None)],
-        reprobe="1m",
+        reprobe_every="1m",
         **more,
     )
 

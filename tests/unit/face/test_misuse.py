@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Scene, down
-from tidegate import Confirm, Cooldown, Target, classify, rules
+from tidegate import Cooldown, Target, classify, rules
+from tidegate.faults import Confirm
 from tidegate.rules import Rule
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -8,8 +8,10 @@ import threading
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
-from tidegate import Level, Notice, NoticeKind, rules
+from tidegate import rules
 from tidegate.core.codes import CORE
+from tidegate.events import Notice, NoticeKind
+from tidegate.faults import Level
 from tidegate.runtime import notices
 from tidegate.testing import VirtualClock
 

@@ -15,7 +15,9 @@ from pydantic import BaseModel
 
 import tidegate
 from tests.unit.face.queueing import rows
-from tidegate import Context, Fail, JobCancelled, JobFailed, JobForgotten, JobFunction, NotThere, Queue
+from tidegate import Context, Fail, JobCancelled, JobFailed, JobForgotten, Queue
+from tidegate.errors import NotThere
+from tidegate.jobs import JobFunction
 from tidegate.runtime.clock import VirtualClock
 
 if TYPE_CHECKING:

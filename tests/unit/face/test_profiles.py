@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
-from tidegate import Backoff, Breaker, Held, Target, Tuning, rules
+from tidegate import Backoff, Breaker, Held, Target, rules
 from tidegate.face.profiles import PROFILES, rows
+from tidegate.guard import Tuning
 from tidegate.ops.picture import picture
 from tidegate.ops.simulate import Simulation
 from tidegate.testing import VirtualClock, simulate

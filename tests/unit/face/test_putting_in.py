@@ -13,8 +13,9 @@ import apsw
 import pytest
 
 from tests.unit.face.queueing import ARTIST, TARGET, Submission, handler, rows
-from tidegate import Done, Drained, Enqueued, Fail, JobState, Queue, Target, rules
+from tidegate import Done, Fail, Queue, Target, rules
 from tidegate.errors import NotThere, Refused
+from tidegate.jobs import Drained, Enqueued, JobState
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 

@@ -11,8 +11,9 @@ import pytest
 
 import tidegate
 from tests.unit.face.queueing import ARTIST, handler, rows
-from tidegate import Again, Backoff, Drained, Fail, Queue, Target
+from tidegate import Again, Backoff, Fail, Queue, Target
 from tidegate.errors import SchemaTooNew, StoreError
+from tidegate.jobs import Drained
 from tidegate.store.migrate import core_migrations
 
 # -- opening ---------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from contextlib import suppress
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down, held
-from tidegate import Backoff, Cooldown, Reach, rules
+from tidegate import Backoff, Cooldown, rules
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
+from tidegate.faults import Reach
 
 
 @pytest.mark.req("SYNC-06")
@@ -155,7 +156,7 @@ def test_a_late_success_of_an_earlier_run_does_not_end_the_next_run() -> None:
 
 @pytest.mark.req("SYNC-08")
 def test_a_success_that_began_after_a_fatal_fault_ends_it() -> None:
-    scene = Scene(reprobe="1h")
+    scene = Scene(reprobe_every="1h")
     scene.fail(Answered(402))
     scene.clock.advance(3601)
     scene.call("ok")
@@ -332,7 +333,7 @@ def test_refused_credentials_are_never_asked_again_by_themselves() -> None:
 @pytest.mark.req("SYNC-17")
 @pytest.mark.parametrize(("setting", "left"), [("10m", 600), (None, None)])
 def test_how_often_money_and_settings_are_asked_again_is_a_setting(setting: str | None, left: float | None) -> None:
-    scene = Scene(reprobe=setting)
+    scene = Scene(reprobe_every=setting)
     scene.fail(Answered(402))
 
     assert scene.left() == (None if left is None else pytest.approx(left))
@@ -382,7 +383,7 @@ def test_a_call_that_was_broken_off_does_not_free_the_probe_of_another() -> None
 @pytest.mark.req("SYNC-17")
 @pytest.mark.parametrize("status", [402, 501])
 def test_who_hurries_gets_one_trial_after_a_fatal_fault_that_credentials_do_not_mend(status: int) -> None:
-    scene = Scene(reprobe=None)
+    scene = Scene(reprobe_every=None)
     scene.fail(Answered(status))
     scene.target.key(7).hurry()
     assert scene.holds() == []

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
-from tidegate import Breaker, BreakerOpen, Confirm, Held
+from tidegate import Breaker, BreakerOpen, Held
+from tidegate.faults import Confirm
 
 OPENS = {"consecutive": 2, "timeout": "120s"}
 

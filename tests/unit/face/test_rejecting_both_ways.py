@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.face.scene import Answered, Scene, Stopped, down
-from tidegate import Breaker, Confirm, Cooldown, Held
+from tidegate import Breaker, Cooldown, Held
+from tidegate.faults import Confirm
 from tidegate.testing import VirtualClock
 
 STEPS = st.lists(

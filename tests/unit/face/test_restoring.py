@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
-from tidegate import Backoff, Cooldown, Health, Held, Target, Tuning, classify
+from tidegate import Backoff, Cooldown, Held, Target, classify
+from tidegate.guard import Health, Tuning
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import VirtualClock
 

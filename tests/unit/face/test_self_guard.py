@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
-from tidegate import SelfGuard
+from tidegate.guard import SelfGuard
 from tidegate.runtime import own_links
 from tidegate.testing import VirtualClock
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down, held
-from tidegate import Answer
+from tidegate.guard import Answer
 
 
 class Service:

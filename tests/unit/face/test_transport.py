@@ -17,7 +17,8 @@ import pytest
 
 from tests.unit.core.wire import answer, hangs, refused, resets, says, serving
 from tests.unit.face.scene import Scene
-from tidegate import Confirm, Held, fault_of, rules
+from tidegate import Held, fault_of, rules
+from tidegate.faults import Confirm
 
 BIG = b'{"items": ["' + b"x" * 50_000 + b'"]}'
 FAILED = json.dumps({"subsonic-response": {"status": "failed", "error": {"code": 40, "message": "no"}}}).encode()

@@ -8,7 +8,8 @@ import math
 import pytest
 
 from tests.unit.machine.forms import FORMS, Clock, Down, Form, opened, play
-from tidegate import Breaker, BreakerOpen, Held, Permit, TooManyRequests
+from tidegate import Breaker, BreakerOpen, Held, TooManyRequests
+from tidegate.guard import Permit
 
 
 def must(permit: Permit | None) -> Permit:

@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.unit.machine.breaker_model import CLOSED, HALF_OPEN, OPEN, Call, Model, Numbers
 from tests.unit.machine.forms import Clock, Down, answer
-from tidegate import Breaker, BreakerOpen, Held, Permit, TooManyRequests
+from tidegate import Breaker, BreakerOpen, Held, TooManyRequests
+from tidegate.guard import Permit
 from tidegate.machine.epoch import Epoch
 from tidegate.machine.states import Probe, States, Ticket
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.unit.machine.forms import Clock, Down, answer, opened, play
-from tidegate import Breaker, Held, Permit
+from tidegate import Breaker, Held
+from tidegate.guard import Permit
 
 THREADS = 64
 

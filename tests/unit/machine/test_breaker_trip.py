@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.machine.forms import FORMS, Clock, Down, Form, by_call, play
-from tidegate import Breaker, Counts
+from tidegate import Breaker
+from tidegate.guard import Counts
 
 
 @pytest.mark.req("BRK-01", "BRK-05")

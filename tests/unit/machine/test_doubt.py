@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidegate import Confirm
 from tidegate.core.codes import CORE
+from tidegate.faults import Confirm
 from tidegate.machine.doubt import Doubt
 
 UNAUTHORIZED = CORE["unauthorized"].fault("test", status=401, detail="said no")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidegate import SelfGuard
 from tidegate.core.codes import CORE
+from tidegate.guard import SelfGuard
 from tidegate.machine.own_link import OwnLink, Place
 
 NETWORK = CORE["network"].fault("test")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.machine.test_shared_breaker import CLOSED, HALF_OPEN, OPEN, played, policy
-from tidegate import Counts
+from tidegate.guard import Counts
 from tidegate.machine.climb import Climb, Phase
 from tidegate.machine.ramp import ramped
 from tidegate.machine.shared_breaker import (

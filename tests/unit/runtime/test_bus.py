@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import tidegate
-from tidegate import Bus, Event, EventKind, Target, Tuning
+from tidegate import Target
+from tidegate.events import Bus, Event, EventKind
+from tidegate.guard import Tuning
 from tidegate.testing import VirtualClock
 
 

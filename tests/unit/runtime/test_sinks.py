@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
-from tidegate import Cooldown, Event, EventKind, sinks
+from tidegate import Cooldown, sinks
+from tidegate.events import Event, EventKind
 from tidegate.runtime.sinks import fields_of, level_of, line
 
 

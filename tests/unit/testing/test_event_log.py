@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.text import names
-from tidegate import Bus, Target, Tuning
+from tidegate import Target
+from tidegate.events import Bus
+from tidegate.guard import Tuning
 from tidegate.testing import EventLog, ScriptedTarget, Status, StatusError, VirtualClock
 
 

@@ -6,7 +6,8 @@ import asyncio
 import time
 from contextlib import suppress
 
-from tidegate import Backoff, Cooldown, Held, Target, Tuning
+from tidegate import Backoff, Cooldown, Held, Target
+from tidegate.guard import Tuning
 from tidegate.testing import EventLog, ScriptedTarget, StatusError, VirtualClock
 
 DAY = 86_400

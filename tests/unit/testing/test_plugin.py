@@ -54,4 +54,4 @@ def test_every_public_name_is_there(name: str) -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        _ = testing.Nothing
+        _ = testing.Nothing  # type: ignore[attr-defined]

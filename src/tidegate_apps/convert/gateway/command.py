@@ -64,7 +64,7 @@ def gateway(
 
 
 def _seconds(lasts: str) -> float:
-    from tidegate import Seconds
+    from tidegate.guard import Seconds
 
     try:
         return float(Seconds(lasts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.convert.routes import api, forms
 from tidegate_apps.convert.settings import Settings
 from tidegate_apps.convert.uploading import Uploads

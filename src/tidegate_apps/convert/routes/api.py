@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import ANYONE, Right, body_limit, current_user, needs, owner_session
 from tidegate_apps.convert import pausing
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of, job_of

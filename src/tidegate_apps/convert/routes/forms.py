@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import (
     ANYONE,
     Problem,

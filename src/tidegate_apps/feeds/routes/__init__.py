@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.feeds.routes import forms, items, opml, sources, switches, switching
 from tidegate_apps.feeds.settings import Settings
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 
-from tidegate import Installed, NotThere, Refused
+from tidegate.apps import Installed
+from tidegate.errors import NotThere, Refused
 from tidegate.web import Right, body_limit, current_user, needs, said
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all

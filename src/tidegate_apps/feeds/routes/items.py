@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import Right, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import SourceId

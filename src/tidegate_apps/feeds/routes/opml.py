@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 from pydantic import BaseModel
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import Problem, Right, body_limit, current_user, needs
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from tidegate import DbTx
+from tidegate.apps import DbTx
 from tidegate_apps.feeds.dues import AT_ONCE
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.source import Source, check_url, public

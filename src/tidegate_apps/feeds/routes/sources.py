@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate import Installed, Refused
+from tidegate.apps import Installed
+from tidegate.errors import Refused
 from tidegate.web import ANYONE, Problem, Right, current_user, needs
 from tidegate_apps.feeds.routes import shapes
 from tidegate_apps.feeds.routes.asking import Sees, SourceId, is_poller, may, sees_whole

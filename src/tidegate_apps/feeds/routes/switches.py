@@ -7,7 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from tidegate import Installed, NotThere, Refused
+from tidegate.apps import Installed
+from tidegate.errors import NotThere, Refused
 from tidegate.web import Right, current_user, needs, said
 from tidegate_apps.feeds.matrix import MANUAL
 from tidegate_apps.feeds.routes.asking import SourceId

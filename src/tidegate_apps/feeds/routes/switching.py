@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import ANYONE, Problem, needs
 from tidegate_apps.feeds.matrix import REASONS
 from tidegate_apps.feeds.routes import shapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.lidarr.routes import api, forms
 from tidegate_apps.lidarr.settings import Settings
 

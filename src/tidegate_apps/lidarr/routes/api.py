@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
-from tidegate import Installed, NotThere, Refused
+from tidegate.apps import Installed
+from tidegate.errors import NotThere, Refused
 from tidegate.web import Problem, Right, current_user, needs
 from tidegate_apps.lidarr import acting, reading
 from tidegate_apps.lidarr.settings import Settings

@@ -8,7 +8,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import RedirectResponse
 
-from tidegate import Installed, NotThere, Refused
+from tidegate.apps import Installed
+from tidegate.errors import NotThere, Refused
 from tidegate.web import Right, current_user, needs, problem, said
 from tidegate_apps.lidarr import acting
 from tidegate_apps.lidarr.badges import LOOKS

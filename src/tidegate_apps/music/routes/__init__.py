@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate_apps.music.routes import connections, entries, forms, logins, pictures
 from tidegate_apps.music.settings import Settings
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import Problem, Right, needs
 from tidegate_apps.music.asking import kind_of, lines_of, may_reach_loopback, user_of
 from tidegate_apps.music.connections import Connections

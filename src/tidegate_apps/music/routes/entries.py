@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from tidegate import Installed
+from tidegate.apps import Installed
 from tidegate.web import Right, needs
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import user_of

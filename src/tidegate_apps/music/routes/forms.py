@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from tidegate import Installed, NotThere
+from tidegate.apps import Installed
+from tidegate.errors import NotThere
 from tidegate.web import Right, form, needs, said
 from tidegate_apps.music.asking import kind_of, may_reach_loopback, user_of
 from tidegate_apps.music.awaiting import AT_A_PAGE, awaited, called, outcome

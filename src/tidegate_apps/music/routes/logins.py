@@ -10,7 +10,8 @@ from secrets import token_urlsafe
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from tidegate import Installed, classify
+from tidegate import classify
+from tidegate.apps import Installed
 from tidegate.secrets import BadSecret
 from tidegate.web import Right, needs, said
 from tidegate_apps.music.asking import kind_of, offer_of, user_of

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request, Response
 
-from tidegate import Backoff, Held, Installed, Target, fault_of, net
+from tidegate import Backoff, Held, Target, fault_of, net
+from tidegate.apps import Installed
 from tidegate.web import Right, needs
 from tidegate_apps.music.asking import user_of
 from tidegate_apps.music.calls import Reply, ServiceError

@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import httpx2
 
-from tidegate import Bus, Fault, Target, Tuning, classify, fault_of
+from tidegate import Fault, Target, classify, fault_of
+from tidegate.events import Bus
+from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.music.contract import (
     Batch,
