@@ -137,7 +137,7 @@ def test_an_empty_database_lacks_its_schema_and_is_asked_nothing_more(name: str,
 
     schema = only(found["store.schema"])
     assert (schema.status, schema.fix) == (Status.ERROR, "tidegate db migrate")
-    assert "0001 jobs" in schema.fact
+    assert "0001 baseline" in schema.fact
     assert not {"workers.there", "targets.well"} & set(found)
 
 

@@ -39,7 +39,7 @@ def test_a_target_that_is_down_makes_nothing_red(there: Shop, api: TestClient) -
 
 
 def test_a_schema_that_lacks_a_step_is_not_ready(there: Shop, api: TestClient) -> None:
-    there.queue.store.write(lambda tx: tx.plain("delete from tg_migration where number = 2"))
+    there.queue.store.write(lambda tx: tx.plain("delete from tg_migration where number = 1"))
     answer = api.get("/health/ready")
     assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
     assert len(answer.json()["missing"]) == 1
