@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -175,3 +176,20 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         assert second.process.returncode == 3
         assert f"127.0.0.1:{port} cannot be used" in errors
         assert "--port" in errors
+
+
+def test_it_starts_while_everything_that_it_calls_is_down(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen: whoever calls is refused
+        at = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        (tmp_path / "tidegate.toml").write_text(
+            'apps = ["convert", "feeds", "lidarr", "music", "tautulli"]\n'
+            f'[channels.hook]\nkind = "webhook"\nurl = "{at}"\n[convert]\ngateway_url = "{at}"\n'
+            f'[lidarr]\nbase_url = "{at}"\napi_key = "k"\n[tautulli]\nurl = "{at}"\napi_key = "k"\n'
+            f'[music.lastfm]\napi_key = "k"\nshared_secret = "s"\nurl = "{at}"\n[music.musicbrainz]\nurl = "{at}"\n'
+            f'[music.connect.ada.navidrome]\nurl = "{at}"\nuser = "ada"\npassword = "p"\n'
+        )
+        with Server(tmp_path) as server:
+            for path in ("/health/live", "/health/ready", "/", "/convert", "/feeds", "/lidarr", "/music", "/tautulli"):
+                assert server.client.get(path).status_code == 200, path
+            assert server.stop()[0] == 0
