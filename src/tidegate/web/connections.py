@@ -25,7 +25,7 @@ _MOST_FILES = 65_536
 _AGAIN = 10.0  # seconds between two words about the same
 _AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
 _STALL = 1.0  # seconds more than a look should wait for the next: then it is we who stood still
-_WORTH = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
+FRAMING_PER_BYTE = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ class Line(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._came += len(body)
-        self._slack += (1 + _WORTH) * len(body)
+        self._slack += (1 + FRAMING_PER_BYTE) * len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -1,4 +1,4 @@
-"""The limits that connections have unless a server sets others, and those that the kernel keeps."""
+"""How many connections a server has room for, and how long the kernel keeps what a client does not take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tidegate.web.connections import Patience
 from tidegate.web.serving import listening_at
 
 ROOM = """
@@ -17,12 +16,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 from tidegate.web.connections import room
 print(room(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
-
-
-def test_the_limits_are_those_that_the_documentation_promises() -> None:
-    assert Patience() == Patience(
-        head=10.0, grace=10.0, rate=10_000.0, hear_out=60.0, read_rate=1_000.0, most_head=65_536, look_every=1.0
-    )
 
 
 @pytest.mark.parametrize(("soft", "hard", "room", "raised"), [(100, 100, 50, 100), (100, 200, 100, 200)])
