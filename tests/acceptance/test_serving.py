@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -135,6 +136,17 @@ def test_a_stop_ends_page_and_workers_and_gives_back_what_runs(tmp_path: Path) -
     with sqlite3.connect(tmp_path / "tidegate.db") as db:
         assert db.execute("select state, lease_by from tg_job where id = ?", (job,)).fetchone() == ("ready", None)
     db.close()
+
+
+@pytest.mark.full
+def test_what_runs_may_finish_within_the_grace_of_the_settings(tmp_path: Path) -> None:
+    with Server(tmp_path, TIDEGATE_WORKER_GRACE="2m") as server:
+        job = server.client.post("/api/slow/wait/25").json()  # longer than the default of 20 s
+        until((tmp_path / "waiting").exists)
+        code, log = server.stop()
+    assert code == 0, log
+    with contextlib.closing(sqlite3.connect(tmp_path / "tidegate.db")) as db:
+        assert db.execute("select state from tg_job where id = ?", (job,)).fetchone() == ("done",)
 
 
 @pytest.mark.full
