@@ -100,7 +100,7 @@ pictures: $(READY) browser ## the pictures of the demo that the documentation sh
 	$(BIN)/python -m tools.demo_pictures
 
 # With WRITE=1, what measures writes its tables into docs/explanation: make reads it, and so does tools/figures.py.
-chaos: $(READY) ## real processes under fire, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
+chaos: $(READY) ## inject faults into real processes, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
 overload: $(READY) ## recovery from an outage with a backlog, on a virtual clock

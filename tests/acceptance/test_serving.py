@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -137,6 +139,17 @@ def test_a_stop_ends_page_and_workers_and_gives_back_what_runs(tmp_path: Path) -
 
 
 @pytest.mark.full
+def test_what_runs_may_finish_within_the_grace_of_the_settings(tmp_path: Path) -> None:
+    with Server(tmp_path, TIDEGATE_WORKER_GRACE="2m") as server:
+        job = server.client.post("/api/slow/wait/25").json()  # longer than the default of 20 s
+        until((tmp_path / "waiting").exists)
+        code, log = server.stop()
+    assert code == 0, log
+    with contextlib.closing(sqlite3.connect(tmp_path / "tidegate.db")) as db:
+        assert db.execute("select state from tg_job where id = ?", (job,)).fetchone() == ("done",)
+
+
+@pytest.mark.full
 def test_without_work_it_serves_and_leaves_the_jobs_alone(tmp_path: Path) -> None:
     with Server(tmp_path, "--no-work") as server:
         job = server.client.post("/api/slow/wait/0").json()
@@ -175,3 +188,20 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         assert second.process.returncode == 3
         assert f"127.0.0.1:{port} cannot be used" in errors
         assert "--port" in errors
+
+
+def test_it_starts_while_everything_that_it_calls_is_down(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen: whoever calls is refused
+        at = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        (tmp_path / "tidegate.toml").write_text(
+            'apps = ["convert", "feeds", "lidarr", "music", "tautulli"]\n'
+            f'[channels.hook]\nkind = "webhook"\nurl = "{at}"\n[convert]\ngateway_url = "{at}"\n'
+            f'[lidarr]\nbase_url = "{at}"\napi_key = "k"\n[tautulli]\nurl = "{at}"\napi_key = "k"\n'
+            f'[music.lastfm]\napi_key = "k"\nshared_secret = "s"\nurl = "{at}"\n[music.musicbrainz]\nurl = "{at}"\n'
+            f'[music.connect.ada.navidrome]\nurl = "{at}"\nuser = "ada"\npassword = "p"\n'
+        )
+        with Server(tmp_path) as server:
+            for path in ("/health/live", "/health/ready", "/", "/convert", "/feeds", "/lidarr", "/music", "/tautulli"):
+                assert server.client.get(path).status_code == 200, path
+            assert server.stop()[0] == 0

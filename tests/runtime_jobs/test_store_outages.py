@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
+from tests.databases import POSTGRES, database
 from tests.runtime_jobs.building import Flaky, at_work, until, worker
+from tests.runtime_jobs.gating import queue_on, working
 from tidegate.core.job import JobState
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.queue import Queue
@@ -209,3 +214,35 @@ def test_an_outcome_that_cannot_be_written_at_all_is_left_to_its_lease_and_not_b
     clock.run(main())
     assert ran == [1, 2]
     assert (q.get(put).state, q.get(put).deaths) == (JobState.DONE, 1)
+
+
+def test_workers_that_find_a_server_without_tables_wait_until_they_are_back(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with database(POSTGRES, tmp_path, fresh=True) as db, queue_on(db, clock) as q:
+        ran: Counter[int] = Counter()
+
+        @q.job()
+        async def job(n: int) -> None:
+            ran[n] += 1
+            await asyncio.sleep(1)
+
+        put = job.enqueue_many([(each,) for each in range(10)])
+        with psycopg.connect(db.url, autocommit=True) as server:
+            ((name,),) = server.execute("select current_schema()").fetchall()
+
+            def rename(old: str, new: str) -> None:
+                server.execute(SQL("alter schema {} rename to {}").format(Identifier(old), Identifier(new)))
+
+            async def main() -> None:
+                async with working(q, concurrency=1):
+                    await asyncio.sleep(3.5)
+                    rename(name, f"{name}_gone")
+                    await asyncio.sleep(300)  # many leases
+                    found = ran.total()
+                    rename(f"{name}_gone", name)
+                    await asyncio.sleep(120)
+                    assert found < 10
+
+            clock.run(main())
+        assert {q.get(each).state for each in put} == {JobState.DONE}

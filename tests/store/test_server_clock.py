@@ -67,6 +67,19 @@ def test_leases_retries_and_expiry_move_with_the_clock(jobs: Jobs, step: float) 
     assert notices(jobs) == 1
 
 
+@pytest.mark.parametrize("step", [8 * DAY, -DAY])
+def test_heartbeats_move_with_the_clock_so_no_live_worker_is_forgotten(jobs: Jobs, step: float) -> None:
+    host = Host(jobs)
+    host.check()
+    row = {"id": "a", "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
+    jobs.store.write(lambda tx: tx.all("worker_seen", row))
+
+    jobs.clock.advance(step)
+    host.check()
+
+    assert jobs.sql("select seen_at from tg_worker") == [(pytest.approx(jobs.clock.now),)]
+
+
 def test_times_of_jobs_move_back_however_long_ago_they_were_written(jobs: Jobs) -> None:
     host = Host(jobs)
     host.check()

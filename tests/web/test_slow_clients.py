@@ -145,6 +145,13 @@ BURSTS = {
         b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
         b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 66_000 + b"\r\n\r\n"
     ),
+    "trailers": HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 12_000 + b"\r\n",
+    "the extension of a chunk": (
+        HEAD + b"transfer-encoding: chunked\r\n\r\n2;x=" + b"a" * 100_000 + b"\r\n{}\r\n0\r\n\r\n"
+    ),
+    "many extensions of chunks": (
+        HEAD + b"transfer-encoding: chunked\r\n\r\n" + (b"1;x=" + b"a" * 1_000 + b"\r\n \r\n") * 100 + b"0\r\n\r\n"
+    ),
 }  # fmt: skip
 
 

@@ -12,8 +12,10 @@ MOST_JSON = 20_000  # characters of JSON
 _MOST_TEXT = 2_000
 _MOST_MESSAGE = 1000
 _DEEPEST = 20
+# Names of values that are secret. A lone "key" is not: jobs have keys that are none.
 _SECRET = re.compile(
-    r"token|secret|passw|pwd|passphrase|api_?key|private_?key|credential|authorization|cookie|signature|jwt",
+    r"token|secret|passw|passphrase|passcode|(?:^|[-_ ])pass$|pwd|credential|authorization|cookie|signature|jwt"
+    r"|(?:api|private|access|signing|encryption|license)[-_ ]?key",
     re.IGNORECASE,
 )
 
@@ -36,7 +38,7 @@ def shown_json(text: Any) -> Any:
     if not isinstance(text, str):
         return shown_value(text)
     if len(text) > MOST_JSON:
-        return redacted(cut(text, _MOST_TEXT), _MOST_TEXT)
+        return redacted(text, _MOST_TEXT)
     try:
         return shown_value(json.loads(text))
     except (ValueError, RecursionError):
@@ -54,8 +56,5 @@ def shown_value(value: Any, depth: int = 0) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [shown_value(each, depth + 1) for each in value]
-    return _text(value) if isinstance(value, str) else value
-
-
-def _text(value: str) -> str:
-    return redacted(cut(value, _MOST_TEXT), _MOST_TEXT) if value else value
+    # `redacted` cuts, too: a secret that was cut before is not recognised.
+    return redacted(value, _MOST_TEXT) if isinstance(value, str) else value

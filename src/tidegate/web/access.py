@@ -121,6 +121,7 @@ class Access:
         if secret:
             found = site.read(lambda tx: accounts.of_session(tx, secret))
             if found is not None:
+                self._nobody = False  # `open` must not remember what was so before this user was added
                 who, due = found
                 if due:
                     site.write(lambda tx: accounts.session_used(tx, secret))
@@ -144,10 +145,10 @@ class Access:
     def refusal(self, site: Site) -> Problem:
         """What someone is told who is not signed in: to do so, or how the first user is added."""
         try:
-            code = "not_signed_in" if site.read(accounts.anybody) else "no_users"
+            self._nobody = not site.read(accounts.anybody)
         except StoreError:
-            code = "not_signed_in"
-        return Problem(code, headers=_CHALLENGE)
+            return Problem("not_signed_in", headers=_CHALLENGE)
+        return Problem("no_users" if self._nobody else "not_signed_in", headers=_CHALLENGE)
 
     def _bearer(self, site: Site, shown: str) -> Who:
         scheme, _, token = shown.partition(" ")

@@ -25,7 +25,7 @@ _MOST_FILES = 65_536
 _AGAIN = 10.0  # seconds between two words about the same
 _AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
 _STALL = 1.0  # seconds more than a look should wait for the next: then it is we who stood still
-_WORTH = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
+FRAMING_PER_BYTE = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Patience:
     rate: float = 10_000.0  # bytes in a second with which a body must come
     hear_out: float = 60.0  # for the rest of a body whose answer is out
     read_rate: float = 1_000.0  # and with which an answer must be read
-    most_head: int = 65_536  # bytes of head, trailers and framing
+    most_head: int = 65_536  # bytes of head and trailers, and of framing beyond what the body is worth
     most: int = 1_000_000  # connections at once
     look_every: float = 1.0
 
@@ -145,7 +145,7 @@ class Line(HttpToolsProtocol):
         self._looked = 0.0
         self._answered: float | None = None  # since when the answer is out, and the body still comes
         self._unread, self._unread_since = 0, 0.0  # bytes that the client has not taken
-        self._slack = 0
+        self._slack = 0  # bytes of head, trailers and framing that this request may still have
         self._head = 0  # bytes of the URL, the headers and the trailers of this request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -166,10 +166,14 @@ class Line(HttpToolsProtocol):
             return
         if self._since is None:
             self._since = self.loop.time()
-        self._slack -= len(data)
-        super().data_received(data)
-        if self._slack < 0 and not self.transport.is_closing():
-            self.cut("long")
+        # Parse no more than may be framing: the end of a request inside of the same read would hide what exceeds it.
+        while data and not self.transport.is_closing():
+            size = max(1, min(self._slack, self.watch.patience.most_head))
+            part, data = data[:size], data[size:]
+            self._slack -= len(part)
+            super().data_received(part)
+            if self._slack < 0 and not self.transport.is_closing():
+                self.cut("long")
 
     def on_message_begin(self) -> None:
         self._head = 0
@@ -201,7 +205,7 @@ class Line(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._came += len(body)
-        self._slack += (1 + _WORTH) * len(body)
+        self._slack += (1 + FRAMING_PER_BYTE) * len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

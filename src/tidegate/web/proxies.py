@@ -69,12 +69,17 @@ def parse_networks(written: Iterable[str]) -> tuple[Network, ...]:
 
 
 def is_local(scope: Scope) -> bool:
-    """Whether a browser on this machine sent this itself: a loopback peer, a loopback Host, no forwarding header."""
+    """Whether a browser on this machine sent this itself: a loopback peer, a loopback Host, no forwarding header.
+
+    HTTP/1.0 is not local either: browsers do not use it, and nginx does to a server behind it, with a Host of its own
+    and without a forwarding header, unless it is told otherwise.
+    """
     headers = Headers(scope=scope)
     peer = parse_address((scope.get(PEER) or scope.get("client") or ("",))[0])
     return (
         peer is not None
         and peer.is_loopback
+        and scope.get("http_version") != "1.0"
         and is_loopback_name(host_name(headers) or "")
         and not any(is_forwarding_header(name) for name in headers)
     )

@@ -20,7 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.web.connections import Patience, patient, quiet_when_full, room
 
 LAST_ANSWERS = 5  # seconds that requests under way have after a stop
-_UNREAD = 60.0  # seconds that the kernel keeps what a client does not take
+UNREAD_SECONDS = 60.0  # seconds that the kernel keeps what a client does not take
 _BACKLOG = 512  # connections that may wait until they are accepted
 
 
@@ -42,7 +42,7 @@ def listening_at(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         # What the kernel has taken from us for a client that never reads, it would keep for a quarter of an hour.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_UNREAD * 1000))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
     return made
 
 

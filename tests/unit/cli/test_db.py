@@ -65,6 +65,11 @@ def test_status_says_what_is_there_and_what_is_missing(command: Command, url: st
     assert "mail: 1 ready" in command("db", "status", "--url", url).out
 
 
+def test_status_makes_no_database_where_there_is_none(command: Command, tmp_path: Path) -> None:
+    run = command("db", "status", "--url", f"sqlite:///{tmp_path / 'folder' / 'none.db'}")
+    assert (run.code, list(tmp_path.iterdir())) == (Exit.NOT_FOUND, [])
+
+
 def test_asking_writes_nothing_into_a_database_of_somebody_else(command: Command, url: str) -> None:
     with contextlib.closing(sqlite3.connect("jobs.db")) as theirs:
         theirs.execute("create table song (id integer primary key)")

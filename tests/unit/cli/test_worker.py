@@ -36,6 +36,20 @@ async def send(n: int) -> None:
 def other(n: int) -> None: ...
 """
 
+# A program whose queue notes how its worker is started.
+NOTING = PROGRAM.replace('q = Queue("', 'q = Noting("').replace(
+    "\n\nq =",
+    """
+
+class Noting(Queue):
+    def run_worker(self, *args, **numbers):
+        Path("grace").write_text(str(numbers.get("grace")))
+        return super().run_worker(*args, **numbers)
+
+q =""",
+    1,
+)
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -167,8 +181,9 @@ def test_the_grace_of_the_settings_is_that_of_a_worker_of_a_module(
         (folder / "tidegate.toml").write_text('[worker]\ngrace = "0s"\n')
     else:
         monkeypatch.setenv("TIDEGATE_WORKER_GRACE", "0s")
+    (folder / "noting.py").write_text(NOTING)
     job = enqueued(q, 1)
-    worker = start(folder, "program:q", "--json")
+    worker = start(folder, "noting:q", "--json")
     try:
         end = time.monotonic() + 60
         while q.get(job).state is not JobState.RUNNING and time.monotonic() < end:
@@ -178,4 +193,5 @@ def test_the_grace_of_the_settings_is_that_of_a_worker_of_a_module(
     finally:
         worker.kill()
 
-    assert json.loads(said)["given_back"] == 1  # with the default of 20 s it would wait for its handler
+    assert json.loads(said)["given_back"] == 1
+    assert (folder / "grace").read_text() == "0.0"  # with the default the job would be given back, too, but later

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ def house(folder: Path, *names: str, simulators: bool = True) -> Iterator[House]
         yield House(app=build(site), there=there, tokens=there.queue.store.write(add))
 
 
-def routes_of(app: Any, before: str = "") -> Iterator[tuple[str, str, object]]:
+def routes_of(app: Any, before: str = "") -> Iterator[tuple[str, str, Callable[..., Any]]]:
     """Method, path and function of every route there is."""
     for route in app.routes:
         inner = getattr(route, "original_router", None)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.web.api.building import HERE, Shop, client_of, served
+from tests.web.api.building import HERE, Shop, client_of, listening, served
 from tidegate.ops import accounts
+from tidegate.store.tx import Tx
+from tidegate.web.access import COOKIE
 from tidegate.web.site import Site
 
 # One line of each kind of proxy: what was tried against the server, and what the documentation of each names.
@@ -20,6 +23,17 @@ PROXY_HEADERS = [
     "X-Original-For", "X-Original-URL", "X-ProxyUser-IP", "X-Host", "X-Envoy-External-Address", "X-Request-From",
     "X-Remote-Addr", "X-Amzn-Trace-Id", "X-Azure-ClientIP", "X-AppEngine-User-IP", "Fly-Client-IP",
     "WL-Proxy-Client-IP", "X-Varnish", "X-Scheme", "Tailscale-User-Login", "Remote-User", "X-Auth-Request-User",
+]  # fmt: skip
+HOSTS = [
+    ("127.0.0.1", 200), ("127.0.0.1:8321", 200), ("[::1]", 200), ("[::1]:8321", 200), ("localhost", 200),
+    ("localhost:80", 200), ("LOCALHOST", 200), ("localhost.", 200), ("127.0.0.1.evil.org", 421), ("evil.org", 421),
+    ("localhost.evil.org", 421), ("2130706433", 421), ("0x7f.1", 421), ("0177.0.0.1", 421), ("127.1", 421),
+    ("0.0.0.0", 421), ("[::]", 421), ("[::ffff:127.0.0.1]", 421), ("127.0.0.1@evil.org", 400), ("", 400),
+]  # fmt: skip
+PEERS = [
+    ("127.0.0.1", 200), ("127.8.9.1", 200), ("::1", 200), ("::ffff:127.0.0.1", 200), ("203.0.113.5", 401),
+    ("2001:db8::5", 401), ("::ffff:203.0.113.5", 401), ("10.0.0.1", 401), ("fe80::1%eth0", 401), ("testclient", 401),
+    ("", 401),
 ]  # fmt: skip
 
 
@@ -48,23 +62,12 @@ def test_a_header_of_a_browser_or_a_program_is_none_of_a_proxy(local: TestClient
     assert local.get("/api/v1/jobs", headers={name: "x"}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [("127.0.0.1", 200), ("127.0.0.1:8321", 200), ("[::1]", 200), ("[::1]:8321", 200), ("localhost", 200),
-     ("localhost:80", 200), ("LOCALHOST", 200), ("localhost.", 200), ("127.0.0.1.evil.org", 421), ("evil.org", 421),
-     ("localhost.evil.org", 421), ("2130706433", 421), ("0x7f.1", 421), ("0177.0.0.1", 421), ("127.1", 421),
-     ("0.0.0.0", 421), ("[::]", 421), ("[::ffff:127.0.0.1]", 421), ("127.0.0.1@evil.org", 400), ("", 400)],
-)  # fmt: skip
+@pytest.mark.parametrize(("host", "status"), HOSTS)
 def test_only_a_host_that_is_this_machine_is_local(local: TestClient, host: str, status: int) -> None:
     assert local.get("/api/v1/jobs", headers={"host": host}).status_code == status
 
 
-@pytest.mark.parametrize(
-    ("peer", "status"),
-    [("127.0.0.1", 200), ("127.8.9.1", 200), ("::1", 200), ("::ffff:127.0.0.1", 200), ("203.0.113.5", 401),
-     ("2001:db8::5", 401), ("::ffff:203.0.113.5", 401), ("10.0.0.1", 401), ("fe80::1%eth0", 401), ("testclient", 401),
-     ("", 401)],
-)  # fmt: skip
+@pytest.mark.parametrize(("peer", "status"), PEERS)
 def test_only_a_loopback_peer_is_local(there: Shop, peer: str, status: int) -> None:
     with TestClient(served(there), base_url=HERE, client=(peer, 50000)) as client:
         assert client.get("/api/v1/jobs").status_code == status
@@ -80,6 +83,15 @@ def test_a_server_with_a_name_that_others_use_trusts_no_request_for_being_local(
 ) -> None:
     with client_of(served(there, hosts=hosts)) as client:
         assert client.get("/api/v1/jobs").status_code == status
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.0", b"401"), ("1.1", b"200")])
+def test_a_request_as_nginx_passes_it_on_by_default_is_not_local(there: Shop, version: str, status: bytes) -> None:
+    with listening(served(there)) as address:
+        host = address.removeprefix("http://")
+        with socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2])), 60) as line:
+            line.sendall(f"GET /api/v1/jobs HTTP/{version}\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            assert line.recv(65_536).split()[1] == status
 
 
 def test_without_users_a_stranger_gets_a_page_that_says_how_to_add_one_and_no_form(local: TestClient) -> None:
@@ -104,3 +116,18 @@ def test_with_a_user_the_code_says_to_sign_in(there: Shop, local: TestClient) ->
 
 def test_a_site_behind_no_proxy_trusts_only_this_machine_as_one(there: Shop) -> None:
     assert Site(queue=there.queue).trusted_proxies == ("127.0.0.1", "::1")
+
+
+def test_while_the_database_is_away_nobody_is_trusted_who_was_before_the_first_user_signed_in(there: Shop) -> None:
+    with client_of(served(there)) as client:
+        assert client.get("/api/v1/config").status_code == 200
+        session = there.queue.store.write(_first_user)
+        assert client.get("/api/v1/jobs", headers={"cookie": f"{COOKIE}={session}"}).status_code == 200
+        there.queue.away = True
+        assert client.get("/api/v1/config").status_code == 503
+        there.queue.away = False
+
+
+def _first_user(tx: Tx) -> str:
+    accounts.add_user(tx, "ada", "admin", "no password fits")
+    return accounts.begin_session(tx, "ada")

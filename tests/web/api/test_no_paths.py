@@ -81,3 +81,21 @@ def test_settings_say_what_they_are_without_where(app: FastAPI, tmp_path: Path) 
     assert values["url"]["value"] == "sqlite:///…/jobs.db"
     assert values["url"]["origin"] == "…/tidegate.toml"
     assert values["secret_key_file"]["value"] == "…/other.key"
+
+
+def test_no_page_has_the_text_or_the_traceback_of_an_exception_in_a_job(there: Shop, app: FastAPI) -> None:
+    job = there.queue.job(queue="mail", name="breaks", attempts=1)(broken).enqueue()
+    there.queue.drain("mail")
+    assert (job.state(), there.queue.get(job.id).error_code) == ("failed", "unexpected")
+    with client_of(app) as client:
+        for path in (
+            f"/jobs/{job.id}",
+            f"/api/v1/jobs/{job.id}",
+            "/failures",
+            "/api/v1/failures",
+            "/queue",
+            "/notices",
+        ):
+            answer = client.get(path)
+            assert answer.status_code == 200, path
+            assert not [each for each in ("precious", "No such file", "Traceback") if each in answer.text], path

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.text import numbers
 from tests.web.api.building import Shop
+from tidegate import Fail
 from tidegate.store import gate_rows, tallies
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -90,6 +91,18 @@ def test_secrets_and_long_texts_are_not_shown(there: Shop, api: TestClient) -> N
     assert shown.json()["args"]["given"]["n"] == 1
     assert len(api.get(f"/api/v1/jobs/{long.id}").content) < 5000
     assert api.get(f"/api/v1/jobs/{nasty.id}").status_code == 200
+
+
+def test_a_secret_in_the_message_of_a_failure_is_not_shown(there: Shop, api: TestClient) -> None:
+    @there.queue.job(queue="mail", name="tells", attempts=1)
+    def tells() -> None:
+        raise Fail("bad_request", "refused: https://ada:hunter2@example.org/?token=hunter2")
+
+    job = tells.enqueue().id
+    there.queue.drain("mail")
+    assert api.get(f"/api/v1/jobs/{job}").json()["error_message"].startswith("refused")
+    for path in (f"/api/v1/jobs/{job}", f"/jobs/{job}", "/api/v1/jobs", "/queue", "/api/v1/failures", "/failures"):
+        assert "hunter2" not in api.get(path).text, path
 
 
 @pytest.mark.parametrize(
