@@ -60,6 +60,8 @@ def test_a_listed_word_is_found_with_the_preferred_wording(text: str, word: str)
     [
         "What is a breaker?",
         "The value is no longer used.",
+        "Stop if there is no result.",
+        "The reference is also on the page.",
         "GW stands for gateway.",
         "Wait as long as the lease, so long as it lasts.",
         "It is still a standby channel.",
