@@ -84,6 +84,7 @@ def test_a_chain_of_semicolons_is_found() -> None:
     "text",
     [
         "```python\nanew = 1\n```",
+        "~~~\nanew\n~~~",
         "- An item:\n\n  ```\n  anew\n  ```",
         "Call `anew` here.",
         "| head |\n| --- |\n| anew |",
@@ -128,6 +129,7 @@ def test_the_average_of_a_page_is_limited() -> None:
 
     assert found(f"{just} {just}") == []
     assert found(f"{just} {over}") == [(1, "sentences of 17.5 words on average")]
+    assert found(f"# Title\n\n{over}") == [(1, "sentences of 18.0 words on average")], "a heading is not a sentence"
 
 
 def test_sentences_end_at_full_stops_and_not_inside_numbers_or_abbreviations() -> None:
