@@ -68,12 +68,13 @@ test-long: $(READY) pgbouncer ## the long tests: many examples, many threads, mu
 	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist load --maxschedchunk 1 -m "long and not alone and not one_process" --timeout 1800
 	$(BIN)/python $(PYTEST) -n 0 -m "long and (alone or one_process)" --timeout 1800
 
-check: $(READY) ## lint, format, types, layers and the unit tests, in a minute
+check: $(READY) ## lint, format, types, layers, prose and the unit tests, in a minute
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -r src --severity-level medium
+	$(BIN)/python -m tools.prose
 	$(TOGETHER) $(QUICK) $(PURE)
 
 # The page's tests use the system's Chromium, or the one that CHROMIUM names; where apt may install it, it does.

@@ -152,4 +152,4 @@ def test_its_settings_are_among_all_others_and_its_token_is_masked(weather: Weat
 
 def test_its_verb_is_in_the_help(weather: Weather) -> None:
     assert "weather" in weather.run("--help")
-    assert "Lists the cities." in weather.run("weather", "--help")
+    assert "List the cities." in weather.run("weather", "--help")

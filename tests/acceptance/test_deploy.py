@@ -143,7 +143,7 @@ def test_the_commands_of_the_compose_file_and_its_settings_are_ones_that_tidegat
 
 
 def test_a_container_that_is_started_by_hand_has_time_to_end(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "run-as-a-service.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "deploy-with-systemd-or-docker.md").read_text()
     started = [line for line in page.splitlines() if line.startswith("docker run") and " -d " in line]
     assert started
     for line in started:

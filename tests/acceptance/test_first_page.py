@@ -81,7 +81,7 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
             assert "weather" not in client.get("/targets").text
             with running(tmp_path, sys.executable, "hello.py") as hello:
                 assert CORE["network"].message in line_with(hello, "failed")
-                assert "is held (breaker open)" in line_with(hello, "not asked")
+                assert "is held (breaker open)" in line_with(hello, "not called")
                 assert "weather" in client.get("/targets").text
                 until(lambda: "Paused by breaker" in client.get("/targets/weather").text)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidegate import classify, net
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "fetch-what-strangers-name.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "fetch-user-supplied-urls-safely.md").read_text()
 
 
 def test_every_error_that_is_raised_is_on_the_page_with_its_code() -> None:

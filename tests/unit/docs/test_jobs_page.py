@@ -22,7 +22,7 @@ from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.store import bulk_work
 
 PAGE = "reference/jobs.md"
-RISKY = "how-to/run-risky-work-in-children.md"
+RISKY = "how-to/run-jobs-in-child-processes.md"
 BESIDE_ATTEMPTS = {"queued", "processing", "refused", "stale_result", "cancel_asked", "retried"} | {
     "barred",
     "brought_forward",

@@ -20,7 +20,7 @@ def test_the_page_names_every_state_and_its_word_in_their_order() -> None:
 
 
 def test_the_page_about_trouble_uses_the_words_that_people_see() -> None:
-    text = (PAGE.parents[1] / "how-to" / "when-something-is-wrong.md").read_text()
+    text = (PAGE.parents[1] / "how-to" / "troubleshooting.md").read_text()
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
     said = {word for row in rows for word in re.findall(r"\*([^*]+)\*", row)}
     states = {word.word for table in (TARGETS, JOBS) for word in table.values()}

@@ -15,7 +15,7 @@ from tidegate.testing import Hang, Simulator, Status, Step
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "simulate-a-service.md"
 DATA = {"items": list(range(1000))}
 NAMES = {"Step": Step, "Status": Status, "Hang": Hang, "page": DATA}
-FINE = ("its answer", "")
+FINE = ("the response", "")
 
 
 @pytest.fixture(scope="module")
