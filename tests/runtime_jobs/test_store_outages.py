@@ -77,39 +77,6 @@ def test_an_answer_that_is_lost_after_the_commit_neither_loses_nor_doubles_anyth
     assert Counter(events) == {"queued": 200, "processing": 229, "done": 200, "again": 29}
 
 
-@pytest.mark.parametrize("max_crashes", [1, 3])
-def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
-    q: Queue, clock: VirtualClock, max_crashes: int
-) -> None:
-    """Another worker reaches the store first each time, and sees that the lease has ended."""
-    began: list[int] = []
-
-    @q.job(attempts=100, max_crashes=max_crashes)
-    async def job(n: int, job: Context) -> None:
-        began.append(job.fence)
-        await asyncio.sleep(20)
-
-    put = job.enqueue(1)
-    q.store.write(lambda tx: tx.plain("update tg_job set deaths = 1, suspect = 1"))
-    flaky = Flaky(q.store)
-    other = worker(q, job)
-
-    async def main() -> None:
-        async with at_work(worker(q, job, store=flaky)):
-            for n in range(1, 6):
-                await until(lambda n=n: len(began) == n)  # type: ignore[misc]
-                flaky.away = True
-                await asyncio.sleep(40)
-                await other.sweeper.sweep()
-                flaky.away = False
-                await asyncio.sleep(5)
-            await asyncio.sleep(60)
-
-    clock.run(main())
-    assert (q.get(put).state, q.get(put).deaths_alone) == (JobState.DONE, 0)
-    assert len(began) == 6
-
-
 def test_an_adopted_job_knows_what_its_parents_returned(q: Queue, clock: VirtualClock) -> None:
     @q.job()
     async def parent(n: int) -> str:
