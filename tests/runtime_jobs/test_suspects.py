@@ -13,11 +13,15 @@ from tests.runtime_jobs.gating import play, queue_on, working
 from tidegate import Queue
 from tidegate.core.job import JobState
 from tidegate.face.target import Target
+from tidegate.machine import lifecycle
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
+from tidegate.runtime.cycle import Ended, Wish, turn
 from tidegate.runtime.in_flight import PROVEN_AFTER, runs_suspects, seconds_alone
+from tidegate.runtime.job_gates import JobGates
 from tidegate.store import claims
 from tidegate.store.claims import Lane
+from tidegate.store.migrate import Schema, core_migrations
 
 
 class Watched:
@@ -303,6 +307,23 @@ def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
         play(clock, main)
         assert (q.get(put).state, q.get(put).deaths_alone) == (JobState.DONE, 0)
         assert len(began) == 6
+
+
+def test_a_late_result_shows_that_its_worker_lives(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock, attempts=100)
+        id_ = jobs.put(0, 1.0, deaths=1)
+        lane, rule = Lane("default", "", ""), claims.LostRule("worker_lost")
+        (held,) = q.store.write(lambda tx: claims.claim_suspect(tx, lane, id_, "ada", 30.0))
+        clock.advance(31)
+        q.store.write(lambda tx: claims.take_back(tx, rule, "It died.", {}, 30.0))
+        assert q.get(id_).deaths_alone == 1
+
+        wish = Wish(worker="ada", queues=frozenset(), room=0, lease=30.0)
+        late, gates, schema = [Ended(lifecycle.done(held, None))], JobGates({}, lambda: 0.5), Schema(core_migrations())
+        q.store.write(lambda tx: turn(tx, gates, late, wish, clock.now(), schema))
+
+        assert (q.get(id_).state, q.get(id_).deaths_alone) == ("queued", 0)
 
 
 @pytest.mark.parametrize(("elsewhere", "makes_way"), [(0, True), (1, False)])
