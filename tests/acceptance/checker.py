@@ -12,6 +12,9 @@ from typing import Any
 JOBS = "select id, state, attempt, deaths_alone, fence, result, error_code from tg_job order by id"
 EVENTS = "select job, fence, seq, kind, at, attempt, actor from tg_event order by job, fence, seq"
 TALLIES = "select what, sum(delta) from tg_tally group by what"
+ORPHANED = (
+    "select link.child from tg_link as link join tg_job as job on job.id = link.parent where job.state = 'failed'"
+)
 FINAL = ("done", "failed", "cancelled")
 JUMP = 1_000_000_000  # that a restore adds to every fence
 
@@ -75,6 +78,7 @@ def check(
     cut_short = Counter(job for job, found in events.items() for event in found if event[3] == "restored")
     begun = _begun(effects, {(job, event[1]) for job, found in events.items() for event in found}, cut_short, restored)
     verdict.jobs = len(jobs)
+    orphaned = {id_ for (id_,) in rows(url, ORPHANED)}
     wrong = verdict.wrong
     for id_ in put:
         if id_ not in jobs:
@@ -85,7 +89,7 @@ def check(
         if state == "failed":
             if code == "worker_lost" and alone == 3:
                 verdict.poisoned += 1
-            elif code != "parent_failed":  # the judge of a run with dependencies asks whether a parent did
+            elif code != "parent_failed" or id_ not in orphaned:
                 wrong["every job succeeds"].append(f"job {id_} failed with {code} after {alone} deaths alone")
         _attempts(verdict, id_, attempt - cut_short[id_], fence, ends, begun[id_])
         for event in events[id_]:

@@ -24,7 +24,7 @@ def _unfenced(statement: Statement) -> Statement:
     if statement.name != "settle":
         return statement
     given = ":fence" if ":fence" in statement.sql else "given.fence"  # SQLite returns no column of another table
-    return _changed(
+    return changed(
         statement,
         (f"and tg_job.fence = {given} and state", "and state"),
         ("returning tg_job.id, tg_job.fence,", f"returning tg_job.id, {given},"),
@@ -35,15 +35,16 @@ def _by_id_alone(statement: Statement) -> Statement:
     """A settle that asks nothing at all."""
     if statement.name != "settle":
         return statement
-    return _changed(_unfenced(statement), ("and state || '' = 'running'\nreturning", "\nreturning"))
+    return changed(_unfenced(statement), ("and state || '' = 'running'\nreturning", "\nreturning"))
 
 
-def _changed(statement: Statement, *changes: tuple[str, str]) -> Statement:
+def changed(statement: Statement, *changes: tuple[str, str]) -> Statement:
+    """The statement with other words in it."""
     sql = statement.sql
     for old, new in changes:
         assert old in sql, f"the statement has changed: plant the bug anew ({old!r})"
         sql = sql.replace(old, new)
-    one = statement.one and _changed(statement.one, *changes)  # for a result that comes by itself
+    one = statement.one and changed(statement.one, *changes)  # for a result that comes by itself
     return replace(statement, sql=sql, one=one)
 
 

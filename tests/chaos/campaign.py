@@ -36,7 +36,7 @@ _OUT_OF_MEMORY = "select count(*) from tg_event where code in ('child_memory', '
 _JOINED = "select count(*) from tg_job where kind = 'joins' and state = 'done'"
 _PARENTS = "select count(*) from tg_job where kind = 'gives'"
 _OPEN = ("blocked", "waiting", "ready", "running")
-_FENCED = re.compile(r'"event": "lease_(?:uncertain|lost)", "job": (\d+), "fence": (\d+)')
+_OUTLIVED = re.compile(r'"event": "lease_lost", "job": (\d+), "fence": (\d+)')
 _EVERY = 5.0  # seconds between two lines of progress
 _START = 300.0  # seconds that the workers may take to begin
 _HOPELESS = 20  # workers that ended by themselves: nothing more can be learned
@@ -109,10 +109,11 @@ def run(plan: Plan, say: Say) -> Outcome:
             begun=orders.begun,
             made=orders.made,
             drafts=orders.drafts,
-            died=orders.died,
+            killed=orders.killed,
+            paused=orders.paused,
             outdated=orders.outdated,
             restored=orders.restored,
-            fenced=_fenced(at.crew),
+            outlived=_outlived(at.crew),
         )
         say(f"{plan.database}: {outcome.verdict}")
         _add(outcome, at.copies, at.crew, attack)
@@ -156,10 +157,10 @@ def _field(plan: Plan, outcome: Outcome) -> Iterator[tuple[Field, Orders]]:
         yield Field(url, people, copies, disk, clocks, orders, server, wire), orders
 
 
-def _fenced(people: Crew) -> set[tuple[int, int]]:
-    """Attempts whose lease ended while their worker lived: the database was away for too long."""
+def _outlived(people: Crew) -> set[tuple[int, int]]:
+    """Attempts whose worker lived on: it reached the database after it had lost their lease."""
     logs = [seat.log.read_text(errors="replace") for seat in people.started if seat.log.exists()]
-    return {(int(job), int(fence)) for log in logs for job, fence in _FENCED.findall(log)}
+    return {(int(job), int(fence)) for log in logs for job, fence in _OUTLIVED.findall(log)}
 
 
 def _clocks(plan: Plan, folder: Path, outcome: Outcome) -> list[Clock]:

@@ -81,14 +81,13 @@ class Crew:
                 self._start(seat)
         for process, until in list(self.leaving):
             if process.poll() is not None:
-                if process.returncode in _OF_A_JOB:
-                    self._died(process.pid)
-                else:
+                if process.returncode not in _OF_A_JOB:
                     self.stops[process.returncode] += 1
+                    if process.returncode:
+                        self._note("killed", process)
                 self.leaving.remove((process, until))
             elif now > until:
-                process.kill()
-                process.wait()
+                self._kill(process)
                 self.wrong.append(f"a stop comes to its end: process {process.pid} had to be killed")
                 self.leaving.remove((process, until))
 
@@ -104,18 +103,22 @@ class Crew:
     def _ended(self, seat: Seat) -> None:
         assert seat.process is not None
         code = seat.process.returncode
-        if code in _OF_A_JOB and seat is not self.enqueuer:
-            self._died(seat.process.pid)
-        elif not seat.killed:
+        of_a_job = code in _OF_A_JOB and seat is not self.enqueuer
+        if not of_a_job and not seat.killed:
             if code in _NO_DATABASE and seat is not self.enqueuer:
                 self.not_started += 1
             else:
                 self.wrong.append(f"{seat.name} ends only when it is told to: code {code}, see {seat.log}")
         seat.process = seat.paused_until = None
 
-    def _died(self, pid: int) -> None:
-        with (self.orders.parent / "died.txt").open("a") as died:
-            died.write(f"{pid}\n")
+    def _note(self, what: str, process: subprocess.Popen[bytes]) -> None:
+        with (self.orders.parent / f"{what}.txt").open("a") as file:
+            file.write(f"{process.pid}\n")
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        if process.wait() not in _OF_A_JOB:  # of a job: it was gone by then
+            self._note("killed", process)
 
     def free(self) -> list[Seat]:
         """Workers that are neither paused nor gone."""
@@ -127,12 +130,13 @@ class Crew:
     def kill(self, seat: Seat) -> None:
         if seat.process is not None:
             seat.killed = True
-            seat.process.kill()
-            seat.process.wait()
+            self._kill(seat.process)
             seat.process = seat.paused_until = None
 
     def pause(self, seat: Seat, seconds: float) -> None:
         self.signal(seat, signal.SIGSTOP)
+        if seat.process is not None:
+            self._note("paused", seat.process)
         seat.paused_until = time.monotonic() + seconds
 
     def wake(self, seat: Seat) -> None:
@@ -156,8 +160,7 @@ class Crew:
         for seat in self.seats:
             self.kill(seat)
         for process, _ in self.leaving:
-            process.kill()
-            process.wait()
+            self._kill(process)
         self.leaving.clear()
 
     def no_more_jobs(self) -> None:

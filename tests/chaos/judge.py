@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.checker import Verdict, check, integrity, rows
+from tests.acceptance.checker import ORPHANED, Verdict, check, integrity, rows
 
 _JOBS = "select id, kind, state, fence, result from tg_job order by id"
 _NUMBERS = "select id, args from tg_job where kind <> 'sweeps'"
@@ -17,10 +18,7 @@ _LEASES = "select id, state, lease_by from tg_job where lease_by is not null or 
 _TWINS = """select kind, args, count(*) from tg_job where kind not in ('sweeps', 'gives')
     group by kind, args having count(*) > 1 order by kind, args"""
 
-_LOST_BY = "select job, fence, actor from tg_event where kind = 'lost'"
-_ORPHANED = (
-    "select link.child from tg_link as link join tg_job as job on job.id = link.parent where job.state = 'failed'"
-)
+_LOST_BY = "select job, fence, actor from tg_event where kind = 'lost' order by job, fence"
 _ENDS = "select id, kind, state, error_code from tg_job order by id"
 POISON, PARENT, CHILD = "kills", "gives", "joins"
 
@@ -45,12 +43,13 @@ def judge(
     begun: Path,
     made: Path,
     drafts: Path,
-    died: Path,
+    killed: Path,
+    paused: Path,
     outdated: Path,
     restored: Path,
-    fenced: Collection[tuple[int, int]] = (),
+    outlived: Collection[tuple[int, int]] = (),
 ) -> Verdict:
-    """What is true after the last sweep. *fenced*: jobs and fences that a living worker gave up."""
+    """What is true after the last sweep. *outlived*: jobs and fences whose worker heard that it had lost them."""
     said = _acknowledged(acknowledged)
     restores = [int(line) for line in restored.read_text().split()]
     verdict = check(url, begun, put={job for _, job in said}, restored=restores)
@@ -64,7 +63,8 @@ def judge(
     for kind, args, times in rows(url, _TWINS):
         verdict.wrong[DOUBLE].append(f"there are {times} jobs {kind} {args}")
     _outdated(verdict, begun, outdated)
-    _poison(verdict, url, {int(line) for line in died.read_text().split()}, fenced)
+    kills = _Kills(_pids(killed), _pids(paused), outlived)
+    _poison(verdict, url, kills, {int(line.split()[0]) for line in begun.read_text().splitlines()})
     for each in integrity(url):
         verdict.wrong[SOUND].append(each)
     return verdict
@@ -78,24 +78,46 @@ def figures(verdict: Verdict) -> dict[str, int]:
     return found
 
 
-def _poison(verdict: Verdict, url: str, died: set[int], fenced: Collection[tuple[int, int]]) -> None:
-    """Jobs that kill their worker fail for that; others fail only after three losses that had another reason."""
-    outside = Counter(
-        job
-        for job, fence, actor in rows(url, _LOST_BY)
-        if int(actor.rsplit("-", 2)[1]) not in died or (job, fence) in fenced
-    )
-    orphaned = {id_ for (id_,) in rows(url, _ORPHANED)}
+@dataclass(frozen=True)
+class _Kills:
+    """Who was hit from outside, by process."""
+
+    killed: Collection[int]
+    paused: Collection[int]
+    outlived: Collection[tuple[int, int]]  # jobs and fences
+
+    def alone(self, lost: Sequence[tuple[int, int, int]]) -> int:
+        """How many of the losses of a job, as (job, fence, process), were kills while it may have run alone.
+
+        Before its first loss it ran among others. A process that lived on was not killed then. One that is stopped
+        when it should come back is as good as killed, but only until it goes on: so that may be the last loss alone.
+        """
+        found = sum(pid in self.killed and (job, fence) not in self.outlived for job, fence, pid in lost[1:])
+        return found + any(pid in self.paused and pid not in self.killed for _, _, pid in lost[1:][-1:])
+
+
+def _pids(file: Path) -> set[int]:
+    return {int(line) for line in file.read_text().split()}
+
+
+def _poison(verdict: Verdict, url: str, kills: _Kills, begun: Collection[int]) -> None:
+    """Jobs that kill their worker fail for that; others fail only after three kills from outside."""
+    lost: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for job, fence, actor in rows(url, _LOST_BY):
+        lost[job].append((job, fence, int(actor.rsplit("-", 2)[1])))
+    orphaned = {id_ for (id_,) in rows(url, ORPHANED)}
     for id_, kind, state, code in rows(url, _ENDS):
         if kind == POISON and (state, code) != ("failed", "worker_lost"):
             verdict.wrong[GUILTY].append(f"job {id_}, which kills its worker, is {state} with {code}")
         if kind == CHILD and code == "parent_failed":
             if id_ not in orphaned:
                 verdict.wrong[GUILTY].append(f"job {id_} failed for its parents, and none of them did")
+            if id_ in begun:
+                verdict.wrong[GUILTY].append(f"job {id_} failed for its parents, and was begun before they ended")
         elif kind != POISON and state == "failed":
             verdict.innocent += 1
-            if outside[id_] < 3:
-                verdict.wrong[GUILTY].append(f"job {id_} failed with {code} after {outside[id_]} kills from outside")
+            if (times := kills.alone(lost[id_])) < 3:
+                verdict.wrong[GUILTY].append(f"job {id_} failed with {code} after {times} kills from outside")
 
 
 def _outdated(verdict: Verdict, begun: Path, outdated: Path) -> None:

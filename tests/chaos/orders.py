@@ -43,9 +43,14 @@ class Orders:
         return Path(self.folder) / "swept.txt"
 
     @property
-    def died(self) -> Path:
-        """One line for each process that a job ended."""
-        return Path(self.folder) / "died.txt"
+    def killed(self) -> Path:
+        """One line for each process that was killed from outside, or was asked to stop and took too long."""
+        return Path(self.folder) / "killed.txt"
+
+    @property
+    def paused(self) -> Path:
+        """One line for each process that was stopped for a while from outside."""
+        return Path(self.folder) / "paused.txt"
 
     @property
     def outdated(self) -> Path:
@@ -88,7 +93,8 @@ class Orders:
     def write(self) -> Path:
         for folder in (self.drafts, self.made):
             folder.mkdir(parents=True, exist_ok=True)
-        for file in (self.begun, self.acknowledged, self.swept, self.died, self.outdated, self.restored):
+        by_processes = (self.begun, self.acknowledged, self.swept)
+        for file in (*by_processes, self.killed, self.paused, self.outdated, self.restored):
             file.touch()
         there = Path(self.folder) / "orders.json"
         there.write_text(json.dumps(asdict(self)))

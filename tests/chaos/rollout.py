@@ -80,6 +80,8 @@ class Rollout:
             file.writelines(f"{seat.process.pid} {newest}\n" for seat in old if seat.process)
         for i, seat in enumerate(old, 1):
             self.until(_BETWEEN * i, lambda seat=seat, process=seat.process: self._replace(seat, process))  # type: ignore[misc]
+        if self.crew.enqueuer.version < self.crew.version:
+            self.crew.kill(self.crew.enqueuer)  # it puts nothing in any more, and would be spared for that
         self.done += 1
         self._migrating, self._migrated = None, False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,8 @@ class Scene:
         self.job(1, "done", fence=1)
         self.job(2, "done", fence=2, lost=[1])
         self.job(3, "failed", fence=3, lost=[1, 2, 3], kind="kills")
-        self.died.write_text("78\n")
+        self.killed.touch()
+        self.paused.touch()
         self.outdated.touch()
         self.restored.touch()
         self.job(4, "done", fence=1, kind="sweeps")
@@ -51,7 +52,8 @@ class Scene:
     drafts = property(lambda self: self.folder / "drafts")
     acknowledged = property(lambda self: self.folder / "acknowledged.txt")
     begun = property(lambda self: self.folder / "begun.txt")
-    died = property(lambda self: self.folder / "died.txt")
+    killed = property(lambda self: self.folder / "killed.txt")
+    paused = property(lambda self: self.folder / "paused.txt")
     outdated = property(lambda self: self.folder / "outdated.txt")
     restored = property(lambda self: self.folder / "restored.txt")
 
@@ -74,8 +76,9 @@ class Scene:
         if state == "done":
             self.event(id_, fence, "done")
 
-    def event(self, job: int, fence: int, kind: str) -> None:
-        self.sql("insert into tg_event values (?, ?, 0, ?, 0, ?, 'host-77-abc')", job, fence, kind, fence)
+    def event(self, job: int, fence: int, kind: str, process: int = 77) -> None:
+        actor = f"host-{process}-abc"
+        self.sql("insert into tg_event values (?, ?, 0, ?, 0, ?, ?)", job, fence, kind, fence, actor)
 
     def sql(self, statement: str, *values: object) -> None:
         self._database.execute(statement, values)
@@ -87,11 +90,12 @@ class Scene:
     def say(self, text: str) -> None:
         self.acknowledged.write_text(text)
 
-    def verdict(self) -> Verdict:
+    def verdict(self, outlived: Collection[tuple[int, int]] = ()) -> Verdict:
         self._database.close()
         return judge(
             f"sqlite:///{self.folder / 'jobs.db'}", acknowledged=self.acknowledged, begun=self.begun, made=self.made,
-            drafts=self.drafts, died=self.died, outdated=self.outdated, restored=self.restored,
+            drafts=self.drafts, killed=self.killed, paused=self.paused, outdated=self.outdated, restored=self.restored,
+            outlived=outlived,
         )  # fmt: skip
 
 
@@ -135,7 +139,12 @@ WRONGS: dict[str, tuple[Callable[[Scene], object], str]] = {
     "a failure": (lambda s: s.sql("update tg_job set error_code = 'network' where id = 3"), "every job succeeds"),
     "two deaths for three": (lambda s: s.sql("update tg_job set deaths_alone = 2 where id = 3"), "every job succeeds"),
     "a job that kills its worker is done": (lambda s: s.sql("update tg_job set state = 'done' where id = 3"), GUILTY),
-    "an innocent job failed for it": (lambda s: _innocent_failed(s, 3), GUILTY),
+    "a job fails for parents that did not": (lambda s: _failed_for_parents(s, parent="done"), GUILTY),
+    "a job that was begun fails for parents": (lambda s: _failed_for_parents(s, begun=True), GUILTY),
+    "a job without parents fails for them": (
+        lambda s: s.sql("update tg_job set error_code = 'parent_failed' where id = 3"),
+        "every job succeeds",
+    ),
     "an outdated worker took a job of the new schema": (lambda s: s.outdated.write_text("77 1\n"), OUTDATED),
     "a parent was gone": (lambda s: s.sql("update tg_job set kind = 'joins' where id = 1"), PARENTS),
     "wrong numbers": (lambda s: s.sql("insert into tg_tally values ('ready', 1)"), "the numbers are right"),
@@ -182,9 +191,59 @@ def _replace(scene: Scene, data: bytes) -> None:
     scene.sql("update tg_job set result = ? where id = 2", json.dumps(said))
 
 
-def _innocent_failed(scene: Scene, job: int) -> None:
-    scene.died.write_text("77\n")
-    scene.sql("update tg_job set kind = 'blocks' where id = ?", job)
+def _failed_for_parents(scene: Scene, *, parent: str = "failed", begun: bool = False) -> None:
+    """Job 5, which waits for job 6."""
+    scene.job(5, "failed", fence=1 if begun else 0, kind="joins")
+    scene.sql("update tg_job set error_code = 'parent_failed' where id = 5")
+    scene.sql("insert into tg_link values (6, 5)")
+    if parent == "failed":
+        _lost_by(scene, 6, [70, 71, 72, 73], kind="gives")
+        scene.killed.write_text("71\n72\n73\n")
+    else:
+        scene.job(6, parent, fence=1, kind="gives")
+    if begun:
+        scene.begin("5 1 1 77")
+        scene.event(5, 1, "lost")
+
+
+def test_a_job_may_fail_for_a_parent_that_failed(scene: Scene) -> None:
+    _failed_for_parents(scene)
+    scene.sql("update tg_tally set delta = 3 where what = 'failed'")
+
+    assert dict(scene.verdict().wrong) == {}
+
+
+# By the processes that lost it, in order: what was done to those, and whether they heard of it.
+LOSSES: dict[str, tuple[list[int], str, str, set[int], bool]] = {
+    "three were killed while it ran alone": ([77, 71, 72, 73], "71 72 73", "", set(), True),
+    "of three that were killed, one had others beside it": ([71, 72, 73], "71 72 73", "", set(), False),
+    "nobody was killed": ([77, 71, 72, 73], "", "", set(), False),
+    "two were killed, and the database was away for one": ([77, 71, 72, 73], "71 73", "", set(), False),
+    "one was killed later, after it had lived on": ([77, 71, 72, 73], "71 72 73", "", {2}, False),
+    "the last one was stopped for a while": ([77, 71, 72, 73], "71 72", "73", set(), True),
+    "an earlier one was stopped for a while": ([77, 71, 72, 73], "71 73", "72", set(), False),
+    "more were lost than killed": ([77, 71, 70, 72, 70, 73], "71 72 73", "", set(), True),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_an_innocent_job_may_fail_only_after_three_kills_from_outside(scene: Scene, case: str) -> None:
+    processes, killed, paused, outlived, allowed = LOSSES[case]
+    _lost_by(scene, 5, processes)
+    scene.killed.write_text(killed)
+    scene.paused.write_text(paused)
+    verdict = scene.verdict({(5, fence) for fence in outlived})
+
+    assert (GUILTY not in verdict.wrong) is allowed
+    assert verdict.innocent == 1
+
+
+def _lost_by(scene: Scene, job: int, processes: list[int], kind: str = "blocks") -> None:
+    """A job that failed with the last of these."""
+    scene.job(job, "failed", fence=len(processes), kind=kind)
+    scene.sql("update tg_job set deaths_alone = 3 where id = ?", job)
+    for fence, process in enumerate(processes, 1):
+        scene.event(job, fence, "lost", process)
 
 
 def _done_again(scene: Scene, fence: int) -> None:

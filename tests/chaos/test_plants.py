@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.__main__ import say
 from tests.chaos.campaign import Outcome, Plan, run
-from tests.chaos.judge import FILES, LOST, ORPHANS, STALE
+from tests.chaos.judge import FILES, GUILTY, LOST, ORPHANS, STALE
 from tests.chaos.report import again, table
 from tests.chaos.schedule import KINDS
 
@@ -36,6 +36,10 @@ def under_fire(database: str, folder: Path, plant: str, only: str, seed: int = 3
         ("postgres", "lost-commit", "kill the enqueuer", LOST),
         ("sqlite", "orphan-file", "pause a worker", ORPHANS),
         ("sqlite", "file-after-commit", "kill a worker", FILES),
+        ("sqlite", "blameless-parents", "kill a worker", GUILTY),
+        ("postgres", "blameless-parents", "kill a worker", GUILTY),
+        ("sqlite", "hasty-conviction", "pause a worker", GUILTY),
+        ("postgres", "hasty-conviction", "silence the wire", GUILTY),
         ("postgres", "own-wall-clock", "step a clock", LOST),
         ("postgres", "orphan-file", "step the server's clock", ORPHANS),
     ],

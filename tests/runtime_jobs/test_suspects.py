@@ -8,14 +8,20 @@ from typing import Any
 import pytest
 
 from tests.databases import Database
+from tests.runtime_jobs.building import Flaky, at_work, worker
 from tests.runtime_jobs.gating import play, queue_on, working
 from tidegate import Queue
 from tidegate.core.job import JobState
 from tidegate.face.target import Target
+from tidegate.machine import lifecycle
 from tidegate.runtime.clock import VirtualClock
+from tidegate.runtime.context import Context
+from tidegate.runtime.cycle import Ended, Wish, turn
 from tidegate.runtime.in_flight import PROVEN_AFTER, runs_suspects, seconds_alone
+from tidegate.runtime.job_gates import JobGates
 from tidegate.store import claims
 from tidegate.store.claims import Lane
+from tidegate.store.migrate import Schema, core_migrations
 
 
 class Watched:
@@ -258,7 +264,7 @@ def test_how_many_deaths_alone_fail_a_job_is_said_where_it_is_declared(
 
             async def swept() -> None:
                 async with working(q, grace=0, concurrency=1, queues={"other"}):
-                    await asyncio.sleep(15)
+                    await asyncio.sleep(120)  # the worker of the last attempt has one more lease to come back
 
             play(clock, swept)
             assert (q.get(id_).state, q.get(id_).deaths_alone) == ("failed" if deaths == allowed else "queued", deaths)
@@ -266,6 +272,58 @@ def test_how_many_deaths_alone_fail_a_job_is_said_where_it_is_declared(
         assert q.retry(id_, by="ada")
         jobs.work(20)
         assert q.get(id_).state == "done"
+
+
+@pytest.mark.parametrize("max_crashes", [1, 3])
+def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
+    db: Database, clock: VirtualClock, max_crashes: int
+) -> None:
+    """Another worker reaches the store first each time, and sees that the lease has ended."""
+    with queue_on(db, clock) as q:
+        began: list[int] = []
+
+        @q.job(attempts=100, max_crashes=max_crashes)
+        async def job(n: int, job: Context) -> None:
+            began.append(job.fence)
+            await asyncio.sleep(30)
+
+        put = job.enqueue(1)
+        q.store.write(lambda tx: tx.plain("update tg_job set deaths = 1, suspect = 1"))
+        flaky = Flaky(q.store)
+        other = worker(q, job)
+
+        async def main() -> None:
+            async with at_work(worker(q, job, store=flaky)):
+                for n in range(1, 6):
+                    await asyncio.sleep(2)
+                    assert len(began) == n
+                    flaky.away = True
+                    await asyncio.sleep(40)
+                    await other.sweeper.sweep()
+                    flaky.away = False
+                    await asyncio.sleep(6)
+                await asyncio.sleep(60)
+
+        play(clock, main)
+        assert (q.get(put).state, q.get(put).deaths_alone) == (JobState.DONE, 0)
+        assert len(began) == 6
+
+
+def test_a_late_result_shows_that_its_worker_lives(clock: VirtualClock, db: Database) -> None:
+    with queue_on(db, clock) as q:
+        jobs = Watched(q, clock, attempts=100)
+        id_ = jobs.put(0, 1.0, deaths=1)
+        lane, rule = Lane("default", "", ""), claims.LostRule("worker_lost")
+        (held,) = q.store.write(lambda tx: claims.claim_suspect(tx, lane, id_, "ada", 30.0))
+        clock.advance(31)
+        q.store.write(lambda tx: claims.take_back(tx, rule, "It died.", {}, 30.0))
+        assert q.get(id_).deaths_alone == 1
+
+        wish = Wish(worker="ada", queues=frozenset(), room=0, lease=30.0)
+        late, gates, schema = [Ended(lifecycle.done(held, None))], JobGates({}, lambda: 0.5), Schema(core_migrations())
+        q.store.write(lambda tx: turn(tx, gates, late, wish, clock.now(), schema))
+
+        assert (q.get(id_).state, q.get(id_).deaths_alone) == ("queued", 0)
 
 
 @pytest.mark.parametrize(("elsewhere", "makes_way"), [(0, True), (1, False)])

@@ -52,12 +52,8 @@ def _taken_away(statement: Statement) -> Statement:
 
 
 def _convicted_together(statement: Statement) -> Statement:
-    counted = changed("lost_leases", ("deaths_alone + suspect", "deaths_alone + 1"))(statement)
-    return changed(
-        "take_back",
-        ("deaths_alone = deaths_alone + suspect", "deaths_alone = deaths_alone + 1"),
-        ("suspect = case when :outcome = 'ready' then 1 else 0 end", "suspect = 0"),
-    )(counted)
+    counted = changed("lost_leases", ("deaths_alone, suspect,", "deaths_alone, 1,"))(statement)
+    return changed("take_back", ("suspect = case when :outcome = 'ready' then 1 else 0 end", "suspect = 0"))(counted)
 
 
 def _parents_forgotten(statement: Statement) -> Statement:

@@ -14,6 +14,14 @@ FINAL = ("done", "failed", "cancelled")
 
 
 @dataclass(slots=True)
+class LostLease:
+    worker: str
+    alone: bool
+    survived: bool = False
+    counted: bool = False
+
+
+@dataclass(slots=True)
 class ModelJob:
     most_attempts: int
     created_at: float
@@ -35,6 +43,8 @@ class ModelJob:
     told: list[Told] = field(default_factory=list)
     stale: set[int] = field(default_factory=set)  # fences whose result came too late
     endings: dict[int, str] = field(default_factory=dict)  # by fence
+    worker: str = ""  # that claimed it last
+    lost_leases: dict[int, LostLease] = field(default_factory=dict)  # by fence
 
     def __post_init__(self) -> None:
         self.due_at = self.created_at
@@ -53,8 +63,9 @@ class ModelJob:
 
     # -- what workers do -----------------------------------------------------------------------------------------
 
-    def claimed(self, now: float) -> None:
+    def claimed(self, now: float, worker: str) -> None:
         self.state, self.attempt, self.fence = "running", self.attempt + 1, self.fence + 1
+        self.worker = worker
         self.lease_until, self.claimed_at = now + LEASE, now
 
     def holds(self, fence: int) -> bool:
@@ -80,11 +91,18 @@ class ModelJob:
         self.last = code or self.last
         self.error = code if state == "failed" else None
 
-    def lost(self, now: float) -> None:
-        """Its worker was not heard of in time."""
+    def lost(self, now: float) -> bool:
+        """Its worker was not heard of in time; False when it is waited for, since its death would fail the job."""
+        first = self.fence not in self.lost_leases
+        lease = self.lost_leases.setdefault(self.fence, LostLease(self.worker, self.suspect))
+        crash = self.suspect and not lease.survived
+        if first and not self.stop_asked and self.attempt < self.most_attempts and self.deaths_alone + crash >= 3:
+            self.lease_until = now + LEASE
+            return False
         self._end(now, "lost", "worker_lost")
+        lease.counted = crash
         self.deaths += 1
-        self.deaths_alone += self.suspect
+        self.deaths_alone += crash
         if self.stop_asked:
             self.state = "cancelled"
         elif self.deaths_alone >= 3 or self.attempt >= self.most_attempts:
@@ -95,6 +113,19 @@ class ModelJob:
         self.stop_asked = False
         if self.state != "ready":
             self.told.append((self.state, now, self.attempt, self.fence, "worker_lost"))
+        return True
+
+    def survived(self, worker: str) -> None:
+        """A worker that was not heard of in time lives."""
+        for fence, lease in sorted(self.lost_leases.items()):
+            if lease.worker != worker or lease.survived:
+                continue
+            lease.survived = True
+            if self.state in FINAL or self.holds(fence):
+                continue
+            self.deaths_alone -= lease.counted
+            if self.state == "ready" and self.fence == fence:
+                self.suspect = lease.alone
 
     def _end(self, now: float, ending: str, code: str | None) -> None:
         self.told.append(("processing", self.claimed_at, self.attempt, self.fence, None))
@@ -108,6 +139,7 @@ class ModelJob:
             return False
         self.state, self.attempt, self.deaths, self.error, self.due_at = "ready", 0, 0, None, now
         self.deaths_alone, self.suspect = 0, False
+        self.lost_leases.clear()
         self.manual_retries += 1
         self.told.append(("retried", now, 0, self.fence, None))
         return True

@@ -121,7 +121,12 @@ class Jobs:
         return self.store.write(claims.promote)
 
     def take_back(self) -> int:
-        return self.store.write(lambda tx: claims.take_back(tx, claims.LostRule("worker_lost"), "Three times."))
+        rule = claims.LostRule("worker_lost")
+        return self.store.write(lambda tx: claims.take_back(tx, rule, "Three times.", {}, LEASE))
+
+    def survive(self, worker: str = "w") -> None:
+        """A heartbeat of a worker that was not heard of for a while."""
+        self.store.write(lambda tx: claims.survive(tx, worker))
 
     def expire(self) -> int:
         return self.store.write(lambda tx: claims.expire(tx, "expired", "Too old."))
@@ -129,7 +134,9 @@ class Jobs:
     def die(self, *held: Claimed) -> None:
         """The worker of these jobs is heard of no more, and they are taken back."""
         self.clock.advance(LEASE + 1)
-        assert self.take_back() == len(held)
+        taken = self.take_back()
+        self.clock.advance(LEASE + 1)  # of those that this would fail, the worker might have come back
+        assert taken + self.take_back() == len(held)
 
     # -- ending --------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class Attempts(RuleBasedStateMachine):
     def claim(self, n: int, worker: str) -> None:
         ready = sorted(id_ for id_, job in self.model.items() if job.state == "ready" and not job.suspect)[:n]
         for id_ in ready:
-            self.model[id_].claimed(self.now)
+            self.model[id_].claimed(self.now, worker)
 
         taken = self.jobs.claim(n, worker, target="t")
 
@@ -72,14 +72,14 @@ class Attempts(RuleBasedStateMachine):
         assert all(job.attempt <= job.most_attempts for job in taken)
         self.leases += taken
 
-    @rule(pick=st.integers(0, 50))
-    def claim_alone(self, pick: int) -> None:
+    @rule(pick=st.integers(0, 50), worker=st.sampled_from("ab"))
+    def claim_alone(self, pick: int, worker: str) -> None:
         suspects = sorted(id_ for id_, job in self.model.items() if job.state == "ready" and job.suspect)
         assert self.jobs.suspects() == suspects
         if suspects:
             id_ = suspects[pick % len(suspects)]
-            self.model[id_].claimed(self.now)
-            self.leases.append(self.jobs.take_suspect(id_))
+            self.model[id_].claimed(self.now, worker)
+            self.leases.append(self.jobs.take_suspect(id_, worker))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
@@ -171,10 +171,16 @@ class Attempts(RuleBasedStateMachine):
     @rule()
     def take_back(self) -> None:
         lost = [job for job in self.model.values() if job.state == "running" and job.lease_until < self.now]
-        for job in lost:
-            job.lost(self.now)
+        taken = [job.lost(self.now) for job in lost]
 
-        assert self.jobs.take_back() == len(lost)
+        assert self.jobs.take_back() == sum(taken)
+
+    @rule(worker=st.sampled_from("ab"))
+    def survive(self, worker: str) -> None:
+        for job in self.model.values():
+            job.survived(worker)
+
+        self.jobs.survive(worker)
 
     @rule()
     def die(self) -> None:

@@ -123,6 +123,97 @@ def test_a_job_that_kills_its_worker_three_times_alone_has_failed(jobs: Jobs) ->
 
 
 @EVERYWHERE
+def test_a_lease_that_ends_while_its_worker_lives_is_no_crash(jobs: Jobs) -> None:
+    id_ = jobs.one(most_attempts=100)
+    jobs.die(jobs.take(id_, "dead"))
+    for n in range(5):
+        jobs.die(jobs.take(id_, f"w{n}"))
+        assert (jobs.stage(id_), jobs.get(id_).deaths_alone) == ("ready", 1)
+        jobs.survive(f"w{n}")
+        jobs.survive(f"w{n}")
+        assert (jobs.get(id_).deaths_alone, jobs.get(id_).suspect) == (0, 1)
+    assert jobs.get(id_).deaths == 6
+
+    for n in range(3):
+        assert (jobs.stage(id_), jobs.get(id_).deaths_alone) == ("ready", n)
+        jobs.die(jobs.take(id_, f"killed-{n}"))
+    assert jobs.stage(id_) == "failed"
+
+
+@EVERYWHERE
+def test_a_job_whose_first_lost_worker_lives_does_not_run_alone(jobs: Jobs) -> None:
+    id_, other = jobs.one(), jobs.one()
+    jobs.die(*jobs.claim(2, "ada"))
+    held = jobs.take(other, "bob")
+
+    jobs.survive("ada")
+
+    assert (jobs.get(id_).suspect, jobs.suspects()) == (0, [])
+    assert jobs.get(other).suspect == 1  # it runs alone by now
+    assert jobs.claim(10)[0].id == id_
+    assert jobs.renew(held)
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_worker_whose_death_would_fail_a_job_has_one_more_lease_to_come_back(jobs: Jobs, holds: bool) -> None:
+    """After an outage of the store, another worker may be the first to reach it."""
+    id_ = jobs.one(most_attempts=100)
+    for _ in range(3):
+        jobs.die(jobs.take(id_, "dead"))
+    held = jobs.take(id_, "ada")
+    jobs.clock.advance(100 * LEASE)
+    assert jobs.take_back() == 0
+    assert (jobs.stage(id_), jobs.get(id_).deaths_alone) == ("running", 2)
+
+    jobs.survive("ada")
+    if holds:
+        assert jobs.settle(lifecycle.done(held, None)).counted
+        assert jobs.stage(id_) == "done"
+        return
+
+    jobs.clock.advance(LEASE + 1)
+    assert jobs.take_back() == 1
+    assert (jobs.stage(id_), jobs.get(id_).deaths_alone, jobs.get(id_).suspect) == ("ready", 2, 1)
+    jobs.die(jobs.take(id_, "dead"))
+    assert (jobs.stage(id_), jobs.get(id_).error_code) == ("failed", "worker_lost")
+
+
+@EVERYWHERE
+def test_a_worker_that_comes_back_changes_nothing_of_a_job_that_was_retried_or_has_ended(jobs: Jobs) -> None:
+    retried, ended = (_failed_after_four_deaths(jobs) for _ in range(2))
+    assert jobs.retry(retried)
+    jobs.die(jobs.take(retried, "dead"))
+    jobs.die(jobs.take(retried, "dead"))
+
+    jobs.survive("w3")
+
+    assert (jobs.get(retried).deaths_alone, jobs.stage(retried)) == (1, "ready")
+    assert (jobs.get(ended).deaths_alone, jobs.stage(ended)) == (3, "failed")
+    assert jobs.forget(ended)
+    assert {job for (job,) in jobs.sql("select job from tg_lost_lease")} == {retried}
+
+
+def _failed_after_four_deaths(jobs: Jobs) -> int:
+    id_ = jobs.one(most_attempts=100)
+    for n in range(4):
+        jobs.die(jobs.take(id_, f"w{n}"))
+    return id_
+
+
+@EVERYWHERE
+def test_a_worker_that_lost_a_job_twice_takes_both_counts_back(jobs: Jobs) -> None:
+    id_ = jobs.one(most_attempts=100)
+    for worker in ("dead", "ada", "ada"):
+        jobs.die(jobs.take(id_, worker))
+    assert jobs.get(id_).deaths_alone == 2
+
+    jobs.survive("ada")
+
+    assert jobs.get(id_).deaths_alone == 0
+
+
+@EVERYWHERE
 def test_a_job_whose_worker_died_is_claimed_by_itself_and_before_others_of_less_priority(jobs: Jobs) -> None:
     low, high = jobs.one(), jobs.one(priority=5)
     jobs.die(*jobs.claim(2))

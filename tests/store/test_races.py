@@ -167,7 +167,7 @@ def test_of_a_worker_that_ends_and_one_that_takes_back_only_one_counts(race: Rac
     jobs.clock.advance(LEASE + 1)
 
     def take(tx: Tx) -> int:
-        return claims.take_back(tx, claims.LostRule("worker_lost"), "Lost.")
+        return claims.take_back(tx, claims.LostRule("worker_lost"), "Lost.", {}, LEASE)
 
     if first == "settle":
         settled, taken = race.run(done(held), take)

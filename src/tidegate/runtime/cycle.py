@@ -79,6 +79,8 @@ def turn(tx: Tx, gates: JobGates, ended: Sequence[Ended], wish: Wish, now: float
     for each in counted:
         for write in each.writes:
             tx.all(write.name, write.params)
+    if late:
+        claims.survive(tx, wish.worker)
     done = Turn(settled, cursor=wish.cursor)
     if wish.cleared:
         claims.clear_suspects(tx, wish.cleared)

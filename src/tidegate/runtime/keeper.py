@@ -156,6 +156,7 @@ class Keeper:
             "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
             "outdated": int(worker.outdated),
         }, number, last, held)  # fmt: skip
+        claims.survive(tx, worker.id)
         now = float(tx.all("clock")[0][0])
         paused = {name for name, _, until, _ in tx.all("queue_rows") if until is not None and now < until}
         return _Heard(beaten, claims.renew(tx, held, worker.policy.lease), now, paused)

@@ -126,7 +126,7 @@ class Sweeper:
         of_kinds = {
             name: claims.LostRule(kind.lost_code, kind.max_crashes) for name, kind in self._worker.kinds.items()
         }
-        taken = claims.take_back(tx, claims.LostRule(lost.name), lost.message, of_kinds)
+        taken = claims.take_back(tx, claims.LostRule(lost.name), lost.message, of_kinds, self._worker.policy.lease)
         sure = store.older_than(0.0, now_of(tx)) > 0
         return taken + (claims.expire(tx, old.name, old.message) if sure else 0)
 

@@ -211,23 +211,30 @@ class LostRule(NamedTuple):
     max_crashes: int = DEFAULT_CRASHES
 
 
-def take_back(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule] = {}) -> int:
+def take_back(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
     """Takes jobs back from workers that were not heard of in time; *rule* is for kinds that are not in *of_kinds*.
 
     They are ready again, as suspects; failed when too many workers died while they ran alone or when they have no
-    attempt left; cancelled when a person asked.
+    attempt left; cancelled when a person asked. Before a death fails its job, the worker has another *lease* in seconds
+    to come back: while the store was away, no worker could be heard of.
     """
     found = tx.all("lost_leases", {"n": _SLICE})
-    lost = [_Lost(*(*row, of_kinds.get(row[-1], rule).max_crashes)) for row in found]
+    lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
     if not lost:
         return 0
+    tx.many("lease_lost", [
+        {"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost
+    ])  # fmt: skip
+    awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
+    tx.many("wait_for_worker", awaited, {"lease": lease})
+    lost = [each for each in lost if not each.awaited]
     codes = {each.id: of_kinds.get(each.kind, rule).code for each in lost}
     rows = []
     for each in lost:
         failed = each.stage is Stage.FAILED
         rows.append({
-            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "code": codes[each.id] if failed else None,
-            "message": _why(each, message) if failed else None,
+            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "crash": int(each.crash),
+            "code": codes[each.id] if failed else None, "message": _why(each, message) if failed else None,
         })  # fmt: skip
     taken = {id_: (target, kind) for id_, target, kind in tx.many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
@@ -256,7 +263,7 @@ def take_back(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostR
 
 def _why(lost: _Lost, killed: str) -> str:
     """Why a lost job is not tried again."""
-    return killed if lost.deaths_alone >= lost.max_crashes else NO_ATTEMPT_LEFT
+    return killed if lost.convicted else NO_ATTEMPT_LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,20 +277,52 @@ class _Lost:
     most_attempts: int
     claimed_at: float
     lease_by: str
-    deaths_alone: int  # this one included
+    deaths_alone: int  # before this one
+    suspect: int
     stop_asked: int
     children: int
     kind: str
+    survived: int | None  # None: that it is lost was not noted before
     max_crashes: int
+
+    @property
+    def crash(self) -> bool:
+        """Whether it counts as one: the job ran alone, and its worker has not come back."""
+        return bool(self.suspect) and not self.survived
+
+    @property
+    def convicted(self) -> bool:
+        return self.deaths_alone + self.crash >= self.max_crashes
+
+    @property
+    def awaited(self) -> bool:
+        """Whether its worker may still come back: nothing but its death would fail the job."""
+        return self.survived is None and self.stage is Stage.FAILED and self.attempt < self.most_attempts
 
     @property
     def stage(self) -> Stage:
         """What becomes of its job."""
         if self.stop_asked:
             return Stage.CANCELLED
-        if self.deaths_alone >= self.max_crashes or self.attempt >= self.most_attempts:
+        if self.convicted or self.attempt >= self.most_attempts:
             return Stage.FAILED
         return Stage.READY
+
+
+def survive(tx: Tx, worker: str) -> None:
+    """The process of a worker lives: what was counted when leases of it ended was no crash."""
+    while rows := tx.all("survived_leases", {"worker": worker, "n": _SLICE}):
+        tx.many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
+        counted = Counter[int]()
+        newest = dict[int, tuple[int, int]]()  # a worker may have lost a job more than once
+        for job, fence, alone, taken_back in rows:
+            if taken_back:
+                counted[job] += alone
+                newest[job] = fence, alone
+        tx.many("uncount_crashes", [
+            {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
+            for job, (fence, alone) in newest.items()
+        ])  # fmt: skip
 
 
 def expire(tx: Tx, code: str, message: str) -> int:

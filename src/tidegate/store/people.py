@@ -52,6 +52,7 @@ def retry(tx: Tx, id_: int, actor: str) -> bool:
         return False
     waits_for = sum(state != "done" for _, state in parents)
     stage = tx.all("retry", {"id": id_, "parents_open": waits_for})[0][0]
+    tx.all("forget_lost_leases", {"job": id_})
     _note(tx, [id_], "retried", actor)
     tallies.moved(tx, {(queue, before, stage): 1})
     tallies.retried(tx, queue)

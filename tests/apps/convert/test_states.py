@@ -185,7 +185,7 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     for _ in range(2):
         _begin(place, job, {})
         place.clock.advance(60)
-        place.queue.store.write(lambda tx: claims.take_back(tx, claims.LostRule(lost.name), lost.message))
+        place.queue.store.write(lambda tx: claims.take_back(tx, claims.LostRule(lost.name), lost.message, {}, 30.0))
     _begin(place, job, {})
     place.clock.advance(60)
     place.work(30)  # the worker takes it back, and does not try it

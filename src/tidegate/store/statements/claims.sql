@@ -165,17 +165,32 @@ update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.s
 select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
--- Attempts whose worker has not been heard of in time.
-select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths_alone + suspect, stop_asked, children, kind
+-- Attempts whose worker has not been heard of in time, and whether it was heard of since that was first seen.
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths_alone, suspect, stop_asked, children, kind,
+    (select survived from tg_lost_lease as lost where lost.job = tg_job.id and lost.fence = tg_job.fence)
 from tg_job
 where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
+-- name: lease_lost
+-- Notes whose leases they were.
+insert into tg_lost_lease (job, fence, worker, alone)
+select given.job, given.fence, given.worker, given.alone
+from {rows job bigint, fence bigint, worker text, alone integer}
+where true
+on conflict (job, fence) do nothing;
+
+-- name: wait_for_worker
+-- One more lease for workers whose death would fail their job: they may be about to come back.
+update tg_job set lease_until = {now} + :lease
+from {rows id bigint, fence bigint}
+where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now};
+
 -- name: take_back
--- The job of a lost attempt: ready again, as a suspect, or ended. A running suspect runs alone.
+-- The job of a lost attempt: ready again, as a suspect, or ended. Only a crash of a job that ran alone counts.
 update tg_job set
     state = given.outcome,
     deaths = deaths + 1,
-    deaths_alone = deaths_alone + suspect,
+    deaths_alone = deaths_alone + given.crash,
     suspect = case when given.outcome = 'ready' then 1 else 0 end,
     error_code = given.code,
     error_message = given.message,
@@ -183,9 +198,28 @@ update tg_job set
     last_status = case when given.code is null then last_status end,
     finished_at = case when given.outcome <> 'ready' then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
-from {rows id bigint, fence bigint, outcome text, code text, message text}
+from {rows id bigint, fence bigint, outcome text, crash integer, code text, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now}
 returning tg_job.id, target, kind;
+
+-- name: survived_leases
+-- Lost leases of a worker that is heard of again, and whether their jobs were taken back. A job that is locked for a
+-- moment waits for the next heartbeat.
+select lost.job, lost.fence, lost.alone, case when job.fence = lost.fence and job.state || '' = 'running' then 0 else 1 end
+from tg_lost_lease as lost join tg_job as job on job.id = lost.job
+where lost.worker = :worker and lost.survived = 0 order by lost.job, lost.fence limit :n {skip_locked};
+
+-- name: survive
+update tg_lost_lease set survived = 1 from {rows job bigint, fence bigint}
+where tg_lost_lease.job = given.job and tg_lost_lease.fence = given.fence;
+
+-- name: uncount_crashes
+-- Takes back what was counted when their leases ended. One that was not claimed since is as much a suspect as before.
+update tg_job set
+    deaths_alone = deaths_alone - given.crashes,
+    suspect = case when tg_job.fence = given.fence and state || '' = 'ready' then given.alone else suspect end
+from {rows id bigint, crashes integer, fence bigint, alone integer}
+where tg_job.id = given.id and deaths_alone >= given.crashes and state || '' not in ('done', 'failed', 'cancelled');
 
 -- name: mine
 -- Jobs that this worker holds, to find those whose claim was not heard of.

@@ -54,6 +54,10 @@ update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready
 where id = :id and state in ('failed', 'cancelled')
 returning state;
 
+-- name: forget_lost_leases
+-- Of a job whose count of crashes begins again.
+delete from tg_lost_lease where job = :job;
+
 -- name: bring_forward
 -- A job whose next attempt is due later, by a person: it may go now.
 update tg_job set state = 'ready', due_at = {now} where id = :id and state = 'waiting' returning queue;
