@@ -108,6 +108,18 @@ create table tg_tally (
     delta bigint not null
 );
 
+-- Leases that expired. A later heartbeat of the same worker shows that its process lives, so the job did not crash it.
+create table tg_lost_lease (
+    job bigint not null references tg_job (id) on delete cascade,
+    fence bigint not null,
+    worker text not null,
+    alone integer not null check (alone in (0, 1)),
+    survived integer not null default 0 check (survived in (0, 1)),
+    primary key (job, fence)
+) {clustered};
+
+create index tg_lost_lease_worker on tg_lost_lease (worker, job) where survived = 0;
+
 -- Failure groups: jobs that failed with the same target, kind, code and message.
 create table tg_failure (
     failure text primary key,
