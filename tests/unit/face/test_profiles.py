@@ -66,6 +66,22 @@ def test_a_recovered_service_is_called_again_within_a_tenth_of_the_outage(outage
     assert result.recovered_after <= min(max(5, 0.1 * lasts), 120) + every + 1e-6
 
 
+@pytest.mark.parametrize(
+    ("lasts", "every"),
+    [(31, 0.02), (60, 0.1), (60, 1), (100, 0.1), (600, 1), (600, 7), (3600, 1), (3600, 60), (7200, 60)],
+)
+def test_a_service_that_recovers_while_calls_hang_is_called_again_as_soon(lasts: float, every: float) -> None:
+    """Every call hangs for 30 s, others go on meanwhile, and the outage ends anywhere between two trials."""
+    for shift in (0.0, 1.3, 2.6, 3.9, 4.9):
+        hanging = lasts + shift
+        result = simulate(
+            REQUESTS, outage=f"{hanging}s hang at 1m", every=every, lasts=hanging + 60 + 400, overlap=True
+        )
+
+        assert result.recovered_after is not None
+        assert result.recovered_after <= min(max(5, 0.1 * hanging), 120) + every + 1e-6
+
+
 @pytest.mark.parametrize("outage", ["1m", "2h"])
 def test_with_a_health_probe_recovery_takes_the_interval_of_the_probe(outage: str) -> None:
     result = simulate(REQUESTS, outage=f"{outage} down at 1m", every="1s", lasts="3h", probe=True)
@@ -117,6 +133,7 @@ def test_with_breakers_per_key_no_other_key_is_held_while_one_is_open() -> None:
         {"outage": "20ms down at 1s", "every": "20ms", "lasts": "21s"},
         {"outage": "5m 1% errors at 0s", "every": "20ms", "lasts": "5m"},
         {"outage": "30m down at 5m", "every": "1s", "lasts": "40m"},
+        {"outage": "10m hang at 1m", "every": "1s", "lasts": "15m", "overlap": True},
         {"outage": "10m down at 1m", "every": "1s", "lasts": "15m", "probe": True},
         {"outage": "10m down at 1m", "every": "100ms", "lasts": "12m", "keys": 100, "failing_keys": 1},
     ],
@@ -295,6 +312,43 @@ def test_the_open_time_grows_with_the_outage_and_starts_again_after_it() -> None
     breaker.call(lambda: None)
     assert breaker.state == "closed"
     assert open_times(clock, breaker, 1) == pytest.approx([5])
+
+
+def half_open_breaker(clock: VirtualClock, max_timeout: float | None) -> Breaker:
+    """Tripped 5 s ago, and half-open from now on."""
+    breaker = Breaker("api", consecutive=1, timeout=5, max_timeout=max_timeout, max_requests=1, clock=clock.monotonic)
+    with suppress(ConnectionError):
+        breaker.call(fails)
+    clock.advance(5)
+    return breaker
+
+
+@pytest.mark.parametrize(("took", "left"), [(0, 5), (3, 2), (4.9, 0.1)])
+def test_an_open_time_that_grows_counts_from_the_start_of_the_trial_that_failed(took: float, left: float) -> None:
+    for max_timeout, open_for in ((120, left), (None, 5)):
+        clock = VirtualClock()
+        breaker = half_open_breaker(clock, max_timeout)
+        permit = breaker.allow()
+        assert permit is not None
+        clock.advance(took)
+        permit.done(ok=False)
+        assert breaker.until is not None
+        assert breaker.until - clock.monotonic() == pytest.approx(open_for)
+
+
+def test_a_trial_that_hangs_makes_way_for_the_next_when_its_permit_expires() -> None:
+    clock = VirtualClock()
+    breaker = half_open_breaker(clock, 120)
+    assert breaker.allow() is not None
+    clock.advance(4.5)
+    assert breaker.allow() is None
+
+    clock.advance(0.5)
+    permit = breaker.allow()
+    assert permit is not None
+    permit.done(ok=True)
+    assert breaker.state == "closed"
+    assert breaker.totals == {"success": 1, "failure": 2, "rejected": 1}
 
 
 @pytest.mark.req("BRK-01")
