@@ -146,9 +146,10 @@ class Part:
         """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
 
         The run of failures goes on, with what people were told of it. After a fatal fault it is one trial; refused
-        credentials are not tried again: they need `clear()`.
+        credentials are not tried again: they need `clear()`. An open breaker becomes half-open, unless a person forced
+        it.
         """
-        self._caller.keys.hurry(self._key)
+        self._caller.hurry(self._key)
 
     def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
         """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""

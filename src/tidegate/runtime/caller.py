@@ -215,7 +215,7 @@ class Caller:
             with self._lock:
                 self._doubt.succeeded(call.key, call.operation, self.clock.monotonic())
                 self.keys.watch(self._doubt.waiting)
-        if self.keys.states or self.keys.adopted:
+        if self.keys.hear_success:
             self.news.ended(call, self.keys.succeeded(call))
 
     def judge(self, call: Admission, what: object) -> tuple[Fault | None, Confirm | None]:
@@ -285,7 +285,7 @@ class Caller:
             return
         self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
         answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM and not call.doubted
-        if answered and self.policy.cooldown is None and (self.keys.states or self.keys.adopted):
+        if answered and self.policy.cooldown is None and self.keys.hear_success:
             self.news.ended(call, self.keys.succeeded(call))  # a fault of one item is a success of its target
 
     def clear(self, key: Hashable) -> None:
@@ -302,6 +302,13 @@ class Caller:
         with self._lock:
             self._doubt.forget(key)
             self.keys.watch(self._doubt.waiting)
+
+    def hurry(self, key: Hashable) -> None:
+        """Lets the next call of a key go at once, unless the service asked for the wait or refused the credentials."""
+        self.keys.hurry(key)
+        own = None if self.key_breakers is None else self.key_breakers.get(key)
+        for breaker in (*self.breakers.values(), *(() if own is None else (own,))):
+            breaker.half_open()
 
     def breaker_moved(self, name: str, old: str, new: str, key: Hashable = None) -> None:
         if new == "closed" and self.limits is not None and self.key_breakers is None:

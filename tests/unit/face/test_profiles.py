@@ -413,6 +413,30 @@ def test_clear_closes_the_breaker_of_its_key_and_no_other(key: int | None) -> No
     assert scene.holds(key=8) == ["breaker"]
 
 
+@pytest.mark.parametrize("per", ["key", "target"])
+def test_who_hurries_gets_a_trial_of_an_open_breaker(per: str) -> None:
+    scene = Scene(profile="requests", breaker_per=per)
+    for key in (7, 8):
+        with suppress(Held):
+            scene.fail(*[down()] * 5, key=key)
+    assert scene.holds(key=7) == scene.holds(key=8) == ["breaker"]
+
+    scene.target.key(7).hurry()
+    assert scene.target.key(7).breaker is not None
+    assert scene.target.key(7).breaker.state == "half-open"
+    assert scene.holds(key=8) == (["breaker"] if per == "key" else [])
+    assert scene.call(key=7) == "ok"
+
+
+def test_nobody_hurries_past_a_breaker_that_a_person_forced_open() -> None:
+    scene = Scene(profile="requests")
+    assert scene.target.breaker is not None
+    scene.target.breaker.force("open", "1h")
+
+    scene.target.key(7).hurry()
+    assert scene.holds() == ["breaker"]
+
+
 def test_an_open_breaker_of_a_key_says_so() -> None:
     scene = Scene(profile="requests", breaker_per="key")
     scene.fail(*[down()] * 5)
