@@ -56,6 +56,7 @@ class CallPolicy:
     probe_every: float
     title: str = ""  # how people call it, if not by its name
     hold_without_key: bool = True  # a fatal fault of a call without a key holds the calls without one
+    expects_keys: bool = False  # a failure without a key holds calls that may be of others
     pass_own_bugs: bool = False  # a bug of the program is neither counted nor held
 
 
@@ -135,6 +136,7 @@ class Caller:
         self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
         self._next_probe: dict[str, float] = {}
         self._own_bugs = OwnBugs()
+        self._warned_of_key = not policy.expects_keys
         self._lock = threading.Lock()
 
     # -- before ----------------------------------------------------------------------------------------------------
@@ -283,6 +285,15 @@ class Caller:
         if own:
             self.keys.give_back(call)
             return
+        if call.key is None and not self._warned_of_key:
+            self._warned_of_key = True
+            _log.warning(
+                "call_without_key target=%s operation=%s hint=%s",
+                self.policy.name,
+                call.operation,
+                "its failure holds all calls without a key; give guard(key=...) or target.key(...),"
+                " or profile='requests' if the calls have no users or accounts",
+            )
         self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
         answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM and not call.doubted
         if answered and self.policy.cooldown is None and self.keys.hear_success:

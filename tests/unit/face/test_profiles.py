@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -277,6 +278,34 @@ def test_other_combinations_do_not_warn(given: dict[str, Any], recwarn: pytest.W
     assert not recwarn.list
 
 
+@pytest.mark.parametrize(
+    ("given", "key", "expected"),
+    [
+        ({"profile": "sync"}, None, 1),
+        ({"profile": "sync"}, 7, 0),
+        ({"profile": "sync", "backoff": None}, None, 0),
+        ({"profile": "requests"}, None, 0),
+        ({"profile": "jobs"}, None, 0),
+    ],
+)
+def test_a_failure_without_a_key_that_holds_the_whole_target_is_logged_once(
+    given: dict[str, Any], key: int | None, expected: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(**given)
+    scene.fail(down(), down(), key=key)
+
+    assert sum(record.message.startswith("call_without_key") for record in caplog.records) == expected
+
+
+def test_breaker_true_is_short_for_an_empty_dict() -> None:
+    for profile in PROFILES:
+        short = Target("api", profile, breaker=True).breaker  # type: ignore[arg-type]
+        empty = Target("api", profile, breaker={}).breaker  # type: ignore[arg-type]
+        assert short is not None
+        assert empty is not None
+        assert replace(short.policy, on_state_change=None) == replace(empty.policy, on_state_change=None)
+
+
 # -- the open time -----------------------------------------------------------------------------------------------
 
 
@@ -422,8 +451,9 @@ def test_who_hurries_gets_a_trial_of_an_open_breaker(per: str) -> None:
     assert scene.holds(key=7) == scene.holds(key=8) == ["breaker"]
 
     scene.target.key(7).hurry()
-    assert scene.target.key(7).breaker is not None
-    assert scene.target.key(7).breaker.state == "half-open"
+    breaker = scene.target.key(7).breaker
+    assert breaker is not None
+    assert breaker.state == "half-open"
     assert scene.holds(key=8) == (["breaker"] if per == "key" else [])
     assert scene.call(key=7) == "ok"
 
