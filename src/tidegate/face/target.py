@@ -123,7 +123,7 @@ class Target(Part):
         chosen = profile_of(profile)
         if behind not in ("hold", "fail-fast", "serve-stale"):
             raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
-        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user)
+        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user, title, store, clock)
         check_breaker(breaker, breaker_per)
         tuned = tuning_of(tuning)
         bus = tuned.bus or buses.DEFAULT
