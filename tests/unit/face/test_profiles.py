@@ -83,12 +83,13 @@ def test_a_service_that_recovers_while_calls_hang_is_called_again_as_soon(lasts:
         assert result.recovered_after <= min(max(5, 0.1 * hanging), 120) + every + 1e-6
 
 
-@pytest.mark.parametrize("outage", ["1m", "2h"])
-def test_with_a_health_probe_recovery_takes_the_interval_of_the_probe(outage: str) -> None:
-    result = simulate(REQUESTS, outage=f"{outage} down at 1m", every="1s", lasts="3h", probe=True)
+@pytest.mark.parametrize("lasts", [60, 7200])
+def test_with_a_health_probe_recovery_takes_the_interval_of_the_probe(lasts: float) -> None:
+    for shift in (0, 3, 8, 13, 21):
+        result = simulate(REQUESTS, outage=f"{lasts + shift}s down at 1m", every="1s", lasts=lasts + 200, probe=True)
 
-    assert result.recovered_after is not None
-    assert result.recovered_after <= 10 + 1
+        assert result.recovered_after is not None
+        assert result.recovered_after <= 10 + 1
 
 
 @pytest.mark.req("SYNC-05")
@@ -145,6 +146,13 @@ def test_the_simulator_draws_each_of_them(play: dict[str, Any]) -> None:
     drawn = picture(result, "requests")
     assert drawn.startswith("<svg")
     assert (">breaker open<" in drawn) is (result.held > 0)
+
+
+def test_the_simulator_draws_the_waits_of_profile_sync() -> None:
+    result = simulate(partial(Target, "api", "sync"), outage="2h down at 1m", every="10s", lasts="3h")
+
+    assert [span.why for span in result.spans] == ["backoff"] * len(result.spans)
+    assert ">backoff<" in picture(result, "sync")
 
 
 # -- the table ---------------------------------------------------------------------------------------------------
