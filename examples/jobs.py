@@ -45,7 +45,7 @@ async def invoice(order: Order) -> int:
 
 
 @queue.job(queue="orders", unique=once, while_=ALWAYS)
-async def mail(order: Order, job: Context) -> str:
+async def mail(job: Context, order: Order) -> str:
     """Goes out when the invoice is there, with what that came to."""
     (price,) = job.parent_results.values()
     await asyncio.sleep(random.uniform(0.01, 0.05))

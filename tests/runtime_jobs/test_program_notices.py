@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -286,6 +287,34 @@ def test_notices_that_nobody_can_keep_are_heard_all_the_same(tmp_path: Path) -> 
 
     assert len(hearing.heard) == 200
     assert reporter.dropped == 200
+
+
+@pytest.mark.parametrize(("status", "operation"), [(401, ""), (403, "fetch")])
+def test_a_fatal_fault_without_a_key_is_resolved_by_the_next_success_and_not_told_again(
+    db: Database, store: Store, status: int, operation: str
+) -> None:
+    hearing = Hearing()
+    target = Target("svc", store=db.url, self_guard=False, tuning=Tuning(bus=hearing.bus))
+
+    @target.guard(operation="fetch")
+    def fetch(status: int) -> None:
+        if status != 200:
+            raise HTTPError("http://svc.example/", status, "no", Message(), None)
+
+    def fetch_refused() -> None:
+        with pytest.raises(HTTPError):
+            fetch(status)
+
+    fetch_refused()
+    eventually(lambda: rows(store) == [("fatal", "", operation, True)])
+    fetch(200)
+    eventually(lambda: rows(store) == [("fatal", "", operation, False)])
+    assert target._caller.keys.well  # noqa: SLF001 - the hot path asks this
+    fetch_refused()
+    fetch(200)
+    end(reporter_of(db.url))
+    assert rows(store) == [("fatal", "", operation, False)]
+    assert hearing.kinds() == ["fatal"]
 
 
 def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Database, store: Store) -> None:

@@ -98,6 +98,11 @@ async def context_last(to: str, subject: str = "hello", *, urgent: bool = False,
 
 
 @q.job
+async def context_may_be_none(to: str, *, job: Context | None = None) -> bool:
+    return job is None
+
+
+@q.job
 def context_second(to: str, context: Context) -> Done[int]:
     return Done(1)
 
@@ -153,6 +158,7 @@ async def context_elsewhere() -> None:
     context_second.enqueue(7)  # type: ignore[arg-type]
     context_between.enqueue("ada", colour=1)  # type: ignore[call-arg]
     assert_type(context_last, JobFunction[..., bool])
+    assert_type(context_may_be_none, JobFunction[..., bool])
     assert_type(context_last.enqueue("ada", urgent=True), Enqueued[bool])
 
 

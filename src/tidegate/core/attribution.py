@@ -7,6 +7,8 @@ library raises them while it reads a response. The frames of the traceback tell 
 1. frames of Tidegate, and of standard modules that neither speak HTTP nor read JSON, are skipped;
 2. a function of a client library that reads a response is the service, one that builds or sends a request the program;
 3. other functions of client libraries are skipped, and the first frame of any other code is the program.
+
+A client library is one of a list, or the package of a client that the program has wrapped.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ _CLIENTS = _PARSERS | _SDKS | frozenset({
     "httpx", "httpx2", "httpcore", "httpcore2", "h11", "h2", "hpack", "requests", "urllib3", "aiohttp", "niquests",
     "pycurl", "tornado", "treq", "websockets", "websocket", "grpc", "zeep",
 })  # fmt: skip
+# Packages of clients that a program has wrapped. They are libraries for one service, in which every function reads a
+# response that does not build or send a request.
+_WRAPPED: set[str] = set()
 # Where a client library looks at what the program gave it: module, and the functions that do so (empty: all of them).
 _BUILDING: dict[str, tuple[str, ...]] = {
     "urllib.parse": (), "json.encoder": (), "json": ("dump",), "requests.models": ("prepare", "_encode"),
@@ -109,6 +114,18 @@ class _Part(Enum):
 _parts: dict[tuple[str, str], _Part] = {}
 
 
+def add_client(client: object, program: str) -> None:
+    """From now on the package of *client* is a client library, unless it is that of the module named *program*."""
+    module = read(type(client), "__module__")
+    top = module.partition(".")[0] if type(module) is str else ""
+    known = top in _CLIENTS or top == "tidegate" or top in sys.stdlib_module_names
+    if known or top in ("", "__main__", program.partition(".")[0]) or top in _WRAPPED:
+        return
+    _WRAPPED.add(top)
+    _parts.clear()
+    _readable.clear()
+
+
 def is_own_bug(error: object) -> bool:
     """Whether the program's own code is at fault. An exception that was never raised is not known to be its bug.
 
@@ -137,7 +154,7 @@ def reads_response(error: BaseException) -> bool:
     for module, code in _inside_out(error):
         part = _part_of(module, code)
         top = module.partition(".")[0]
-        if innermost and kind in _MISSING and top in _SDKS:
+        if innermost and kind in _MISSING and (top in _SDKS or top in _WRAPPED):
             return True
         innermost = False
         if part is _Part.READS and not (kind in _NOT_A_TEXT and top in _PARSERS):
@@ -228,7 +245,7 @@ def _is_bad_url(error: BaseException) -> bool:
 def _says_nothing(cls: type) -> bool:
     module = read(cls, "__module__")
     top = module.partition(".")[0] if type(module) is str else ""
-    if top in _CLIENTS or top == "asyncio":
+    if top in _CLIENTS or top in _WRAPPED or top == "asyncio":
         return True
     if top != "builtins" and top in sys.stdlib_module_names:
         return False
@@ -262,7 +279,7 @@ def _part_of(module: str, code: CodeType) -> _Part:
 
 def _named_part(module: str, qualname: str) -> _Part:
     top = module.partition(".")[0]
-    if top not in _CLIENTS and not module.startswith("tidegate.net."):
+    if top not in _CLIENTS and top not in _WRAPPED and not module.startswith("tidegate.net."):
         return _Part.SKIPPED if top == "tidegate" or top in sys.stdlib_module_names else _Part.PROGRAM
     names = [name for name in qualname.split(".") if name != "<locals>"]
     starts = _BUILDING.get(module)
@@ -279,4 +296,4 @@ def _named_part(module: str, qualname: str) -> _Part:
             return _Part.BUILDS
         if _READS.match(name.lstrip("_")):
             return _Part.READS
-    return _Part.READS if top in _PARSERS else _Part.CLIENT
+    return _Part.READS if top in _PARSERS or top in _WRAPPED else _Part.CLIENT

@@ -11,12 +11,39 @@ _MOST = 200
 def valid_name(name: object, *, field: str) -> str:
     """A name of a target or a breaker: it becomes a metric label, a log field and a line on a page."""
     if not isinstance(name, str):
-        raise TypeError(f"{field}: {name!r} is no text")
+        raise TypeError(f"{field}: {name!r:.60} is no text; give 1 to {_MOST} printable characters")
     if not name or len(name) > _MOST or not name.isprintable() or name != name.strip():
         raise ValueError(
             f"{field}: {name!r} is not allowed; give 1 to {_MOST} printable characters, no space at the ends"
         )
     return name
+
+
+def text(value: object, *, field: str) -> str:
+    """Any text, also an empty one."""
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be a text, got {value!r:.60}; did you mean {field}={str(value)[:40]!r}?")
+    return value
+
+
+def flag(value: object, *, field: str) -> bool:
+    """True or False, and nothing that is merely true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{field} must be True or False, got {value!r:.60}")
+    return value
+
+
+def function(value: object, *, field: str, of: str) -> None:
+    """Something that can be called."""
+    if not callable(value):
+        raise TypeError(f"{field} must be a function that {of}, got {value!r:.60}")
+
+
+def clock(value: object, *, field: str = "clock") -> None:
+    """A clock for targets and queues. That of a `Breaker` is a function."""
+    if not all(callable(getattr(value, name, None)) for name in ("now", "monotonic")):
+        hint = "; did you mean VirtualClock() of tidegate.testing, or to leave it out?"
+        raise TypeError(f"{field} must be a Clock, with now() and monotonic(), got {value!r:.60}{hint}")
 
 
 def is_code(text: str) -> bool:

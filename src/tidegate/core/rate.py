@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tidegate.core.checks import number, whole
 from tidegate.core.duration import Duration, seconds
 
+MIN_RATE, MAX_RATE = 1e-6, 1e9  # calls
 _SET_BACK = 60.0  # seconds
 
 
@@ -24,7 +25,7 @@ class Rate:
     burst: int = 1
 
     def __post_init__(self) -> None:
-        number(self.count, field="Rate.count", least=1e-6, most=1e9)
+        number(self.count, field="Rate.count", least=MIN_RATE, most=MAX_RATE)
         whole(self.burst, field="Rate.burst")
         object.__setattr__(self, "per", seconds(self.per, field="Rate.per", least=0.001))
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+import sys
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from tidegate.core.attribution import add_client
 from tidegate.core.checks import whole
 from tidegate.core.duration import MOST, seconds
 from tidegate.core.events import EventKind
 from tidegate.core.fault import Fault
-from tidegate.core.retry import Retry, retry_of
+from tidegate.core.retry import ONCE, Retry, retry_of
 from tidegate.face import adapter, guarding, staleness, transport
 from tidegate.face.explaining import explained
 from tidegate.face.health import Health, health_of
 from tidegate.face.signatures import Fixed, KeyOf, check_function, key_getter, named
-from tidegate.face.wrapping import wrapped
+from tidegate.face.wrapping import repeats, wrapped
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.gate import Hold
 from tidegate.runtime.attempts import Attempts, How
@@ -95,10 +97,19 @@ class Part:
         """As `call_stale`, awaited."""
         return await staleness.acall_stale(self._caller, self._shelf, How(self._key, named(fn)), fn, args, kwargs)
 
-    def wrap(self, client: C, *, retry: Retry | int | None = None) -> C:
-        """*client* with every public method guarded; it looks like the same type. *retry* is as for `guard`."""
-        attempts = retry_of(retry)
-        return wrapped(self.name, client, lambda fn, name: self._guarded(fn, Fixed(self._key), name, attempts))
+    def wrap(self, client: C, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None) -> C:
+        """*client* with every public method guarded; it looks like the same type.
+
+        *retry* is as for `guard`, for the methods that *retry_methods* names. Without it all are repeated but those
+        whose names say that they may do something twice, such as `post`, `create_order` and `send`.
+        """
+        attempts, is_repeated = retry_of(retry), repeats(client, retry, retry_methods)
+        add_client(client, sys._getframe(1).f_globals.get("__name__", ""))
+
+        def guarded(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+            return self._guarded(fn, Fixed(self._key), name, attempts if is_repeated(name) else ONCE)
+
+        return wrapped(self.name, client, guarded)
 
     def transport(self, inner: Any, *, retry: Retry | int | None = None) -> Any:
         """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is.
@@ -146,9 +157,10 @@ class Part:
         """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
 
         The run of failures goes on, with what people were told of it. After a fatal fault it is one trial; refused
-        credentials are not tried again: they need `clear()`.
+        credentials are not tried again: they need `clear()`. An open breaker becomes half-open, unless a person forced
+        it.
         """
-        self._caller.keys.hurry(self._key)
+        self._caller.hurry(self._key)
 
     def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
         """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""

@@ -96,7 +96,7 @@ def tuning_of(given: object) -> Tuning:
     if given is None:
         return Tuning()
     if not isinstance(given, Tuning):
-        raise TypeError(f"tuning must be a Tuning or None, got {given!r:.60}")
+        raise TypeError(f"tuning must be a Tuning or None, got {given!r:.60}; did you mean Tuning(...)?")
     return given
 
 

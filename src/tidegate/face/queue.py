@@ -13,6 +13,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
+from tidegate.core import checks
 from tidegate.core.backoff import Backoff
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.codes import CORE, CodeBook
@@ -106,6 +107,9 @@ class Queue(Working):
         *inline*: without threads, for virtual time. *tuning* has what only tests and Tidegate itself change.
         """
         check_url(url, driver)
+        checks.clock(clock)
+        checks.flag(inline, field="inline")
+        checks.function(dice, field="dice", of="returns a number in [0, 1)")
         if listen_url is not None:
             check_listen_url(listen_url, url)
         self.url = url
@@ -497,8 +501,10 @@ class Queue(Working):
 
 
 def _queue_names(queues: Iterable[str]) -> set[str]:
-    if isinstance(queues, str):
-        raise TypeError(f"queues must be a list of names, got {queues!r}; did you mean [{queues!r}]?")
+    given: object = queues
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        hint = f"; did you mean [{given!r:.60}]?" if isinstance(given, str) else ""
+        raise TypeError(f"queues must be a list of names, got {given!r:.60}{hint}")
     return {valid_name(each, field="queues") for each in queues}
 
 

@@ -14,6 +14,10 @@ _FINAL = tuple(str(state) for state in JobState if state.final)
 
 def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[Stage, float]]:
     """Seconds by queue ("*": all others) and state; ValueError for a state that is not final, or for no duration."""
+    if not (said is None or isinstance(said, Mapping)):
+        raise TypeError(
+            f"retention must be a dict by queue or None, got {said!r:.60}; did you mean {{'*': {{'done': '7d'}}}}?"
+        )
     found: dict[str, dict[Stage, float]] = {}
     for queue, kept in (said or {}).items():
         if queue != ANY:

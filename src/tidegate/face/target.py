@@ -68,7 +68,8 @@ class Target(Part):
 
     What is failing:
     *backoff*: how long a key waits after failures; None: only for what the service asks for.
-    *breaker*: its numbers as a dict, over those of the profile; False for none; True for the usual ones; a `Breaker`.
+    *breaker*: its numbers as a dict, over those of the profile, or else of `Breaker`; True is short for `{}`; False for
+    none; a `Breaker`.
     *breaker_per*: whose calls one breaker counts, all of the "target" or those of one "key", as where keys are hosts.
     *cooldown*: after how many failures of one code a key is suspended, and for how long.
     *groups*: operations that have a breaker of their own.
@@ -124,7 +125,7 @@ class Target(Part):
         chosen = profile_of(profile)
         if behind not in ("hold", "fail-fast", "serve-stale"):
             raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
-        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user)
+        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user, title, store, clock)
         check_breaker(breaker, breaker_per)
         tuned = tuning_of(tuning)
         bus = tuned.bus or buses.DEFAULT
@@ -144,6 +145,7 @@ class Target(Part):
             probe=probe,
             probe_every=seconds(probe_every, field="probe_every", least=0.001),
             hold_without_key=chosen.hold_without_key,
+            expects_keys=profile == "sync" and waits is not None,
             pass_own_bugs=chosen.pass_own_bugs,
         )
         book = CORE if pack is None else pack.book

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from tidegate.core import checks
 from tidegate.core.backoff import Backoff
-from tidegate.core.checks import whole
+from tidegate.core.checks import number, whole
 from tidegate.core.codes import CodeBook
 from tidegate.core.fault import Reach, Reason
 from tidegate.core.policy import Confirm, Cooldown
-from tidegate.core.rate import Rate
+from tidegate.core.rate import MAX_RATE, MIN_RATE, Rate
 from tidegate.machine.own_link import SelfGuard
 from tidegate.runtime import own_links
 from tidegate.runtime.capacity import Capacity
@@ -18,8 +19,14 @@ from tidegate.runtime.clock import Clock
 from tidegate.runtime.limits import Limits
 
 
-def check_kinds(backoff: object, cooldown: object, probe: object, user: object) -> None:
+def check_kinds(
+    backoff: object, cooldown: object, probe: object, user: object, title: object, store: object, clock: object
+) -> None:
     """What is asked only when a call fails is looked at before the first one is made."""
+    checks.text(title, field="title")
+    checks.clock(clock)
+    if not (store is None or isinstance(store, str)):
+        raise TypeError(f"store must be the URL of a database or None, got {store!r:.60}; give 'sqlite:///jobs.db'")
     if backoff is not None and not isinstance(backoff, Backoff):
         meant = f"; did you mean Backoff({backoff!r:.20})?" if isinstance(backoff, (str, int, float)) else ""
         raise TypeError(f"backoff must be a Backoff or None, got {backoff!r:.60}{meant}")
@@ -32,18 +39,20 @@ def check_kinds(backoff: object, cooldown: object, probe: object, user: object) 
 
 
 def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
-    if not isinstance(confirm, Iterable):
+    if isinstance(confirm, str) or not isinstance(confirm, Iterable):
         raise TypeError(f"confirm: {confirm!r:.60} is no list; give [Confirm(...)]")
     found = tuple(confirm)
     for each in found:
         if not isinstance(each, Confirm):
-            raise TypeError(f"confirm: {each!r:.60} is no Confirm")
+            raise TypeError(f"confirm: {each!r:.60} is no Confirm; give [Confirm(...)]")
     return found
 
 
 def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> Limits | None:
     if concurrency is not None:
         whole(concurrency, field="concurrency")
+    if not (rate is None or isinstance(rate, Rate)):
+        number(rate, field="rate", least=MIN_RATE, most=MAX_RATE)
     if rate is None and concurrency is None:
         return None
     return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
@@ -51,21 +60,27 @@ def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -
 
 def capacity_of(capacity: Capacity | None) -> Capacity | None:
     if capacity is not None and not isinstance(capacity, Capacity):
-        raise TypeError(f"capacity: {capacity!r} is no Capacity")
+        raise TypeError(f"capacity: {capacity!r:.60} is no Capacity; give Capacity(...) or None")
     return capacity
 
 
 def probe_after_of(codes: Collection[str] | bool, probe: Callable[[], Any] | None) -> frozenset[str] | bool:
+    given: object = codes
+    if isinstance(given, str) or not isinstance(given, Collection | bool):
+        hint = f"; did you mean {{{given!r:.60}}}?" if isinstance(given, str) else ""
+        raise TypeError(f"probe_after must be a set of codes, True or False, got {given!r:.60}{hint}")
     if codes and probe is None:
-        raise ValueError("probe_after: there is no probe that could be asked; give probe too")
-    if isinstance(codes, str):
-        raise TypeError(f"probe_after: {codes!r} is a text; give a set of codes")
+        raise ValueError(f"probe_after needs a probe that can be asked, got {codes!r:.60} without one; give probe too")
     return codes if isinstance(codes, bool) else frozenset(codes)
 
 
 def link_of(self_guard: SelfGuard | bool, clock: Clock) -> own_links.SharedLink:
     if isinstance(self_guard, SelfGuard):
         return own_links.SharedLink(self_guard)
+    if not isinstance(self_guard, bool):
+        raise TypeError(
+            f"self_guard must be a SelfGuard, True or False, got {self_guard!r:.60}; give SelfGuard(hosts=5)"
+        )
     return own_links.of(clock) if self_guard else own_links.OFF
 
 

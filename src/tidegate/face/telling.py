@@ -85,7 +85,7 @@ class Telling:
     def _declared(self, channel: Channel) -> JobFunction[[Sent], None]:
         """The kind of job that delivers through one channel."""
         target = Target(
-            channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=Backoff("20s", cap="5m"),
+            channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=None,
             breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5},
             reprobe_every="10m", tuning=Tuning(cap_notice=False),
         )  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from types import MethodType
 from typing import Any, NoReturn, SupportsIndex, TypeVar, cast
 
@@ -13,6 +15,11 @@ from tidegate.face.signatures import is_async
 C = TypeVar("C")
 Guard = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
+# First words of methods that may do something twice when they are called twice.
+_NOT_REPEATED = re.compile(
+    r"a?(?:post|patch|request|send|create|add|insert|append|publish|submit|upload|import|start|trigger|execute|run|pay"
+    r"|charge|refund|transfer|order|book|buy|sell|notify|increment|enqueue|push|invite)(?![a-z])"
+)
 # A gate that is shut must not keep a program from cleaning up.
 _NEVER_GUARDED = frozenset({"close", "aclose"})
 
@@ -148,6 +155,26 @@ class Wrapped(Keeping):
 
     async def __aexit__(self, *details: object) -> Any:
         return await self._methods.client.__aexit__(*details)
+
+
+def repeats(client: object, retry: object, methods: Collection[str] | None) -> Callable[[str], bool]:
+    """Whether a method of this name may be repeated; TypeError and ValueError for *methods* that cannot be."""
+    if methods is None:
+        return lambda name: _NOT_REPEATED.match(name) is None
+    if isinstance(methods, str) or not isinstance(methods, Collection):
+        raise TypeError(
+            f"retry_methods must be a list of names of methods or None, got {methods!r:.60};"
+            f" did you mean retry_methods=[{methods!r:.60}]?"
+        )
+    if retry is None:
+        raise ValueError(f"retry_methods needs retry, got {methods!r:.60} without it; did you mean retry=3 as well?")
+    known = [name for name in dir(client) if not name.startswith("_") and callable(getattr(client, name, None))]
+    for name in methods:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"retry_methods must be methods of {type(client).__name__}, got {name!r:.60}{hint}")
+    return frozenset(methods).__contains__
 
 
 def wrapped(target: str, client: C, guard: Guard) -> C:

@@ -47,8 +47,9 @@ class Breaker:
     failure), False (a success: the service answered) or None (neither); without it every Exception counts, and a
     cancelled call never does. With `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
     With *max_timeout* the open time grows with the outage: it is *growth* times the time since the breaker tripped, at
-    least *timeout* and at most *max_timeout*. A half-open permit expires, as a failure, after *permit_timeout*; without
-    one after as long as the breaker was open, at most a minute. Give one where good calls take longer.
+    least *timeout* and at most *max_timeout*, and counts from the start of the trial that failed. A half-open permit
+    expires, as a failure, after *permit_timeout*; without one after as long as the breaker was open, at most a minute.
+    Give one where good calls take longer.
     `Held` shows UNIX time, or the times of the *clock* that was handed in.
     """
 

@@ -23,9 +23,10 @@ _MOST_ELDERS = 64
 class Probe:
     """The place of one call in the half-open state. It settles like an `Epoch`: a call need not know which it holds."""
 
-    __slots__ = ("_succeeded", "deadline", "expired")
+    __slots__ = ("_succeeded", "began_at", "deadline", "expired")
 
-    def __init__(self, deadline: float, succeeded: Callable[[Probe], None]) -> None:
+    def __init__(self, began_at: float, deadline: float, succeeded: Callable[[Probe], None]) -> None:
+        self.began_at = began_at
         self.deadline = deadline
         self.expired = False  # its time ran out, and was counted as the failure it is
         self._succeeded = succeeded
@@ -74,7 +75,7 @@ class States:
         if self.state == OPEN or self._half.requests >= self.policy.max_requests:
             return None
         next(self._half.admitted)
-        probe = Probe(now + self.permit_lasts(now), succeeded)
+        probe = Probe(now, now + self.permit_lasts(now), succeeded)
         self._probes.append(probe)
         return probe
 
@@ -125,7 +126,7 @@ class States:
         current = self._take_back(probe, now)
         self.totals.failures += not probe.expired
         if current:
-            self.open(now)
+            self._open_again(probe, now)
 
     def probe_excluded(self, probe: Probe, now: float) -> None:
         if self._take_back(probe, now):
@@ -156,19 +157,31 @@ class States:
             late = self.first_deadline
             if late > now:
                 return
-            for probe in self._probes:
-                if probe.deadline <= late:
-                    probe.expired = True
-                    self.totals.failures += 1
-            self.open(late)
+            expired = [probe for probe in self._probes if probe.deadline <= late]
+            for probe in expired:
+                probe.expired = True
+                self.totals.failures += 1
+            self._open_again(expired[-1], late)
 
-    def open(self, now: float, until: float | None = None) -> None:
-        """Open for the usual time, or forced open until a given one."""
+    def _open_again(self, probe: Probe, now: float) -> None:
+        """Open after a trial that failed.
+
+        An open time that grows counts from the start of the trial: a service that recovers while the trial hangs is
+        tried again as soon as one that recovers while the breaker is open.
+        """
+        if self.policy.max_timeout is None:
+            self.open(now)
+            return
+        until = probe.began_at + self.policy.open_after(probe.began_at - self._tripped_at)
+        self.open(now, max(until, now), forced=False)
+
+    def open(self, now: float, until: float | None = None, *, forced: bool = True) -> None:
+        """Open for the usual time, or until a given one, which a person has *forced*."""
         if self.state == CLOSED:
             self._last_run = self.run
             self._tripped_at = now
         end = now + self.policy.open_after(now - self._tripped_at) if until is None else until
-        self._move(OPEN, now, SHUT, forced=until is not None)
+        self._move(OPEN, now, SHUT, forced=forced and until is not None)
         self.until = end  # the last: who sees it without the lock goes on to read the others
 
     def half_open(self, now: float) -> None:

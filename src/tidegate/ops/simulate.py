@@ -5,10 +5,11 @@ The clock, the target and the service are handed in: what is played is the real 
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidegate.errors import Held
 from tidegate.machine.gate import Hold
@@ -29,7 +30,8 @@ class Told(NamedTuple):
 class Plan:
     """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*.
 
-    With *keys* the calls belong to that many keys in turn, of which the first *failing_keys* have the outage.
+    With *keys* the calls belong to that many keys in turn, of which the first *failing_keys* have the outage. With
+    *overlap* a call does not wait until the one before it has returned.
     """
 
     outage: Outage
@@ -37,6 +39,7 @@ class Plan:
     lasts: float
     keys: int = 0
     failing_keys: int = 0
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.every <= self.lasts:
@@ -64,6 +67,14 @@ class Stage(Protocol):
 
     def ask(self) -> object:
         """One call through the gates; raises Held, or what the service raised."""
+
+    async def aask(self) -> object:
+        """As `ask`, awaited."""
+
+    async def asleep_until(self, at: float) -> None: ...
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        """Runs *main* on an event loop whose time is that of the stage."""
 
     def holds(self) -> Sequence[Hold]:
         """Why a call would not go now, in seconds since the start."""
@@ -112,33 +123,74 @@ class Simulation:
 
 def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
     """Plays the plan on *stage*; *roll* is the chance of the two loops that it is compared with."""
-    spans, held, tick = Spans(), 0, 0
+    watched = _Watched(stage)
+    if plan.overlap:
+        stage.run(_overlapping(plan, stage, watched))
+    else:
+        _one_by_one(plan, stage, watched)
+    calls = stage.calls()
+    return Simulation(
+        plan=plan,
+        calls=calls,
+        held=watched.held,
+        probes=stage.probes(),
+        noticed_after=_noticed(calls, stage.noticed()),
+        recovered_after=recovery(plan, calls),
+        spans=watched.spans.closed(plan.lasts),
+        told=tuple(stage.told()),
+        plain=loop(plan, 1, roll),
+        stubborn=loop(plan, 3, roll),
+    )
+
+
+class _Watched:
+    """What the gates say after each call."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.spans = Spans()
+        self.held = 0  # nothing was called, so nothing but time can change what the gate says
+        self._stage = stage
+
+    def look(self) -> None:
+        self.spans.seen(self._stage.now(), self._stage.holds(), half_open=self._stage.half_open())
+
+    def look_if_held(self) -> None:
+        """After a success, which changes nothing where nothing was held."""
+        if not self.spans.clear:
+            self.look()
+
+
+def _one_by_one(plan: Plan, stage: Stage, watched: _Watched) -> None:
+    tick = 0
     while tick * plan.every < plan.lasts:
         stage.wait_until(tick * plan.every)
         try:
             stage.ask()
         except Held:
-            held += 1  # nothing was called, so nothing but time can change what the gate says
+            watched.held += 1
         except Exception:
-            spans.seen(stage.now(), stage.holds(), half_open=stage.half_open())
+            watched.look()
         else:
-            if not spans.clear:
-                spans.seen(stage.now(), stage.holds(), half_open=stage.half_open())
+            watched.look_if_held()
         # A call that hung may have overslept some ticks.
         tick = max(tick + 1, math.ceil(stage.now() / plan.every))
-    calls = stage.calls()
-    return Simulation(
-        plan=plan,
-        calls=calls,
-        held=held,
-        probes=stage.probes(),
-        noticed_after=_noticed(calls, stage.noticed()),
-        recovered_after=recovery(plan, calls),
-        spans=spans.closed(plan.lasts),
-        told=tuple(stage.told()),
-        plain=loop(plan, 1, roll),
-        stubborn=loop(plan, 3, roll),
-    )
+
+
+async def _overlapping(plan: Plan, stage: Stage, watched: _Watched) -> None:
+    async def one() -> None:
+        try:
+            await stage.aask()
+        except Held:
+            watched.held += 1
+        except Exception:
+            watched.look()
+        else:
+            watched.look_if_held()
+
+    async with asyncio.TaskGroup() as calls:
+        for tick in range(math.ceil(plan.lasts / plan.every)):
+            await stage.asleep_until(tick * plan.every)
+            calls.create_task(one())
 
 
 def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> Loop:
@@ -152,7 +204,7 @@ def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0)
             calls.add(at, ok=trouble is None)
             if trouble is None:
                 break
-            if trouble.ill is Ill.HANG:
+            if trouble.ill is Ill.HANG and not plan.overlap:
                 at += hangs
         asked += 1
         tick = max(tick + 1, math.ceil(at / every))

@@ -56,6 +56,7 @@ class CallPolicy:
     probe_every: float
     title: str = ""  # how people call it, if not by its name
     hold_without_key: bool = True  # a fatal fault of a call without a key holds the calls without one
+    expects_keys: bool = False  # a failure without a key holds calls that may be of others
     pass_own_bugs: bool = False  # a bug of the program is neither counted nor held
 
 
@@ -135,6 +136,7 @@ class Caller:
         self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
         self._next_probe: dict[str, float] = {}
         self._own_bugs = OwnBugs()
+        self._warned_of_key = not policy.expects_keys
         self._lock = threading.Lock()
 
     # -- before ----------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class Caller:
             with self._lock:
                 self._doubt.succeeded(call.key, call.operation, self.clock.monotonic())
                 self.keys.watch(self._doubt.waiting)
-        if self.keys.states or self.keys.adopted:
+        if self.keys.hear_success:
             self.news.ended(call, self.keys.succeeded(call))
 
     def judge(self, call: Admission, what: object) -> tuple[Fault | None, Confirm | None]:
@@ -283,9 +285,18 @@ class Caller:
         if own:
             self.keys.give_back(call)
             return
+        if call.key is None and not self._warned_of_key:
+            self._warned_of_key = True
+            _log.warning(
+                "call_without_key target=%s operation=%s hint=%s",
+                self.policy.name,
+                call.operation,
+                "its failure holds all calls without a key; give guard(key=...) or target.key(...),"
+                " or profile='requests' if the calls have no users or accounts",
+            )
         self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
         answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM and not call.doubted
-        if answered and self.policy.cooldown is None and (self.keys.states or self.keys.adopted):
+        if answered and self.policy.cooldown is None and self.keys.hear_success:
             self.news.ended(call, self.keys.succeeded(call))  # a fault of one item is a success of its target
 
     def clear(self, key: Hashable) -> None:
@@ -302,6 +313,13 @@ class Caller:
         with self._lock:
             self._doubt.forget(key)
             self.keys.watch(self._doubt.waiting)
+
+    def hurry(self, key: Hashable) -> None:
+        """Lets the next call of a key go at once, unless the service asked for the wait or refused the credentials."""
+        self.keys.hurry(key)
+        own = None if self.key_breakers is None else self.key_breakers.get(key)
+        for breaker in (*self.breakers.values(), *(() if own is None else (own,))):
+            breaker.half_open()
 
     def breaker_moved(self, name: str, old: str, new: str, key: Hashable = None) -> None:
         if new == "closed" and self.limits is not None and self.key_breakers is None:

@@ -27,3 +27,4 @@ class Ended:
     since: float
     told: Told = Told.NOTHING  # what people had been told
     enabled: bool = False
+    resolved: bool = False  # a fault that people were told of, and that held nothing

@@ -27,7 +27,7 @@ class Context:
     """One attempt of one job, for a handler that has a parameter with this annotation.
 
     @q.job
-    async def send(to: str, job: Context) -> None:
+    async def send(job: Context, to: str) -> None:
         await service.send(to, idempotency_key=job.idempotency_key)
     """
 

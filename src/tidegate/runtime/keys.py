@@ -73,6 +73,8 @@ class Keys:
         self._ordered: dict[str, tuple[float | None, str, str]] = {}
         # When the last notice of a fatal fault that holds nothing was sent, by operation and code; the oldest first.
         self._unheld: OrderedDict[tuple[str | None, str], float] = OrderedDict()
+        # Operations with such a notice since which no call without a key has succeeded; None: the calls without a key.
+        self._unresolved: set[str | None] = set()
         self.clears = 0  # how often a key was cleared
         self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
         self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
@@ -143,9 +145,11 @@ class Keys:
         with self._lock:
             self._take_in(call)
             state = self.states.get(call.key)
-            if state is None or self.is_late(call):
+            if self.is_late(call):
                 return []
-            ended: list[Ended] = []
+            ended = self._resolved(call, state, now)
+            if state is None:
+                return ended
             state.rest, change = resting.succeeded(state.rest, now)
             since, told = state.since, state.recovered() if state.ends_with(call.fault) else Told.NOTHING
             if told or change is RestChange.ENABLED:
@@ -157,6 +161,11 @@ class Keys:
                     ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
             self._settle_down(call.key)
             return ended
+
+    @property
+    def hear_success(self) -> bool:
+        """Whether a success may change anything here."""
+        return bool(self.states or self.adopted or self._unresolved)
 
     # -- what people do ------------------------------------------------------------------------------------------
 
@@ -187,6 +196,7 @@ class Keys:
             self._forget_order(key)
             if key is None:
                 self._unheld.clear()
+                self._unresolved.clear()
             others = {each for each in self.adopted if each[0] != text}
             owed = len(others) < len(self.adopted) or (state is not None and state.told_of)
             self.adopted = others | {(text, None)} if owed and len(others) < _MOST_CLEARED else others
@@ -311,6 +321,8 @@ class Keys:
                 part.failed(fault, now, 0.0, fatal=False)
             if self._is_notice_due(operation, fault.code, now):
                 changes.append(Failed(operation=operation, since=now, news=Told.FATAL))
+                self._unresolved.add(operation)
+                self._look()
             return changes
         wait = wait_after(
             fault, part.failures, policy.backoff, roll,
@@ -350,6 +362,20 @@ class Keys:
             self._unheld.popitem(last=False)
         self._unheld[operation, code] = now
         return True
+
+    def _resolved(self, call: Admission, state: KeyState | None, now: float) -> list[Ended]:
+        """The notices of faults that held nothing, which this success ends."""
+        if call.key is not None or not self._unresolved:
+            return []
+        ended: list[Ended] = []
+        for operation in {None, call.operation} & self._unresolved:
+            part = state if operation is None or state is None else state.part(operation)
+            met = call.fault if operation is None else call.part_fault
+            if part is None or part.ends_with(met):
+                self._unresolved.discard(operation)
+                ended.append(Ended(operation=operation, since=now, resolved=True))
+        self._look()
+        return ended
 
     def _news(self, part: KeyState) -> Told:
         backoff = self._policy.backoff
@@ -415,7 +441,7 @@ class Keys:
     def _look(self) -> None:
         if not self.states and self.paused is None and not self._ordered:
             self.quiet_from = -math.inf
-        known = self.states or self.paused is not None or self.adopted or self._ordered
+        known = self.states or self.paused is not None or self.adopted or self._ordered or self._unresolved
         self.well = not known and not self._watched
         self.calm = self._plain and self.well
 

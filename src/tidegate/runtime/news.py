@@ -67,6 +67,9 @@ class News:
         for change in changes:
             if change.enabled:
                 self.publish(EventKind.TARGET_ENABLED, call.key, fields={"by": resting.AUTO})
+            if change.resolved:
+                # No notice: the same fault may come back with the next call, and is told only once a day.
+                self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation, fields={"held": False})
             if change.told:
                 self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation)
                 self._notify(notices.recovered(self._subject(call.key, change.operation, change.since)))

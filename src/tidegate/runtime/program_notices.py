@@ -34,6 +34,8 @@ def followed(tx: Tx, event: Event) -> None:
             notice_rows.raised(tx, _row(event, notices.resting(about, event.fault)))
         case EventKind.TARGET_ENABLED:
             notice_rows.ended(tx, place, (NoticeKind.DISABLED,))
+        case EventKind.TARGET_RECOVERED if event.fields.get("held") is False:
+            notice_rows.ended(tx, replace(place, operation=event.operation or ""), (NoticeKind.FATAL,))
         case EventKind.TARGET_CLEARED:
             notice_rows.dealt_with(tx, event.target, lane)
         case EventKind.OWN_LINK_BACK:

@@ -49,8 +49,12 @@ def check_url(url: object, driver: str | None = None) -> None:
         library(driver)
 
 
-def check_listen_url(listen_url: str, url: str | None = None) -> None:
-    """ValueError unless it, and *url* if given, are of PostgreSQL: no pooler passes notifications on."""
+def check_listen_url(listen_url: object, url: str | None = None) -> None:
+    """TypeError or ValueError unless it, and *url* if given, are of PostgreSQL: no pooler passes notifications on."""
+    if not isinstance(listen_url, str):
+        raise TypeError(
+            f"listen_url must be a URL or None, got {listen_url!r:.60}; give postgresql://user@host/database"
+        )
     if not listen_url.startswith(("postgresql://", "postgres://")):
         raise ValueError("listen_url: must be the URL of a direct connection: postgresql://user@host/database")
     if _POOLED in listen_url:

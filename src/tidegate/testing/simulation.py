@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any, cast
 
 from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
@@ -33,6 +34,7 @@ def simulate(
     probe: bool = False,
     keys: int = 0,
     failing_keys: int | None = None,
+    overlap: bool = False,
     seed: int = 0,
 ) -> Simulation:
     """What would happen: one call *every* so often, for *lasts*, while the service has this *outage*.
@@ -43,7 +45,8 @@ def simulate(
 
     *make* is called once, with clock, tuning and self guard as keywords; with *probe* also with the service's health
     probe. *retry* is the guard's. With *keys* the calls belong to that many keys in turn, of which the first
-    *failing_keys* have the outage, or all. The same *seed* gives the same result.
+    *failing_keys* have the outage, or all. A call that hangs delays those after it, as in a loop; with *overlap* they
+    do not wait for it, as requests of many users do. The same *seed* gives the same result.
     """
     whole(keys, field="keys", least=0)
     if failing_keys is not None:
@@ -54,6 +57,7 @@ def simulate(
         lasts=seconds(lasts, field="lasts", least=0.001),
         keys=keys,
         failing_keys=keys if failing_keys is None else failing_keys,
+        overlap=overlap,
     )
     return play(plan, _Stage(make, plan, retry, seed, probe=probe), random.Random(seed).random)
 
@@ -68,15 +72,22 @@ class _Service:
         self._roll = random.Random(seed).random
 
     def __call__(self, *, fails: bool = True) -> object:
-        at = self._clock.monotonic()
-        trouble = self._trouble(at, self._roll()) if fails else None
-        self.calls.add(at, ok=trouble is None)
-        if trouble is None:
-            return None
-        outcome = outcome_of(trouble)
+        outcome = self._met(fails=fails)
         if isinstance(outcome, Hang):
             self._clock.sleep(seconds(outcome.lasts))
         return ended(outcome)
+
+    async def acall(self, *, fails: bool = True) -> object:
+        outcome = self._met(fails=fails)
+        if isinstance(outcome, Hang):
+            await self._clock.asleep(seconds(outcome.lasts))
+        return ended(outcome)
+
+    def _met(self, *, fails: bool) -> object:
+        at = self._clock.monotonic()
+        trouble = self._trouble(at, self._roll()) if fails else None
+        self.calls.add(at, ok=trouble is None)
+        return None if trouble is None else outcome_of(trouble)
 
 
 class _Stage:
@@ -98,20 +109,28 @@ class _Stage:
         )
         self._asked = 0
         self._keys = plan.keys
+        self._overlap = plan.overlap
         self._calls = [self._guarded(key, retry, fails=plan.has_outage(key)) for key in range(plan.keys)] or [
             self._guarded(None, retry)
         ]
         self.now = self._clock.monotonic
         self.wait_until = self._clock.advance_to
+        self.run = self._clock.run
 
-    def _guarded(self, key: int | None, retry: Retry | int | None, *, fails: bool = True) -> Callable[[], object]:
+    def _guarded(self, key: int | None, retry: Retry | int | None, *, fails: bool = True) -> Callable[[], Any]:
         part = self._target if key is None else self._target.key(key)
-        call = self._service if fails else partial(self._service, fails=False)
-        return part.guard(retry=retry, operation=_OPERATION)(call)
+        call: Callable[..., Any] = self._service.acall if self._overlap else self._service
+        return part.guard(retry=retry, operation=_OPERATION)(partial(call, fails=fails))
 
     def ask(self) -> object:
         self._asked += 1
         return self._calls[(self._asked - 1) % len(self._calls)]()
+
+    async def aask(self) -> object:
+        return await cast("Awaitable[object]", self.ask())
+
+    async def asleep_until(self, at: float) -> None:
+        await self._clock.asleep(at - self._clock.monotonic())
 
     def holds(self) -> Sequence[Hold]:
         """With keys, those of the first: it is one that has the outage."""

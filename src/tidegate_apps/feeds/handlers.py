@@ -165,7 +165,7 @@ async def _refresh(there: Installed[Settings], manager: SourceManager) -> None:
 def _remote(there: Installed[Settings]) -> tuple[SourceManager, JobFunction[[Word], None]]:
     clock = there.queue.clock
     target = Target(
-        "source-manager", "jobs", backoff=Backoff("2s", cap="5m"), breaker={"consecutive": 5, "timeout": 30},
+        "source-manager", "jobs", backoff=None, breaker={"consecutive": 5, "timeout": 30},
         concurrency=1, deadline="30s", clock=clock,
     )  # fmt: skip
     clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import httpx2
@@ -12,6 +13,7 @@ import pytest
 
 from tests.unit.face.scene import Scene
 from tidegate import classify, fault_of
+from tidegate.core import attribution
 from tidegate.core.attribution import has_readable_text, is_own_bug
 
 
@@ -282,3 +284,65 @@ def test_texts_are_read_only_where_the_class_says_nothing_or_speaks_of_the_netwo
     assert fault is not None
     assert fault.code == code
     assert has_readable_text(error) is (code != "unexpected")
+
+
+ACME = """
+import json
+
+class Client:
+    def track(self, body):
+        return json.loads(body)["track"]["name"]
+
+    def first(self, body):
+        return json.loads(body)[0]
+
+    def build_request(self, name):
+        return "/tracks/" + name
+"""
+
+
+@pytest.fixture
+def acme() -> Iterator[Any]:
+    """A client library that nobody knows."""
+    module = ModuleType("acme_tracks")
+    exec(compile(ACME, "acme_tracks/__init__.py", "exec"), module.__dict__)
+    yield module.Client()
+    attribution._WRAPPED.discard("acme_tracks")  # noqa: SLF001 - nobody unwraps a client
+    attribution._parts.clear()  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    ("method", "given"), [("track", "{}"), ("track", "[]"), ("track", "<html>"), ("first", "[]"), ("first", "{}")]
+)
+def test_a_wrapped_client_that_cannot_read_a_response_is_a_failure_of_the_service(
+    acme: Any, method: str, given: str
+) -> None:
+    scene = Scene(profile="requests")
+    client = scene.target.wrap(acme)
+    for _ in range(5):
+        with pytest.raises((LookupError, TypeError, ValueError)):
+            getattr(client, method)(given)
+
+    assert scene.holds(key=None) == ["breaker"]
+
+
+def test_what_the_program_gives_a_wrapped_client_by_mistake_stays_a_bug(acme: Any) -> None:
+    scene = Scene(profile="requests")
+    client = scene.target.wrap(acme)
+    for call in (client.track, lambda: client.build_request(None)):
+        with pytest.raises(TypeError):
+            call()
+
+    assert scene.events.of("call_failed") == []
+
+
+def test_a_client_of_the_program_itself_is_not_a_library() -> None:
+    scene = Scene(profile="requests")
+
+    class Own:
+        def track(self) -> object:
+            return key_error()
+
+    with pytest.raises(KeyError):
+        scene.target.wrap(Own()).track()
+    assert scene.events.of("call_failed") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -67,12 +68,29 @@ def test_a_recovered_service_is_called_again_within_a_tenth_of_the_outage(outage
     assert result.recovered_after <= min(max(5, 0.1 * lasts), 120) + every + 1e-6
 
 
-@pytest.mark.parametrize("outage", ["1m", "2h"])
-def test_with_a_health_probe_recovery_takes_the_interval_of_the_probe(outage: str) -> None:
-    result = simulate(REQUESTS, outage=f"{outage} down at 1m", every="1s", lasts="3h", probe=True)
+@pytest.mark.parametrize(
+    ("lasts", "every"),
+    [(31, 0.02), (60, 0.1), (60, 1), (100, 0.1), (600, 1), (600, 7), (3600, 1), (3600, 60), (7200, 60)],
+)
+def test_a_service_that_recovers_while_calls_hang_is_called_again_as_soon(lasts: float, every: float) -> None:
+    """Every call hangs for 30 s, others go on meanwhile, and the outage ends anywhere between two trials."""
+    for shift in (0.0, 1.3, 2.6, 3.9, 4.9):
+        hanging = lasts + shift
+        result = simulate(
+            REQUESTS, outage=f"{hanging}s hang at 1m", every=every, lasts=hanging + 60 + 400, overlap=True
+        )
 
-    assert result.recovered_after is not None
-    assert result.recovered_after <= 10 + 1
+        assert result.recovered_after is not None
+        assert result.recovered_after <= min(max(5, 0.1 * hanging), 120) + every + 1e-6
+
+
+@pytest.mark.parametrize("lasts", [60, 7200])
+def test_with_a_health_probe_recovery_takes_the_interval_of_the_probe(lasts: float) -> None:
+    for shift in (0, 3, 8, 13, 21):
+        result = simulate(REQUESTS, outage=f"{lasts + shift}s down at 1m", every="1s", lasts=lasts + 200, probe=True)
+
+        assert result.recovered_after is not None
+        assert result.recovered_after <= 10 + 1
 
 
 @pytest.mark.req("SYNC-05")
@@ -118,6 +136,7 @@ def test_with_breakers_per_key_no_other_key_is_held_while_one_is_open() -> None:
         {"outage": "20ms down at 1s", "every": "20ms", "lasts": "21s"},
         {"outage": "5m 1% errors at 0s", "every": "20ms", "lasts": "5m"},
         {"outage": "30m down at 5m", "every": "1s", "lasts": "40m"},
+        {"outage": "10m hang at 1m", "every": "1s", "lasts": "15m", "overlap": True},
         {"outage": "10m down at 1m", "every": "1s", "lasts": "15m", "probe": True},
         {"outage": "10m down at 1m", "every": "100ms", "lasts": "12m", "keys": 100, "failing_keys": 1},
     ],
@@ -128,6 +147,13 @@ def test_the_simulator_draws_each_of_them(play: dict[str, Any]) -> None:
     drawn = picture(result, "requests")
     assert drawn.startswith("<svg")
     assert (">breaker open<" in drawn) is (result.held > 0)
+
+
+def test_the_simulator_draws_the_waits_of_profile_sync() -> None:
+    result = simulate(partial(Target, "api", "sync"), outage="2h down at 1m", every="10s", lasts="3h")
+
+    assert [span.why for span in result.spans] == ["backoff"] * len(result.spans)
+    assert ">backoff<" in picture(result, "sync")
 
 
 # -- the table ---------------------------------------------------------------------------------------------------
@@ -261,6 +287,34 @@ def test_other_combinations_do_not_warn(given: dict[str, Any], recwarn: pytest.W
     assert not recwarn.list
 
 
+@pytest.mark.parametrize(
+    ("given", "key", "expected"),
+    [
+        ({"profile": "sync"}, None, 1),
+        ({"profile": "sync"}, 7, 0),
+        ({"profile": "sync", "backoff": None}, None, 0),
+        ({"profile": "requests"}, None, 0),
+        ({"profile": "jobs"}, None, 0),
+    ],
+)
+def test_a_failure_without_a_key_that_holds_the_whole_target_is_logged_once(
+    given: dict[str, Any], key: int | None, expected: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(**given)
+    scene.fail(down(), down(), key=key)
+
+    assert sum(record.message.startswith("call_without_key") for record in caplog.records) == expected
+
+
+def test_breaker_true_is_short_for_an_empty_dict() -> None:
+    for profile in PROFILES:
+        short = Target("api", profile, breaker=True).breaker  # type: ignore[arg-type]
+        empty = Target("api", profile, breaker={}).breaker  # type: ignore[arg-type]
+        assert short is not None
+        assert empty is not None
+        assert replace(short.policy, on_state_change=None) == replace(empty.policy, on_state_change=None)
+
+
 # -- the open time -----------------------------------------------------------------------------------------------
 
 
@@ -296,6 +350,43 @@ def test_the_open_time_grows_with_the_outage_and_starts_again_after_it() -> None
     breaker.call(lambda: None)
     assert breaker.state == "closed"
     assert open_times(clock, breaker, 1) == pytest.approx([5])
+
+
+def half_open_breaker(clock: VirtualClock, max_timeout: float | None) -> Breaker:
+    """Tripped 5 s ago, and half-open from now on."""
+    breaker = Breaker("api", consecutive=1, timeout=5, max_timeout=max_timeout, max_requests=1, clock=clock.monotonic)
+    with suppress(ConnectionError):
+        breaker.call(fails)
+    clock.advance(5)
+    return breaker
+
+
+@pytest.mark.parametrize(("took", "left"), [(0, 5), (3, 2), (4.9, 0.1)])
+def test_an_open_time_that_grows_counts_from_the_start_of_the_trial_that_failed(took: float, left: float) -> None:
+    for max_timeout, open_for in ((120, left), (None, 5)):
+        clock = VirtualClock()
+        breaker = half_open_breaker(clock, max_timeout)
+        permit = breaker.allow()
+        assert permit is not None
+        clock.advance(took)
+        permit.done(ok=False)
+        assert breaker.until is not None
+        assert breaker.until - clock.monotonic() == pytest.approx(open_for)
+
+
+def test_a_trial_that_hangs_makes_way_for_the_next_when_its_permit_expires() -> None:
+    clock = VirtualClock()
+    breaker = half_open_breaker(clock, 120)
+    assert breaker.allow() is not None
+    clock.advance(4.5)
+    assert breaker.allow() is None
+
+    clock.advance(0.5)
+    permit = breaker.allow()
+    assert permit is not None
+    permit.done(ok=True)
+    assert breaker.state == "closed"
+    assert breaker.totals == {"success": 1, "failure": 2, "rejected": 1}
 
 
 @pytest.mark.req("BRK-01")
@@ -358,6 +449,31 @@ def test_clear_closes_the_breaker_of_its_key_and_no_other(key: int | None) -> No
     scene.target.key(key).clear()
     assert scene.reason(key=key) is None
     assert scene.holds(key=8) == ["breaker"]
+
+
+@pytest.mark.parametrize("per", ["key", "target"])
+def test_who_hurries_gets_a_trial_of_an_open_breaker(per: str) -> None:
+    scene = Scene(profile="requests", breaker_per=per)
+    for key in (7, 8):
+        with suppress(Held):
+            scene.fail(*[down()] * 5, key=key)
+    assert scene.holds(key=7) == scene.holds(key=8) == ["breaker"]
+
+    scene.target.key(7).hurry()
+    breaker = scene.target.key(7).breaker
+    assert breaker is not None
+    assert breaker.state == "half-open"
+    assert scene.holds(key=8) == (["breaker"] if per == "key" else [])
+    assert scene.call(key=7) == "ok"
+
+
+def test_nobody_hurries_past_a_breaker_that_a_person_forced_open() -> None:
+    scene = Scene(profile="requests")
+    assert scene.target.breaker is not None
+    scene.target.breaker.force("open", "1h")
+
+    scene.target.key(7).hurry()
+    assert scene.holds() == ["breaker"]
 
 
 def test_an_open_breaker_of_a_key_says_so() -> None:

@@ -154,3 +154,77 @@ def test_a_retry_that_makes_no_sense_is_refused(wrong: Any, error: type[Exceptio
 def test_a_policy_of_retries_is_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Retry"):
         Retry(**wrong)
+
+
+class Shop:
+    """A client whose first call of each method fails."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def _failing_once(self, name: str) -> str:
+        self.calls.append(name)
+        if self.calls.count(name) == 1:
+            raise down()
+        return name
+
+    def get_order(self) -> str:
+        return self._failing_once("get_order")
+
+    def delete_order(self) -> str:
+        return self._failing_once("delete_order")
+
+    def orders(self) -> str:
+        return self._failing_once("orders")
+
+    def postpone(self) -> str:
+        return self._failing_once("postpone")
+
+    def post(self) -> str:
+        return self._failing_once("post")
+
+    def create_order(self) -> str:
+        return self._failing_once("create_order")
+
+    def sendMail(self) -> str:  # noqa: N802 - as some libraries spell it
+        return self._failing_once("sendMail")
+
+
+READS, WRITES = ["get_order", "delete_order", "orders", "postpone"], ["post", "create_order", "sendMail"]
+
+
+@pytest.mark.parametrize("method", [*READS, *WRITES])
+def test_wrap_repeats_only_methods_whose_names_do_not_say_that_they_may_do_something_twice(method: str) -> None:
+    shop = Shop()
+    client = Scene(backoff=None, profile="requests").target.wrap(shop, retry=3)
+
+    if method in READS:
+        assert getattr(client, method)() == method
+    else:
+        with pytest.raises(ConnectionRefusedError):
+            getattr(client, method)()
+    assert len(shop.calls) == (2 if method in READS else 1)
+
+
+def test_wrap_repeats_exactly_the_methods_that_are_named() -> None:
+    shop = Shop()
+    client = Scene(profile="requests").target.wrap(shop, retry=3, retry_methods=["post"])
+
+    assert client.post() == "post"
+    with pytest.raises(ConnectionRefusedError):
+        client.get_order()
+    assert shop.calls == ["post", "post", "get_order"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "named"),
+    [
+        ({"retry": 3, "retry_methods": "post"}, TypeError, r"\['post'\]"),
+        ({"retry": 3, "retry_methods": 7}, TypeError, "got 7"),
+        ({"retry": 3, "retry_methods": ["get_ordr"]}, ValueError, "did you mean 'get_order'"),
+        ({"retry_methods": ["post"]}, ValueError, "retry=3"),
+    ],
+)
+def test_methods_that_cannot_be_repeated_are_refused(given: dict[str, Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        Scene().target.wrap(Shop(), **given)

@@ -260,7 +260,7 @@ class OneTooMany(States):
         self.advance(now)
         if self.state == HALF_OPEN and self._half.requests == self.policy.max_requests:
             next(self._half.admitted)
-            self._probes.append(probe := Probe(now + 5.0, succeeded))
+            self._probes.append(probe := Probe(now, now + 5.0, succeeded))
             return probe
         return super().admit(now, succeeded)
 
