@@ -109,7 +109,6 @@ class Queue(Working):
         check_url(url, driver)
         checks.clock(clock)
         checks.flag(inline, field="inline")
-        checks.function(dice, field="dice", of="returns a number in [0, 1)")
         if listen_url is not None:
             check_listen_url(listen_url, url)
         self.url = url

@@ -37,6 +37,7 @@ WRONG: dict[type, dict[str, tuple[list[Any], str]]] = {
         "probe": (FUNCTIONS, "a function"),
         "probe_every": (DURATIONS, "seconds"),
         "probe_after": (["timeout", 7, None], "a set of codes"),
+        "reprobe_every": (DURATIONS, "seconds"),
         "confirm": (["forbidden", 7, [7]], "[Confirm(...)]"),
         "groups": ([7, ["a"]], "give {"),
         "capacity": (OBJECTS, "Capacity(...)"),
@@ -63,7 +64,7 @@ WRONG: dict[type, dict[str, tuple[list[Any], str]]] = {
         "queues": (["mail", 7, None], "a list of names"),
         "most_args": (NUMBERS, "a whole number from"),
         "retention": (["7d", 7, ["mail"]], "{'done': '7d'}"),
-        "dice": ([None, 0.5], "a function"),
+        "tuning": (OBJECTS, "Tuning(...)"),
     },
     Backoff: {
         **dict.fromkeys(("base", "cap"), (DURATIONS, "seconds")),
