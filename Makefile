@@ -31,7 +31,7 @@ PURE := $(addprefix tests/unit/,core face machine ops runtime settings store web
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo tour test test-full test-long check bench peers soak chaos overload redis docs requirements lock clean browser pgbouncer screenshots pictures mutants
+.PHONY: help run demo tour test test-full test-long check bench peers soak chaos overload redis docs requirements lock clean browser pgbouncer screenshots pictures mutants house
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -131,6 +131,9 @@ soak: $(READY) ## an hour of mixed load with faults: nothing may grow; SOAK="--m
 
 mutants: $(READY) ## change one thing at a time in core and machine and see whether a unit test fails; FILES= chooses
 	nice $(BIN)/python -m tools.mutants $(if $(KEEP),--keep) $(FILES)
+
+house: $(READY) ## figures of the layout of src against their targets; HOUSE="--list cycles" lists what was counted
+	@$(BIN)/python -m tools.house $(HOUSE)
 
 requirements: $(RESULTS) ## id, tests and result of each requirement
 	@$(BIN)/python -m tools.requirements $(RESULTS)
