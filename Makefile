@@ -68,11 +68,12 @@ test-long: $(READY) pgbouncer ## the long tests: many examples, many threads, mu
 	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist load --maxschedchunk 1 -m "long and not alone and not one_process" --timeout 1800
 	$(BIN)/python $(PYTEST) -n 0 -m "long and (alone or one_process)" --timeout 1800
 
-check: $(READY) ## lint, format, types, layers and the unit tests, in a minute
+check: $(READY) ## lint, format, types, layers, words to avoid and the unit tests, in a minute
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.words
 	$(BIN)/bandit -q -r src --severity-level medium
 	$(TOGETHER) $(QUICK) $(PURE)
 

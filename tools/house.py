@@ -67,6 +67,7 @@ WALKS = {  # name: (hops, files), both inclusive
     "PDF upload to download": (28, 18),
     "click on Retry to the job running": (14, 9),
 }
+CLASS = re.compile(r"^class\s+(\w+)", re.MULTILINE)
 FORMATTER_COMMENT = re.compile(r"\s*#\s*fmt:\s*(?:skip|off|on)\b[^#\n]*")
 
 
@@ -127,7 +128,10 @@ def count_lines(folder: Path) -> int:
 def doubled_classes(modules: Iterable[Module]) -> dict[str, list[str]]:
     """Class name -> the modules that define it, for names that more than one of them defines."""
     places: dict[str, list[str]] = defaultdict(list)
-    for module in modules:
+    texts = {module: set(CLASS.findall(module.text)) for module in modules}
+    often = Counter(name for names in texts.values() for name in names)
+    # A search in the text spares parsing the modules without a candidate.
+    for module in [module for module, names in texts.items() if any(often[name] > 1 for name in names)]:
         # A name that a module defines twice, in two branches, is one place.
         for name in sorted({node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}):
             places[name].append(module.name)
