@@ -31,7 +31,7 @@ PURE := $(addprefix tests/unit/,core face machine ops runtime settings store web
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo tour test test-full test-long check bench peers soak chaos overload redis docs requirements lock clean browser pgbouncer screenshots pictures mutants
+.PHONY: help run demo tour test test-full test-long check bench peers soak chaos overload redis docs requirements lock clean browser pgbouncer screenshots pictures mutants house
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -68,11 +68,12 @@ test-long: $(READY) pgbouncer ## the long tests: many examples, many threads, mu
 	$(BIN)/python $(PYTEST) -n $(LONG_WORKERS) --dist load --maxschedchunk 1 -m "long and not alone and not one_process" --timeout 1800
 	$(BIN)/python $(PYTEST) -n 0 -m "long and (alone or one_process)" --timeout 1800
 
-check: $(READY) ## lint, format, types, layers, prose and the unit tests, in a minute
+check: $(READY) ## lint, format, types, layers, words, prose and the unit tests, in a minute
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.words
 	$(BIN)/bandit -q -r src --severity-level medium
 	$(BIN)/python -m tools.prose
 	$(TOGETHER) $(QUICK) $(PURE)
@@ -132,6 +133,9 @@ soak: $(READY) ## an hour of mixed load with faults: nothing may grow; SOAK="--m
 
 mutants: $(READY) ## change one thing at a time in core and machine and see whether a unit test fails; FILES= chooses
 	nice $(BIN)/python -m tools.mutants $(if $(KEEP),--keep) $(FILES)
+
+house: $(READY) ## figures of the layout of src against their targets; HOUSE="--list cycles" lists what was counted
+	@$(BIN)/python -m tools.house $(HOUSE)
 
 requirements: $(RESULTS) ## id, tests and result of each requirement
 	@$(BIN)/python -m tools.requirements $(RESULTS)
