@@ -118,7 +118,7 @@ def test_the_same_seed_is_the_same_world_in_every_process_and_another_is_another
 
 
 def test_the_page_lists_every_planted_bug_with_its_world_and_no_other() -> None:
-    page = (ROOT / "docs" / "explanation" / "simulation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "how-it-is-tested.md").read_text(encoding="utf-8")
 
     listed = {line for line in page.splitlines() if "| seed " in line}
     assert listed == {f"| {name} | {bug.world} |" for name, bug in PLANTED.items()}
