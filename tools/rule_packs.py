@@ -18,7 +18,8 @@ from tidegate.core.rules import PACKS
 HEAD = """\
 # Rule packs
 
-A rule pack classifies the responses of one service. Use `Target("spotify", rules=tidegate.rules.spotify)`, or try it in a terminal:
+A rule pack classifies the responses of one service. Use `Target("spotify", rules=tidegate.rules.spotify)`, or try it in
+a terminal:
 
 ```
 tidegate classify --status 403 --body '{"error": {"status": 403, "message": "Premium required"}}' --rules spotify
