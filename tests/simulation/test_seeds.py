@@ -22,11 +22,11 @@ FRESH_DAYS = 100  # with seeds that nobody has seen before
 WORLDS = {bug.world: bug for bug in PLANTED.values()}
 # One bug of each kind runs in `make test`: a lease, a result, a feed, a file, a play.
 REPRESENTATIVE_BUGS = {
-    "a result counts whatever its lease",
-    "a result is not kept",
-    "entries of a feed are dropped",
-    "the XML is removed before its time",
-    "a play is left out",
+    "a result is accepted without its lease",
+    "a result is not stored",
+    "entries of a feed are lost",
+    "the XML is removed too early",
+    "a play is skipped",
 }
 
 
