@@ -79,7 +79,7 @@ def content(root: Path = ROOT) -> str:
         ),
         Comparison(
             other=celery["queue"],
-            gain="needs no broker, and its jobs lose no attempts during an outage",
+            gain="needs no broker, and holds jobs while their service is down",
             measured=killed,
             measured_other=f"Celery {celery['lost']} lost, {celery['stuck']} stuck",
             loss="many brokers, and a large community",
