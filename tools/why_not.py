@@ -93,7 +93,7 @@ def content(root: Path = ROOT) -> str:
         ),
         Comparison(
             other="Temporal",
-            gain="runs in your process, without a cluster",
+            gain="runs in your process, without a separate server",
             measured="not measured",
             loss="workflows of many steps that run for months",
         ),
