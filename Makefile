@@ -97,11 +97,13 @@ screenshots: $(READY) browser ## pictures of every page, light and dark, narrow 
 
 docs: $(READY) ## the documentation as a site that opens from a folder: build/docs/index.html
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m tools.docs_index build/docs
 
-pictures: $(READY) browser ## the pictures of the demo that the documentation shows, in docs/pictures
+pictures: $(READY) browser ## the pictures of an outage and of the demo that the documentation shows, in docs/pictures
+	$(BIN)/python -m tools.outage_picture
 	$(BIN)/python -m tools.demo_pictures
 
-# With WRITE=1, what measures writes its tables into docs/explanation: make reads it, and so does tools/figures.py.
+# With WRITE=1, commands that measure write their tables into docs/explanation and the README: see tools/figures.py.
 chaos: $(READY) ## inject faults into real processes, five minutes on each database; CHAOS="--seconds 60 --seed 7" changes that
 	$(BIN)/python -m tests.chaos $(CHAOS)
 

@@ -1,22 +1,20 @@
-"""Writes the first table of how-it-compares.md from the measured tables.
+"""Writes the first table of how-it-compares.md from the measured tables of that page.
 
-``python -m tools.comparison`` writes it again. The commands that measure call `write` after they wrote their tables, so
-each figure has one source.
+``make peers WRITE=1`` calls ``write``. ``python -m tools.comparison`` repeats it without measuring.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.figures import BLOCKS, ROOT, blocks, replace, table
+from tools.why_not import Rows, rows_of
 
 NAME = "compared"
 PAGE = "docs/explanation/how-it-compares.md"
 TARGET = "peers"
-_VERSION = re.compile(r" \d+(\.\d+)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,49 +29,49 @@ class Row:
     unit: str = ""
 
 
-OURS = ("Tidegate, SQLite", "Tidegate, PostgreSQL")
+OURS = ("Tidegate SQLite", "Tidegate PostgreSQL")
 ROWS = (
     Row(
         what="Jobs lost when workers are killed ten times",
         block="queue-kills",
         column="lost",
         ours=OURS,
-        others=("Huey, SQLite", "Huey, Redis", "Celery, Redis", "pgqueuer, PostgreSQL"),
+        others=("Huey SQLite", "Huey Redis", "Celery Redis", "pgqueuer PostgreSQL"),
     ),
     Row(
         what="Jobs stuck afterwards",
         block="queue-kills",
         column="stuck",
         ours=OURS,
-        others=("Celery, Redis", "SAQ, Redis", "Procrastinate, PostgreSQL", "RQ, Redis", "pgqueuer, PostgreSQL"),
+        others=("Celery Redis", "SAQ Redis", "Procrastinate PostgreSQL", "RQ Redis", "pgqueuer PostgreSQL"),
     ),
     Row(
         what="Jobs that ran twice",
         block="queue-kills",
         column="twice",
         ours=OURS,
-        others=("Huey, SQLite", "Celery, Redis", "pgqueuer, PostgreSQL"),
+        others=("Huey SQLite", "Celery Redis", "pgqueuer PostgreSQL"),
     ),
     Row(
         what="Empty jobs per second, one worker process",
         block="queues",
         column="drain, one process",
         ours=OURS,
-        others=("pgqueuer, PostgreSQL", "Huey, Redis", "Huey, SQLite", "Celery, Redis"),
+        others=("pgqueuer PostgreSQL", "Huey Redis", "Huey SQLite", "Celery Redis"),
     ),
     Row(
         what="Jobs enqueued per second, one by one",
         block="queues",
         column="enqueue one",
         ours=OURS,
-        others=("Huey, Redis", "Huey, SQLite", "Celery, Redis", "pgqueuer, PostgreSQL"),
+        others=("Huey Redis", "Huey SQLite", "Celery Redis", "pgqueuer PostgreSQL"),
     ),
     Row(
         what="From enqueue to start, median",
         block="queue-starts",
         column="start, median",
         ours=OURS,
-        others=("Huey, Redis", "Celery, Redis", "pgqueuer, PostgreSQL", "Huey, SQLite"),
+        others=("Huey Redis", "Celery Redis", "pgqueuer PostgreSQL", "Huey SQLite"),
     ),
     Row(
         what="Retry decorator, time added to a call that succeeds",
@@ -105,28 +103,19 @@ ROWS = (
 )
 
 
-def cells(block: str) -> dict[str, dict[str, str]]:
-    """The cells of a Markdown table by the label of their row, without its version, and by their column."""
-    head, _, *rows = (
-        [cell.strip() for cell in line.strip().strip("|").split("|")]
-        for line in block.splitlines()
-        if line.startswith("|")
-    )
-    return {_VERSION.sub("", row[0].replace("*", "")): dict(zip(head, row, strict=True)) for row in rows}
-
-
 def comparison(measured: Mapping[str, str]) -> str:
     """The table, from the contents of the measured blocks by name."""
     rows = []
     for row in ROWS:
-        found = cells(measured[row.block])
-
-        def shown(labels: tuple[str, ...], row: Row = row, found: dict[str, dict[str, str]] = found) -> str:
-            return "; ".join(f"{label}: {found[label][row.column]}{row.unit}" for label in labels)
-
-        ours = shown(row.ours).replace("Tidegate, ", "").replace("Tidegate: ", "")
-        rows.append((row.what, ours, shown(row.others), f"`make peers PEERS={BLOCKS[row.block].command.split()[-1]}`"))
+        found = rows_of(row.block, measured[row.block])
+        ours = _shown(row, row.ours, found).replace("Tidegate on ", "").replace("Tidegate: ", "")
+        command = f"`make {TARGET} PEERS={BLOCKS[row.block].command.split()[-1]}`"
+        rows.append((row.what, ours, _shown(row, row.others, found), command))
     return table(["what", "Tidegate", "others", "measured by"], rows, left=4)
+
+
+def _shown(row: Row, labels: tuple[str, ...], found: Rows) -> str:
+    return "; ".join(f"{label.replace(' ', ' on ')}: {found[label][row.column]}{row.unit}" for label in labels)
 
 
 def current(text: str) -> str:

@@ -164,7 +164,7 @@ def commit() -> str:
     """The short hash, and whether anything but the documentation differed from it when the program began."""
     try:
         head = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--", ".", ":!docs")
+        changed = _git("status", "--porcelain", "--", ".", ":!docs", ":!README.md")
     except (OSError, subprocess.CalledProcessError):  # a copy without its history
         return "unknown"
     return f"{head} + changes" if changed else head

@@ -1,4 +1,4 @@
-"""Checks the prose of the documentation: listed words, and the length of sentences.
+"""Checks the prose of the README and the documentation: listed words, and the length of sentences.
 
 ``python -m tools.prose`` checks every source and exits 1 when it finds something. Pages that are not rewritten yet are
 listed in ``tools/prose_baseline.txt``; a listed page that passes is an error, so the list only shrinks.
@@ -204,7 +204,7 @@ def check(document: Document, rules: Sequence[WordRule]) -> list[Finding]:
 
 
 def documentation(root: Path) -> Iterator[Document]:
-    for path in sorted((root / "docs").rglob("*.md")):
+    for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         name = path.relative_to(root).as_posix()
         if name not in EXEMPT:
             yield Document(path=name, passages=markdown_passages(path.read_text(encoding="utf-8")))

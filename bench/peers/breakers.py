@@ -24,7 +24,7 @@ from bench.breaker import GAIN, SLEEP, THREADS, aok, fails, ok, raise_prebuilt, 
 from bench.peers import version
 from bench.peers.breaker_libraries import BREAKERS, NEVER, RETRIES, BreakerLibrary
 from bench.timing import Case, araises, areturns, middle, nanoseconds, raises, returns
-from tools import comparison, figures
+from tools import comparison, figures, why_not
 
 ROUNDS, PROCESSES = 21, 3
 TASKS, KEYS, LIMIT = 1_000, 20_000, 5
@@ -173,6 +173,7 @@ def run() -> None:
             figures.write(name, markdown)
     if figures.asked():
         comparison.write()
+        why_not.write()
 
 
 def target_table(spent: dict[str, float], gains: dict[str, float | None], sizes: dict[str, str]) -> str:

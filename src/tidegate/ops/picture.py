@@ -180,7 +180,7 @@ def _heaps(calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str
 
 def _legend(y: float, tallest: int, *, told: bool) -> list[str]:
     dense = tallest > _MOST_STACKED
-    words = ("calls that went well", "calls that failed", "the outage", "a person was told")
+    words = ("calls that succeeded", "calls that failed", "the outage", "a notice was sent")
     starts = (_LEFT, _LEFT + 170, _LEFT + 320, _LEFT + 430)
     found = [
         drawing.text(x + 16, y + 4, word, size=12) for x, word in list(zip(starts, words, strict=True))[: 3 + told]

@@ -1,7 +1,7 @@
 """What one process has in flight, over all its workers: a job that crashes the process takes all of it along.
 
 A job whose worker died is a suspect. It runs alone, so that its next crash costs nobody else an attempt and says whose
-fault it was. The rules are in ADR 0034.
+fault it was. The rules are in ADR 0030.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 
 from tools import comparison
 from tools.figures import BLOCKS, blocks, without_blocks
+from tools.why_not import rows_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
@@ -42,7 +43,7 @@ def test_the_comparison_has_the_figures_of_the_measured_tables() -> None:
 def test_each_row_of_the_comparison_names_a_command_that_exists() -> None:
     page = read(ROOT / comparison.PAGE)
     summary = blocks(page)[comparison.NAME]
-    rows = comparison.cells(page[summary.start : summary.end])
+    rows = rows_of(comparison.NAME, page[summary.start : summary.end])
 
     assert len(rows) == len(comparison.ROWS)
     for row in rows.values():

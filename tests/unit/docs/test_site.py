@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.web.browsing import browser
+from tools import docs_index
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -28,6 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(DOCS, place / "docs")
     shutil.copy(ROOT / "zensical.toml", place)
     build(place)
+    docs_index.publish(place / "build" / "docs", place)
     return place / "build" / "docs"
 
 
@@ -63,6 +65,13 @@ def test_the_site_has_a_page_for_each_of_the_documents(site: Path) -> None:
     for page in DOCS.rglob("*.md"):
         name = str(page.relative_to(DOCS).with_suffix(".html")).replace("README.html", "index.html")
         assert name in made
+
+
+def test_the_site_publishes_llms_txt_and_the_markdown_that_it_links_to(site: Path) -> None:
+    linked = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text())
+
+    assert len(linked) > 50
+    assert [link for link in linked if not (site / link).is_file()] == []
 
 
 def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:

@@ -172,6 +172,7 @@ def test_the_command_prints_file_line_rule_and_advice(tmp_path: Path, capsys: py
     (tmp_path / prose.WORDS).write_text("anew\tagain\n")
     (tmp_path / prose.BASELINE).write_text("# not rewritten yet\ndocs/old.md\n")
     (tmp_path / "docs" / "reference").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("Again.\n")
     (tmp_path / "docs" / "old.md").write_text("Anew.\n")
     (tmp_path / "docs" / "reference" / "requirements.md").write_text("Anew.\n")
 
@@ -181,3 +182,13 @@ def test_the_command_prints_file_line_rule_and_advice(tmp_path: Path, capsys: py
     assert prose.main([], tmp_path) == 1
     assert capsys.readouterr().out == 'docs/new.md:2: avoid "Anew": write again\n'
     assert prose.main([str(tmp_path / "docs" / "old.md")], tmp_path) == 1
+
+
+def test_the_readme_and_the_pages_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "tutorial").mkdir(parents=True)
+    for name in ("README.md", "docs/README.md", "docs/tutorial/first.md"):
+        (tmp_path / name).write_text("# Title\n\nText.\n", encoding="utf-8")
+
+    paths = [each.path for source in prose.SOURCES for each in source(tmp_path)]
+
+    assert paths == ["README.md", "docs/README.md", "docs/tutorial/first.md"]
