@@ -1,7 +1,7 @@
 """Prints floors, own cost, targets and whether they are reached; exits 1 when one is not.
 
 `python -m bench` measures everything, `python -m bench jobs convert` those two. With `WRITE=1` in the environment the
-tables of docs/explanation/measured.md that were measured whole are written.
+tables of docs/explanation/performance.md that were measured whole are written.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from bench.timing import areturns, middle, nanoseconds, raises, returns
 from tidegate import Breaker
 
 # What the best peer adds to a bare call, in multiples of what a pass-through wrapper adds, times the share of it that
-# is the target: see docs/explanation/breaker-peers.md.
+# is the target: see docs/explanation/how-it-compares.md.
 CLOSED_SYNC = 0.45 * 665.8 / 99.4
 CLOSED_ASYNC = 0.55 * 677.2 / 156.0
 FAILING = 0.9 * 1236.1 / 223.3

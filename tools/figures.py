@@ -65,7 +65,7 @@ def _peers(page: str, part: str) -> Source:
 
 
 def _soak(database: str) -> Source:
-    return Source(page="soak.md", target="soak", command=f"python -m tests.soak --database {database}")
+    return Source(page="how-it-is-tested.md", target="soak", command=f"python -m tests.soak --database {database}")
 
 
 def _overload() -> Source:
@@ -77,22 +77,22 @@ def _long(page: str, test: str) -> Source:
 
 
 BLOCKS: dict[str, Source] = {
-    "limits": _bench("measured.md"),
-    "guards": _bench("measured.md"),
-    "jobs": _bench("measured.md"),
-    "convert": _bench("measured.md"),
-    "feeds": _bench("measured.md"),
-    "lidarr": _bench("measured.md"),
-    "music": _bench("measured.md"),
-    "tautulli": _bench("measured.md"),
-    "write-ahead-log": _bench("scaling.md"),
-    "job-cost": _peers("scaling.md", "queues"),
-    "breaker-targets": _peers("breaker-peers.md", "breakers"),
-    "breakers": _peers("breaker-peers.md", "breakers"),
-    "retries": _peers("breaker-peers.md", "breakers"),
-    "queues": _peers("queue-peers.md", "queues"),
-    "queue-starts": _peers("queue-peers.md", "queues"),
-    "queue-kills": _peers("queue-peers.md", "queues"),
+    "limits": _bench("performance.md"),
+    "guards": _bench("performance.md"),
+    "jobs": _bench("performance.md"),
+    "convert": _bench("performance.md"),
+    "feeds": _bench("performance.md"),
+    "lidarr": _bench("performance.md"),
+    "music": _bench("performance.md"),
+    "tautulli": _bench("performance.md"),
+    "write-ahead-log": _bench("performance.md"),
+    "job-cost": _peers("performance.md", "queues"),
+    "breaker-targets": _peers("how-it-compares.md", "breakers"),
+    "breakers": _peers("how-it-compares.md", "breakers"),
+    "retries": _peers("how-it-compares.md", "breakers"),
+    "queues": _peers("how-it-compares.md", "queues"),
+    "queue-starts": _peers("how-it-compares.md", "queues"),
+    "queue-kills": _peers("how-it-compares.md", "queues"),
     "chaos": Source(page="promises.md", target="chaos", command="python -m tests.chaos"),
     "mutants": Source(page="promises.md", target="mutants", command="python -m tools.mutants"),
     "large-uploads": _long("promises.md", "tests/apps/convert/test_many_uploads.py"),
@@ -102,7 +102,7 @@ BLOCKS: dict[str, Source] = {
     "recovery": _overload(),
     "recovery-course": _overload(),
     "recovery-compared": _overload(),
-    "simulated-days": _long("simulation.md", "tests/simulation/test_seeds.py"),
+    "simulated-days": _long("how-it-is-tested.md", "tests/simulation/test_seeds.py"),
 }
 
 

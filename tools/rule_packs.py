@@ -18,11 +18,18 @@ from tidegate.core.rules import PACKS
 HEAD = """\
 # Rule packs
 
-What each ready-made pack of `tidegate.rules` reads out of an answer. Within a pack the first rule that matches decides;
-when none does, the general rules do. "good" means that the answer is no fault at all. A rule's name is the end of
-`fault.rule`, as in `spotify:scope-missing`. [Write your own](../how-to/write-a-rule-pack.md).
+A rule pack classifies the responses of one service. Use `Target("spotify", rules=tidegate.rules.spotify)`, or try it in
+a terminal:
 
-This page is made from the packs: `UPDATE_DOCS=1 python -m pytest tests/unit/core/rules/test_docs.py` writes it anew.
+```
+tidegate classify --status 403 --body '{"error": {"status": 403, "message": "Premium required"}}' --rules spotify
+```
+
+The first rule of the pack that matches decides. If no rule matches, [the general rules](../explanation/classifying.md)
+decide. The code "good" means that the response is a success. `fault.rule` ends with the name of the rule, as in
+`spotify:scope-missing`. You can also [write your own pack](../how-to/write-a-rule-pack.md).
+
+`UPDATE_DOCS=1 python -m pytest tests/unit/core/rules/test_docs.py` generates this page from the packs.
 """
 
 
@@ -41,7 +48,7 @@ def _section(pack: Pack) -> Iterator[str]:
         yield f"| {rule.name} | {'; '.join(_conditions(rule))} | {code} | {reach} |"
     yield ""
     if pack.codes:
-        yield "| own code | reason | what people read |"
+        yield "| own code | reason | message and advice |"
         yield "| --- | --- | --- |"
         for each in pack.codes:
             yield f"| `{each.name}` | {each.reason} | {each.message} {each.advice} |"
@@ -102,17 +109,17 @@ def _statuses(status: int | range | tuple[int, ...]) -> str:
 
 def _confirmed(policy: Confirm) -> str:
     """A policy in words."""
-    ending = "a good answer" if policy.good else f"`{policy.becomes or policy.code}`"
+    ending = "a success" if policy.good else f"`{policy.becomes or policy.code}`"
     text = f"`{policy.code}` counts as {ending}"
     if policy.times > 1:
         apart = f", {brief(seconds(policy.apart))} apart" if policy.apart else ""
-        text += f" from the sighting number {policy.times} on{apart}"
+        text += f" after {policy.times} occurrences{apart}"
     if policy.unless_worked:
-        text += ", unless the target has ever worked"
+        text += ", unless a call of the target has ever succeeded"
     if policy.only_worked:
-        text += ", at once where it never worked"
+        text += ", or immediately if no call of the target has ever succeeded"
     if policy.fewer_than is not None:
-        text += f", unless {policy.fewer_than} keys say so within {brief(seconds(policy.within))}"
+        text += f", unless {policy.fewer_than} keys report it within {brief(seconds(policy.within))}"
     return f"{text}; otherwise as `{policy.until_then}`."
 
 

@@ -55,7 +55,7 @@ class Comparison:
 def content(root: Path = ROOT) -> str:
     """The table, its notes and the stamp."""
     sources = {name: _block(root, name) for name in SOURCES}
-    retries, breakers, rates, kills = (_rows(name, sources[name]) for name in SOURCES)
+    retries, breakers, rates, kills = (rows_of(name, sources[name]) for name in SOURCES)
     ours = [row for key, row in kills.items() if key.startswith("Tidegate")]
     lost, stuck, twice = (max(_number(row[column]) for row in ours) for column in ("lost", "stuck", "twice"))
     celery, huey = kills["Celery Redis"], kills["Huey SQLite"]
@@ -101,7 +101,7 @@ def content(root: Path = ROOT) -> str:
     notes = (
         f"Kill test: {celery['jobs']} jobs and default settings; at least {landed} of {killed_times} kills hit running "
         f"jobs. Lost jobs never ran and are gone. Stuck jobs never ran and are still stored. Tidegate runs interrupted "
-        f"jobs again: up to {twice} ran twice. {_links()} has every figure."
+        f"jobs again: up to {twice} ran twice. [How Tidegate compares]({BLOCKS['queue-kills'].path}) has every figure."
     )
     head = ["instead of", "Tidegate also", "measured", "you give up"]
     return f"{table(head, [row.cells for row in rows], left=4)}\n\n{notes}\n{_stamp(sources.values())}"
@@ -123,7 +123,7 @@ def _block(root: Path, name: str) -> str:
     return text[block.start : block.end]
 
 
-def _rows(name: str, text: str) -> Rows:
+def rows_of(name: str, text: str) -> Rows:
     """The rows of the first table in *text*, by their first cell without emphasis and version."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -149,11 +149,6 @@ def _number(cell: str) -> int:
 
 def _first_number(cell: str) -> int:
     return _number(cell.split(maxsplit=1)[0])
-
-
-def _links() -> str:
-    calls, jobs = (BLOCKS[name].path for name in ("breakers", "queue-kills"))
-    return f"The comparison of [calls]({calls}) and [jobs]({jobs})"
 
 
 def _stamp(sources: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from bench.breaker import GAIN, SLEEP, THREADS, aok, fails, ok, raise_prebuilt, 
 from bench.peers import version
 from bench.peers.breaker_libraries import BREAKERS, NEVER, RETRIES, BreakerLibrary
 from bench.timing import Case, araises, areturns, middle, nanoseconds, raises, returns
-from tools import figures, why_not
+from tools import comparison, figures, why_not
 
 ROUNDS, PROCESSES = 21, 3
 TASKS, KEYS, LIMIT = 1_000, 20_000, 5
@@ -172,6 +172,7 @@ def run() -> None:
         if figures.asked():
             figures.write(name, markdown)
     if figures.asked():
+        comparison.write()
         why_not.write()
 
 

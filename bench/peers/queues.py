@@ -27,7 +27,7 @@ import psutil
 
 from bench.peers import servers, version
 from bench.peers.queue_jobs import MARK, SLEEP
-from tools import figures, why_not
+from tools import comparison, figures, why_not
 
 ONE, SLEEPING, STARTS, KILLED, KILLS = 1_000, 4_000, 60, 2_000, 10
 DRAIN_SECONDS, STUCK_SECONDS = 30.0, 60.0
@@ -299,6 +299,7 @@ def run(rounds: int) -> bool:
         if figures.asked():
             figures.write(block, markdown)
     if figures.asked():
+        comparison.write()
         why_not.write()
     return not failed
 

@@ -62,7 +62,7 @@ def _parents_forgotten(statement: Statement) -> Statement:
 
 
 OF_THE_CORE: dict[str, Bug] = {
-    "a result counts whatever its lease": Bug(
+    "a result is accepted without its lease": Bug(
         wrong_words(
             "settle",
             ("and tg_job.fence = :fence", ""),
@@ -70,41 +70,41 @@ OF_THE_CORE: dict[str, Bug] = {
         ),
         seed=14, calm=False,
     ),
-    "a result is not kept": Bug(wrong_words("settle", ("result = :result", "result = null"))),
-    "a claim takes no new fence": Bug(wrong_words("claim", ("fence = fence + 1", "fence = max(fence, 1)"))),
-    "a claim counts no attempt": Bug(wrong_words("claim", ("attempt = attempt + 1", "attempt = max(attempt, 1)"))),
+    "a result is not stored": Bug(wrong_words("settle", ("result = :result", "result = null"))),
+    "a claim does not increase the fence": Bug(wrong_words("claim", ("fence = fence + 1", "fence = max(fence, 1)"))),
+    "an attempt is not counted": Bug(wrong_words("claim", ("attempt = attempt + 1", "attempt = max(attempt, 1)"))),
     "a lease is not renewed": Bug(
         wrong_words("renew", ("lease_until = :now + :lease", "lease_until = lease_until"))
     ),
-    "a lease that goes on is taken away": Bug(Planted(_taken_away)),
-    "what was lost is never found": Bug(
+    "a valid lease is taken away": Bug(Planted(_taken_away)),
+    "a lost lease is never found": Bug(
         wrong_words("lost_leases", ("lease_until < :now", "lease_until < 0")), seed=20, calm=False, hours=1
     ),
-    "a wait is not waited": Bug(wrong_words("promote", ("due_at <= :now", "due_at > 0"))),
-    "a crash counts against all that ran beside it": Bug(
+    "a delay is ignored": Bug(wrong_words("promote", ("due_at <= :now", "due_at > 0"))),
+    "a crash counts against all jobs of the worker": Bug(
         Planted(_convicted_together), seed=2, calm=False, hours=1, said="failed for others"
     ),
-    "a crash leaves nobody to run alone": Bug(
+    "no job runs alone after a crash": Bug(
         wrong_words("take_back", ("suspect = case when :outcome = 'ready' then 1 else 0 end", "suspect = 0")),
         seed=2, calm=False, hours=1,
     ),
-    "a parent is forgotten while its child waits": Bug(
+    "a parent is removed while its child waits": Bug(
         Planted(_parents_forgotten), hours=1, said="without the result of its parent"
     ),
-    "a child is never free": Bug(wrong_words("free_children", ("parents_open > n", "parents_open > 0"))),
-    "a number is kept twice": Bug(wrong_words("tally", (":delta)", ":delta * 2)"))),
-    "a pause is forgotten": Bug(
+    "a child is never unblocked": Bug(wrong_words("free_children", ("parents_open > n", "parents_open > 0"))),
+    "a total is counted twice": Bug(wrong_words("tally", (":delta)", ":delta * 2)"))),
+    "a pause is ignored": Bug(
         wrong_words("target_pause", (":name, :now, :now, :until", ":name, :now, :now, :now"))
     ),
-    "a cancelled job goes on": Bug(
+    "a cancelled job continues": Bug(
         wrong_words("cancel_waiting", ("state = 'cancelled', parents_open = 0, finished_at = :now", "priority = 0")),
         seed=2, said="after it was cancelled",
     ),
-    "nobody counts who is at work": Bug(wrong_words("running_of", ("select count(*)", "select 0"))),
-    "a breaker opens for nobody": Bug(
+    "running jobs are not counted": Bug(wrong_words("running_of", ("select count(*)", "select 0"))),
+    "a breaker never opens": Bug(
         wrong_words("target_moved", ("where name", "where 1 = 0 and name")), seed=6, hours=1
     ),
-    "a delivery forgets its job, and is made once more elsewhere": Bug(
+    "a delivery loses its job and is sent again": Bug(
         wrong_words("delivery_job", ("set job = :job", "set job = null"))
     ),
 }  # fmt: skip
@@ -113,26 +113,26 @@ OF_APPLICATIONS: dict[str, Bug] = {
     "a feed is polled before it is due": Bug(
         wrong_words("feeds.due", ("due_at <= :at", "due_at <= :at + 200")), parts=("feeds",)
     ),
-    "entries of a feed are dropped": Bug(
+    "entries of a feed are lost": Bug(
         wrong_words("feeds.put_items", ("where true", "where entry.key < '3'")), parts=("feeds",)
     ),
-    "what was sent to Lidarr does not count before it shows": Bug(
+    "a submission to Lidarr does not count until it is listed": Bug(
         Planted(settings={"lidarr": {"credits": False}}), parts=("lidarr",), hours=1
     ),
-    "Lidarr has taken what it never heard of": Bug(
+    "a submission counts as accepted although Lidarr never received it": Bug(
         wrong_words("lidarr.eligible", ("select count(*)", "select 0 * count(*)")), parts=("lidarr",), hours=1
     ),
-    "a play is kept once more at each look": Bug(
+    "a play is stored again at each sync": Bug(
         wrong_words("music.add_plays", (":provider, ref, at", ":provider, ref || hex(randomblob(4)), at")),
         parts=("music",),
     ),
-    "a play is left out": Bug(
+    "a play is skipped": Bug(
         wrong_words("music.add_plays", ("where true", "where track_id % 3 <> 0")), parts=("music",)
     ),
-    "Tautulli counts as seen beyond what came": Bug(
+    "the Tautulli mark is ahead of the stored rows": Bug(
         wrong_words("tautulli.seen", ("then :row_id else", "then :row_id + 5 else")), parts=("tautulli",)
     ),
-    "the XML is removed before its time": Bug(
+    "the XML is removed too early": Bug(
         wrong_words("convert.old_results", ("and j.finished_at < :before and f.created_at < :before", "")),
         parts=("convert",), hours=1,
     ),

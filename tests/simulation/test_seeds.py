@@ -22,11 +22,11 @@ FRESH_DAYS = 100  # with seeds that nobody has seen before
 WORLDS = {bug.world: bug for bug in PLANTED.values()}
 # One bug of each kind runs in `make test`: a lease, a result, a feed, a file, a play.
 REPRESENTATIVE_BUGS = {
-    "a result counts whatever its lease",
-    "a result is not kept",
-    "entries of a feed are dropped",
-    "the XML is removed before its time",
-    "a play is left out",
+    "a result is accepted without its lease",
+    "a result is not stored",
+    "entries of a feed are lost",
+    "the XML is removed too early",
+    "a play is skipped",
 }
 
 
@@ -118,7 +118,7 @@ def test_the_same_seed_is_the_same_world_in_every_process_and_another_is_another
 
 
 def test_the_page_lists_every_planted_bug_with_its_world_and_no_other() -> None:
-    page = (ROOT / "docs" / "explanation" / "simulation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "how-it-is-tested.md").read_text(encoding="utf-8")
 
     listed = {line for line in page.splitlines() if "| seed " in line}
     assert listed == {f"| {name} | {bug.world} |" for name, bug in PLANTED.items()}

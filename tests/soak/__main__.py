@@ -18,7 +18,7 @@ from tools import figures
 
 EVERY = 10.0  # seconds between two samples
 LEAST = 3.0  # minutes
-BLOCKS = {"sqlite": "soak-sqlite", "postgres": "soak-postgres"}  # of docs/explanation/soak.md
+BLOCKS = {"sqlite": "soak-sqlite", "postgres": "soak-postgres"}  # of docs/explanation/how-it-is-tested.md
 
 
 def watched(there: Running, minutes: float, log: Path) -> list[tuple[float, Values]]:

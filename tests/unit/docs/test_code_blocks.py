@@ -41,7 +41,7 @@ GIVEN: dict[str, dict[str, object]] = {"docs/how-to/write-a-rule-pack.md": {"res
 
 # Pages whose code is a whole program, and the tests that run it as one.
 ELSEWHERE = {
-    "docs/explanation/side-by-side.md": "tests/acceptance/test_side_by_side.py",
+    "docs/how-to/migrate-from-celery-huey-tenacity.md": "tests/acceptance/test_migrate.py",
     "docs/how-to/use-in-celery.md": "tests/acceptance/test_in_celery.py",
     "docs/how-to/use-in-fastapi.md": "tests/acceptance/test_in_fastapi.py",
     "docs/how-to/write-an-application.md": "tests/acceptance/test_application.py",

@@ -40,7 +40,7 @@ def test_every_notice_is_on_the_page_with_its_icon() -> None:
 
 
 def test_every_gate_is_on_its_page_in_order() -> None:
-    assert list(rows("explanation/gates.md", 4)) == list(HoldReason)
+    assert list(rows("explanation/why-is-it-not-running.md", 4))[: len(HoldReason)] == list(HoldReason)
 
 
 def test_the_fields_on_the_page_are_those_that_events_carry() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tools import comparison
 from tools.figures import BLOCKS, blocks, without_blocks
+from tools.why_not import rows_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
@@ -27,7 +29,27 @@ def read(page: Path) -> str:
 def test_each_block_is_once_in_its_page_with_its_target() -> None:
     found = [(name, page.name, block.target) for page in PAGES for name, block in blocks(read(page)).items()]
 
-    assert sorted(found) == sorted((name, source.page, source.target) for name, source in BLOCKS.items())
+    measured = [(name, source.page, source.target) for name, source in BLOCKS.items()]
+    summary = (comparison.NAME, Path(comparison.PAGE).name, comparison.TARGET)
+    assert sorted(found) == sorted([*measured, summary])
+
+
+def test_the_comparison_has_the_figures_of_the_measured_tables() -> None:
+    text = read(ROOT / comparison.PAGE)
+
+    assert text == comparison.current(text)
+
+
+def test_each_row_of_the_comparison_names_a_command_that_exists() -> None:
+    page = read(ROOT / comparison.PAGE)
+    summary = blocks(page)[comparison.NAME]
+    rows = rows_of(comparison.NAME, page[summary.start : summary.end])
+
+    assert len(rows) == len(comparison.ROWS)
+    for row in rows.values():
+        target, part = re.fullmatch(r"`make (\w+) PEERS=(\w+)`", row["measured by"]).groups()  # type: ignore[union-attr]
+        assert target in TARGETS
+        assert importlib.util.find_spec(f"bench.peers.{part}") is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

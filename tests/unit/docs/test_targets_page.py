@@ -76,4 +76,7 @@ def test_the_fields_of_what_is_raised_and_returned_are_told() -> None:
     for value in (Hold, Health):
         said = TEXT.partition(f"`{value.__name__}` has ")[2].partition(". A\n")[0].partition("\n\n")[0]
         assert set(re.findall(r"`(\w+)`", said)) == {each.name for each in fields(value)}
-    assert set(re.search(r"`ended_by` \(([\w, ]+)\)", TEXT)[1].split(", ")) <= set(EndedBy)  # type: ignore[index]
+    ended_by = TEXT.partition("`ended_by` (")[2].partition(")")[0]
+    named = set(re.findall(r'`"(\w+)"`', ended_by))
+    assert named
+    assert named <= set(EndedBy)
